@@ -1,0 +1,29 @@
+# Two commands need nothing but Python 3.11+, pip and make: `make run` and `make test`.
+PYTHON ?= python3
+SOURCE ?= tests/data/sample.ogg
+OUT ?= out
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: run test check setup bench clean
+
+run: $(READY)
+	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
+
+test: $(READY)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)
+	scripts/check
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.memory
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt scripts/setup
+	PYTHON="$(PYTHON)" scripts/setup
+	touch $@
+
+clean:
+	rm -rf .venv out

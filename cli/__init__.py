@@ -1,0 +1,1 @@
+"""The ytcaption command: a gRPC client, and the local supervisor."""

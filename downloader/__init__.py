@@ -1,0 +1,1 @@
+"""The downloader: yt-dlp behind a contract."""

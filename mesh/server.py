@@ -1,0 +1,103 @@
+"""Runs a gRPC server the same way in production and in tests."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health
+from grpc_health.v1.health_pb2 import HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
+from grpc_reflection.v1alpha import reflection
+
+from mesh.correlation import CorrelationInterceptor
+from mesh.errors import UnavailableError
+from mesh.metrics import MetricsInterceptor
+from mesh.reasons import Reason
+from mesh.status import ErrorInterceptor
+
+MAX_REQUEST_BYTES = 1024 * 1024
+KEEPALIVE_MS = 20_000
+
+OPTIONS = (
+    # Without this two servers may share one port and steal each other's calls.
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # Half of what clients send, or they are told to calm down.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
+    ("grpc.keepalive_permit_without_calls", 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One gRPC service of ours, ready to be served."""
+
+    name: str
+    """Full name, such as "ytcaption.v1.DownloaderService"."""
+
+    register: Callable[[grpc.aio.Server], None]
+
+    @classmethod
+    def of(
+        cls, descriptor: Any, add: Callable[[Any, grpc.aio.Server], None], servicer: Any
+    ) -> "Service":
+        """Takes `pb.DESCRIPTOR.services_by_name[…]`, the generated add-function and a servicer."""
+        return cls(descriptor.full_name, lambda server: add(servicer, server))
+
+
+class RunningServer:
+    """A server that listens; it answers health checks with "no" until told otherwise."""
+
+    def __init__(self, port: int, names: Sequence[str], checks: health.aio.HealthServicer) -> None:
+        self.port = port
+        self._names = names
+        self._checks = checks
+
+    async def set_serving(self, serving: bool) -> None:
+        """Tells health checkers whether calls are welcome."""
+        status = HealthCheckResponse.SERVING if serving else HealthCheckResponse.NOT_SERVING
+        for name in ("", *self._names):
+            await self._checks.set(name, status)
+
+
+@asynccontextmanager
+async def running_server(
+    services: Sequence[Service],
+    listen: str = "127.0.0.1:0",
+    *,
+    grace_seconds: float = 10,
+    serving: bool = True,
+) -> AsyncIterator[RunningServer]:
+    """Serves until the block ends; calls under way get the grace to finish."""
+    server = grpc.aio.server(
+        # The first is the outermost.
+        interceptors=[CorrelationInterceptor(), MetricsInterceptor(), ErrorInterceptor()],
+        options=OPTIONS,
+    )
+    for service in services:
+        service.register(server)
+    checks = health.aio.HealthServicer()
+    add_HealthServicer_to_server(checks, server)
+    names = [service.name for service in services]
+    reflection.enable_server_reflection(
+        [*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server
+    )
+    try:
+        port = server.add_insecure_port(listen)
+    except RuntimeError as error:
+        raise UnavailableError(
+            f"cannot listen on {listen}: the port is taken or not ours",
+            reason=Reason.STAGE_UNAVAILABLE,
+        ) from error
+    running = RunningServer(port, names, checks)
+    await running.set_serving(serving)
+    await server.start()
+    try:
+        yield running
+    finally:
+        await checks.enter_graceful_shutdown()
+        await server.stop(grace_seconds)

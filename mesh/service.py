@@ -1,0 +1,78 @@
+"""The life of one service process: start, say so, serve, stop when asked."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from structlog import get_logger
+
+from mesh.errors import MeshError
+from mesh.logs import configure_logs
+from mesh.metrics import serve_metrics
+from mesh.server import Service, running_server
+from mesh.settings import ServiceSettings
+
+log = get_logger(__name__)
+
+EXIT_MISCONFIGURED = 78
+EXIT_UNAVAILABLE = 69
+
+
+async def serve(
+    settings: ServiceSettings,
+    services: Sequence[Service],
+    get_ready: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Serves until SIGTERM or SIGINT; healthy once `get_ready` has returned."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    serve_metrics(settings.metrics_listen)
+    async with running_server(
+        services, settings.listen, grace_seconds=settings.grace_seconds, serving=False
+    ) as server:
+        log.info("listening", port=server.port)
+        stopped = asyncio.ensure_future(stopping.wait())
+        preparing = asyncio.ensure_future(_prepare(get_ready))
+        await asyncio.wait({stopped, preparing}, return_when=asyncio.FIRST_COMPLETED)
+        if preparing.done():
+            preparing.result()
+            await server.set_serving(True)
+            log.info("ready")
+            await stopped
+        else:
+            preparing.cancel()
+        log.info("stopping")
+
+
+async def _prepare(get_ready: Callable[[], Awaitable[None]] | None) -> None:
+    if get_ready is not None:
+        await get_ready()
+
+
+def run_process(
+    service: str,
+    read: Callable[[], ServiceSettings],
+    main: Callable[[Any], Coroutine[Any, Any, None]],
+) -> None:
+    """Reads the settings once and runs `main`; a known failure is one line, no traceback."""
+    try:
+        settings = read()
+    except ValidationError as error:
+        sys.exit(_say(service, str(error), EXIT_MISCONFIGURED))
+    configure_logs(service, settings.log_level, settings.log_format)
+    try:
+        asyncio.run(main(settings))
+    except MeshError as error:
+        sys.exit(_say(service, f"{error} ({error.reason})", EXIT_UNAVAILABLE))
+    except OSError as error:
+        sys.exit(_say(service, str(error), EXIT_UNAVAILABLE))
+
+
+def _say(service: str, message: str, code: int) -> int:
+    sys.stderr.write(f"{service}: {message}\n")
+    return code

@@ -1,0 +1,92 @@
+"""The one place where our errors become gRPC statuses, and statuses become our errors again."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+from google.protobuf.any_pb2 import Any as Packed
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+from grpc_status import rpc_status
+from structlog import get_logger
+
+from mesh.errors import (
+    InvalidRequestError,
+    LimitExceededError,
+    MeshError,
+    NotFoundError,
+    SourceRefusedError,
+    TimedOutError,
+    UnavailableError,
+    UnsupportedError,
+    UnusableMediaError,
+)
+from mesh.interception import GuardInterceptor
+from mesh.reasons import Reason
+
+log = get_logger(__name__)
+
+DOMAIN = "ytcaption"
+
+CODES: dict[type[MeshError], grpc.StatusCode] = {
+    InvalidRequestError: grpc.StatusCode.INVALID_ARGUMENT,
+    NotFoundError: grpc.StatusCode.NOT_FOUND,
+    UnsupportedError: grpc.StatusCode.UNIMPLEMENTED,
+    SourceRefusedError: grpc.StatusCode.FAILED_PRECONDITION,
+    UnusableMediaError: grpc.StatusCode.INVALID_ARGUMENT,
+    LimitExceededError: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    TimedOutError: grpc.StatusCode.DEADLINE_EXCEEDED,
+    UnavailableError: grpc.StatusCode.UNAVAILABLE,
+}
+
+
+def to_status(error: MeshError) -> grpc.Status:
+    """Status plus an ErrorInfo detail, so callers never parse the message."""
+    code = next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
+    info = Packed()
+    info.Pack(
+        ErrorInfo(
+            reason=error.reason,
+            domain=DOMAIN,
+            metadata={"retryable": str(error.retryable).lower()},
+        )
+    )
+    return rpc_status.to_status(Status(code=code.value[0], message=str(error), details=[info]))
+
+
+def reason_of(error: grpc.aio.AioRpcError) -> str:
+    """The ErrorInfo reason a server sent, or "" if it sent none."""
+    status = rpc_status.from_call(error)  # type: ignore[arg-type] # has every method it calls
+    info = ErrorInfo()
+    found = status is not None and any(detail.Unpack(info) for detail in status.details)
+    return str(info.reason) if found else ""
+
+
+@asynccontextmanager
+async def _aborting(context: Any, method: str) -> AsyncIterator[None]:
+    try:
+        yield
+    except MeshError as error:
+        await _abort(context, error)
+    except grpc.aio.AbortError:
+        raise
+    except NotImplementedError:
+        missing = UnsupportedError(f"{method} is not built yet", reason=Reason.NOT_IMPLEMENTED)
+        await _abort(context, missing)
+    except Exception:
+        # The traceback stays here: callers get no internals.
+        log.exception("unhandled error", method=method)
+        await context.abort(grpc.StatusCode.INTERNAL, "internal error")
+
+
+async def _abort(context: Any, error: MeshError) -> None:
+    status = to_status(error)
+    await context.abort(status.code, status.details, status.trailing_metadata)
+
+
+class ErrorInterceptor(GuardInterceptor):
+    """Lets servicers simply raise."""
+
+    def __init__(self) -> None:
+        super().__init__(_aborting)

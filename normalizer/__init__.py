@@ -1,0 +1,1 @@
+"""The normalizer: ffmpeg behind a contract."""

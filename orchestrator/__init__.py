@@ -1,0 +1,1 @@
+"""The orchestrator: the only service a client needs."""

@@ -1,0 +1,1 @@
+"""The transcriber: faster-whisper behind a contract."""

@@ -8,7 +8,8 @@ MeshError
 ├── UnusableMediaError    the bytes arrived, but hold nothing we can hear
 ├── LimitExceededError    too long, too large, too full
 ├── TimedOutError         it took too long, or stood still
-└── UnavailableError      the same request may work later
+├── UnavailableError      the same request may work later
+└── InternalError         a fault of ours
 """
 
 from mesh.reasons import RETRYABLE, Reason
@@ -58,3 +59,7 @@ class TimedOutError(MeshError):
 
 class UnavailableError(MeshError):
     """Something we lean on is down or full; retry with backoff."""
+
+
+class InternalError(MeshError):
+    """A fault of ours; the log of the service that raised it knows more."""

@@ -12,6 +12,7 @@ from grpc_status import rpc_status
 from structlog import get_logger
 
 from mesh.errors import (
+    InternalError,
     InvalidRequestError,
     LimitExceededError,
     MeshError,
@@ -38,6 +39,7 @@ CODES: dict[type[MeshError], grpc.StatusCode] = {
     LimitExceededError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     TimedOutError: grpc.StatusCode.DEADLINE_EXCEEDED,
     UnavailableError: grpc.StatusCode.UNAVAILABLE,
+    InternalError: grpc.StatusCode.INTERNAL,
 }
 
 
@@ -63,6 +65,27 @@ def reason_of(error: grpc.aio.AioRpcError) -> str:
     return str(info.reason) if found else ""
 
 
+def to_error(error: grpc.aio.AioRpcError) -> MeshError:
+    """What a failed call to another service of ours means, as that service would have raised it."""
+    kinds = {code: kind for kind, code in reversed(CODES.items())}
+    kind = kinds.get(error.code(), InternalError)
+    try:
+        reason = Reason(reason_of(error))
+    except ValueError:  # it died, or something between us and it answered
+        kind, reason = _UNSAID.get(error.code(), (kind, Reason.INTERNAL))
+    return kind(error.details() or error.code().name, reason=reason)
+
+
+_UNSAID: dict[grpc.StatusCode, tuple[type[MeshError], Reason]] = {
+    grpc.StatusCode.UNAVAILABLE: (UnavailableError, Reason.STAGE_UNAVAILABLE),
+    # A service that shuts down cancels its calls.
+    grpc.StatusCode.CANCELLED: (UnavailableError, Reason.STAGE_UNAVAILABLE),
+    grpc.StatusCode.DEADLINE_EXCEEDED: (TimedOutError, Reason.DEADLINE),
+    grpc.StatusCode.UNIMPLEMENTED: (UnsupportedError, Reason.NOT_IMPLEMENTED),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (LimitExceededError, Reason.FRAME_TOO_LARGE),
+}
+
+
 @asynccontextmanager
 async def _aborting(context: Any, method: str) -> AsyncIterator[None]:
     try:
@@ -77,7 +100,7 @@ async def _aborting(context: Any, method: str) -> AsyncIterator[None]:
     except Exception:
         # The traceback stays here: callers get no internals.
         log.exception("unhandled error", method=method)
-        await context.abort(grpc.StatusCode.INTERNAL, "internal error")
+        await _abort(context, InternalError("internal error", reason=Reason.INTERNAL))
 
 
 async def _abort(context: Any, error: MeshError) -> None:

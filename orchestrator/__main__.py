@@ -1,0 +1,115 @@
+"""Runs the orchestrator: `python -m orchestrator`."""
+
+import asyncio
+from functools import partial
+
+from mesh.bus import Bus, Limits
+from mesh.server import Service
+from mesh.service import run_process, serve
+from orchestrator import health, stats
+from orchestrator.admin_servicer import AdminServicer
+from orchestrator.artifacts import Artifacts
+from orchestrator.control import Control
+from orchestrator.feed import Feeds
+from orchestrator.index import JobIndex
+from orchestrator.jobs import Jobs
+from orchestrator.pipeline import Pipeline
+from orchestrator.queue import WorkQueue
+from orchestrator.reading import Reading
+from orchestrator.runner import Runner
+from orchestrator.servicer import Engines, PipelineServicer
+from orchestrator.settings import Settings
+from orchestrator.stages import Stages, open_stages
+from orchestrator.story import StoryReader
+from orchestrator.submission import Submission
+from ytcaption.v1 import (
+    admin_service_pb2,
+    admin_service_pb2_grpc,
+    collection_service_pb2,
+    collection_service_pb2_grpc,
+    pipeline_service_pb2,
+    pipeline_service_pb2_grpc,
+)
+
+
+async def main(settings: Settings) -> None:
+    """Wires everything and serves until told to stop."""
+    settings.work_dir.mkdir(parents=True, exist_ok=True)  # before any call
+    async with (
+        Bus.connected(
+            settings.nats_url,
+            prefix=settings.prefix,
+            limits=Limits(replicas=settings.replicas),
+            name="orchestrator",
+        ) as bus,
+        open_stages(settings) as stages,
+    ):
+        pipeline = Pipeline(
+            stages,
+            stall_seconds=settings.stall_seconds,
+            deadline_seconds=settings.job_seconds,
+        )
+        queue = WorkQueue(bus, ack_wait_seconds=settings.ack_wait_seconds)
+        index = JobIndex(bus)
+        background = [
+            asyncio.create_task(index.keep_warm()),
+            asyncio.create_task(Runner(bus, settings, queue, pipeline).run()),
+        ]
+        try:
+            await serve(
+                settings,
+                services(settings, bus, stages, pipeline, queue, index),
+                index.catch_up,
+            )
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+
+
+def services(  # noqa: PLR0913 # wiring
+    settings: Settings,
+    bus: Bus,
+    stages: Stages,
+    pipeline: Pipeline,
+    queue: WorkQueue,
+    index: JobIndex,
+) -> list[Service]:
+    """The three gRPC services of the orchestrator."""
+    jobs, feeds, artifacts = Jobs(bus), Feeds(bus), Artifacts(bus)
+    engines = Engines(
+        settings=settings,
+        jobs=jobs,
+        index=index,
+        feeds=feeds,
+        artifacts=artifacts,
+        submission=Submission(bus, jobs, queue, max_attempts=settings.max_attempts),
+        control=Control(bus, jobs, queue, feeds),
+        reading=Reading(artifacts, StoryReader(bus)),
+        pipeline=pipeline,
+    )
+    admin = AdminServicer(  # type: ignore[abstract] # the rest answers UNIMPLEMENTED
+        stats=partial(stats.count, bus, index, queue),
+        health=partial(health.look, settings, bus, stages),
+    )
+    return [
+        Service.of(
+            pipeline_service_pb2.DESCRIPTOR.services_by_name["PipelineService"],
+            pipeline_service_pb2_grpc.add_PipelineServiceServicer_to_server,
+            PipelineServicer(engines),
+        ),
+        Service.of(
+            admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"],
+            admin_service_pb2_grpc.add_AdminServiceServicer_to_server,
+            admin,
+        ),
+        Service.of(
+            collection_service_pb2.DESCRIPTOR.services_by_name["CollectionService"],
+            collection_service_pb2_grpc.add_CollectionServiceServicer_to_server,
+            collection_service_pb2_grpc.CollectionServiceServicer(),  # type: ignore[abstract]
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    run_process("orchestrator", Settings, main)

@@ -1,0 +1,78 @@
+"""Files kept for jobs: uploads, audio, transcripts. Streamed in and out, never held whole."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from nats.js.errors import NotFoundError as KeyMissingError
+from nats.js.errors import ObjectNotFoundError
+
+from mesh.bus import Bus, storing
+from mesh.errors import NotFoundError
+from mesh.frames import cut
+from mesh.reasons import Reason
+from ytcaption.v1 import job_pb2, media_pb2
+
+UPLOAD = "upload"
+TRANSCRIPT = "transcript.pb"
+BATCH = 4
+"""Chunks of 128 KiB read ahead."""
+
+
+class Artifacts:
+    """Files under <job id>/<name> in the object store."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def put_file(self, job_id: str, name: str, path: Path) -> int:
+        """Stores a file and returns its size."""
+        with path.open("rb") as file:  # nats-py reads it in a thread
+            async with storing():
+                info = await self._bus.artifacts.put(f"{job_id}/{name}", file)
+        return info.size or 0
+
+    async def put_transcript(self, job_id: str, transcript: media_pb2.Transcript) -> None:
+        """Stores the whole text."""
+        async with storing():
+            await self._bus.artifacts.put(f"{job_id}/{TRANSCRIPT}", transcript.SerializeToString())
+
+    async def transcript(self, job_id: str) -> media_pb2.Transcript:
+        """The whole text of a finished job."""
+        data = b"".join([chunk async for chunk in self.read(job_id, TRANSCRIPT)])
+        return media_pb2.Transcript.FromString(data)
+
+    async def read(
+        self, job_id: str, name: str, offset: int = 0, limit: int = 0
+    ) -> AsyncIterator[bytes]:
+        """The file from an offset on, up to a limit (0: none), in pieces that fit a frame."""
+        bucket = self._bus.names.artifacts_bucket
+        try:
+            async with storing():
+                info = await self._bus.artifacts.get_info(f"{job_id}/{name}")
+        except (ObjectNotFoundError, KeyMissingError) as error:
+            raise NotFoundError(
+                f"job {job_id} keeps no {name!r}", reason=Reason.ARTIFACT_NOT_FOUND
+            ) from error
+        chunks = self._bus.read(f"OBJ_{bucket}", f"$O.{bucket}.C.{info.nuid}", batch=BATCH)
+        left = limit or info.size or 0
+        async for chunk in chunks:
+            data = chunk.data[offset : offset + left]
+            offset = max(0, offset - len(chunk.data))
+            left -= len(data)
+            for piece in cut(data):
+                yield piece
+            if not left:
+                return
+
+    async def remove(self, job: job_pb2.Job) -> int:
+        """Removes every file of a job and returns how many there were."""
+        names = {artifact.name for artifact in job.artifacts} | {UPLOAD, TRANSCRIPT}
+        removed = 0
+        for name in names:
+            try:
+                async with storing():
+                    await self._bus.artifacts.delete(f"{job.job_id}/{name}")
+            except (ObjectNotFoundError, KeyMissingError):
+                continue
+            removed += 1
+        return removed

@@ -1,0 +1,55 @@
+"""How a job ends: the story first, then the dead letter, then the record."""
+
+from google.protobuf.duration import from_seconds
+from google.protobuf.timestamp import from_current_time
+from structlog import get_logger
+
+from mesh.bus import Bus
+from orchestrator.deadletters import DeadLetters
+from orchestrator.lease import Lease
+from orchestrator.stages import StateId
+from orchestrator.story import StoryWriter
+from ytcaption.v1 import event_pb2, job_pb2
+
+log = get_logger(__name__)
+
+
+async def end_job(bus: Bus, lease: Lease, story: StoryWriter, state: StateId) -> None:
+    """Writes the end down; from the story the rest is made good if we die in between."""
+    job = lease.job
+    job.state = state
+    job.end_time.CopyFrom(from_current_time())
+    result = event_pb2.ExecutionResult(
+        state=job.stages[job_pb2.STAGE_TRANSCRIPTION - 1].state,
+        language=job.language,
+        model=job.model,
+        duration=job.media.duration if job.HasField("media") else from_seconds(0),
+        segment_count=job.segment_count,
+        failure=job.failure if job.HasField("failure") else None,
+    )
+    await story.tell(event_pb2.EVENT_TYPE_EXECUTION_RESULT, execution_result=result)
+    finished = event_pb2.JobFinished(job=job)
+    await story.tell(event_pb2.EVENT_TYPE_JOB_FINISHED, job_finished=finished)
+    if state == job_pb2.JOB_STATE_FAILED:
+        await DeadLetters(bus).bury(job)
+    await lease.save()
+    log.info("job ended", state=job_pb2.JobState.Name(state), attempt=job.attempt)
+
+
+def skip_open_stages(job: job_pb2.Job) -> None:
+    """Stages that had not ended will not."""
+    for status in job.stages:
+        if status.state in (job_pb2.STAGE_STATE_RUNNING, job_pb2.STAGE_STATE_PENDING):
+            status.state = job_pb2.STAGE_STATE_SKIPPED
+            status.end_time.CopyFrom(from_current_time())
+
+
+def reset_stages(job: job_pb2.Job) -> None:
+    """All three stages before their first step."""
+    del job.stages[:]
+    for stage in (
+        job_pb2.STAGE_DOWNLOAD,
+        job_pb2.STAGE_NORMALIZATION,
+        job_pb2.STAGE_TRANSCRIPTION,
+    ):
+        job.stages.add(stage=stage, state=job_pb2.STAGE_STATE_PENDING, attempt=job.attempt)

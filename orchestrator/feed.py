@@ -1,0 +1,166 @@
+"""What watchers of a job see: its story from the start, then live. One feed serves them all."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from nats.aio.msg import Msg
+from structlog import get_logger
+
+from mesh.bus import Bus
+from mesh.errors import MeshError
+from orchestrator.story import PREVIOUS, SEQUENCE, StoryReader
+from ytcaption.v1 import event_pb2, job_pb2
+
+log = get_logger(__name__)
+
+REREAD_SECONDS = 2.0
+"""Live messages may be lost while the broker restarts, so the store is asked this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One stored event."""
+
+    sequence: int
+    event: event_pb2.Event
+
+
+class JobFeed:
+    """The story of one job, held once however many watch: a slow one costs only its place."""
+
+    def __init__(self, bus: Bus, job_id: str) -> None:
+        self._bus = bus
+        self._job_id = job_id
+        self._reader = StoryReader(bus)
+        self._told: list[Told] = []
+        self._progress: job_pb2.JobProgress | None = None
+        self._progress_count = 0
+        self._changed = asyncio.Event()
+        self._reread = asyncio.Event()
+        self._reading = asyncio.Lock()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Listens until the block ends."""
+        subject = self._bus.names.live(self._job_id, "*")
+        live = await self._bus.client.subscribe(subject, cb=self._on_live)
+        rereading = asyncio.create_task(self._keep_reading())
+        try:
+            yield
+        finally:
+            rereading.cancel()
+            with suppress(asyncio.CancelledError):
+                await rereading
+            if not self._bus.client.is_closed:
+                await live.unsubscribe()
+
+    @property
+    def _last(self) -> int:
+        return self._told[-1].sequence if self._told else 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job's last event is here. A replayed job goes on after it."""
+        return bool(self._told) and self._told[-1].event.type == event_pb2.EVENT_TYPE_JOB_FINISHED
+
+    async def _on_live(self, message: Msg) -> None:
+        if message.subject.endswith(".progress"):
+            self._progress = job_pb2.JobProgress.FromString(message.data)
+            self._progress_count += 1
+            self._wake()
+            return
+        headers = message.headers or {}
+        if int(headers[PREVIOUS]) == self._last and not self._reading.locked():
+            event = event_pb2.Event.FromString(message.data)
+            self._tell(Told(int(headers[SEQUENCE]), event))
+        else:  # something before it is missing here
+            self._reread.set()
+
+    def _tell(self, told: Told) -> None:
+        if told.sequence > self._last:
+            self._told.append(told)
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _keep_reading(self) -> None:
+        while True:
+            try:
+                await self.read_stored()
+            except MeshError as error:
+                log.warning("cannot read the story", job_id=self._job_id, error=str(error))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._reread.wait(), REREAD_SECONDS)
+            self._reread.clear()
+
+    async def read_stored(self) -> None:
+        """After this, everything stored before the call is here."""
+        async with self._reading:
+            async for sequence, event in self._reader.events(self._job_id, self._last):
+                self._tell(Told(sequence, event))
+
+    async def watch(
+        self, after: int, *, follow: bool = True
+    ) -> AsyncGenerator[Told | job_pb2.JobProgress, None]:
+        """Stored events after a sequence, the newest progress between them; ends with the job."""
+        position = 0
+        seen_progress = 0
+        while True:
+            changed = self._changed
+            while position < len(self._told):
+                told = self._told[position]
+                position += 1
+                if told.sequence > after:
+                    yield told
+            if self.ended or not follow:
+                return
+            if self._progress is not None and self._progress_count > seen_progress:
+                seen_progress = self._progress_count
+                yield self._progress
+                continue
+            await changed.wait()
+
+
+@dataclass(slots=True)
+class _Shared:
+    feed: JobFeed
+    watchers: int = 0
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    ready: "asyncio.Future[None]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    task: "asyncio.Task[None] | None" = None
+
+
+class Feeds:
+    """Feeds of the jobs that are being watched here."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._open: dict[str, _Shared] = {}
+
+    @asynccontextmanager
+    async def of(self, job_id: str) -> AsyncIterator[JobFeed]:
+        """The feed of a job, shared with everyone else who watches it."""
+        shared = self._open.get(job_id)
+        if shared is None:
+            shared = self._open[job_id] = _Shared(JobFeed(self._bus, job_id))
+            shared.task = asyncio.create_task(self._serve(shared))
+        shared.watchers += 1
+        try:
+            await asyncio.shield(shared.ready)
+            yield shared.feed
+        finally:
+            shared.watchers -= 1
+            if not shared.watchers:
+                self._open.pop(job_id, None)
+                shared.closing.set()
+
+    async def _serve(self, shared: _Shared) -> None:
+        async with shared.feed.running():
+            shared.ready.set_result(None)
+            await shared.closing.wait()

@@ -1,0 +1,59 @@
+"""How the orchestrator, the broker and every stage are, in words."""
+
+import asyncio
+from dataclasses import dataclass
+
+import grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from mesh.bus import Bus
+from orchestrator.settings import Settings
+from orchestrator.stages import Stages
+
+ASK_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How one part is."""
+
+    name: str
+    healthy: bool
+    detail: str
+    address: str
+
+
+async def look(settings: Settings, bus: Bus, stages: Stages) -> list[Health]:
+    """Asks everyone at once."""
+    own = Health("orchestrator", True, "serving", settings.listen)
+    asked = [
+        _ask_stage(name, address, *stages.channels[name])
+        for name, address in (
+            ("downloader", settings.downloader),
+            ("normalizer", settings.normalizer),
+            ("transcriber", settings.transcriber),
+        )
+    ]
+    return [own, *await asyncio.gather(_ask_broker(settings, bus), *asked)]
+
+
+async def _ask_broker(settings: Settings, bus: Bus) -> Health:
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            await bus.jetstream.account_info()
+    except Exception as error:  # noqa: BLE001 # whatever it is, it is the answer
+        return Health("nats", False, str(error) or type(error).__name__, settings.nats_url)
+    version = bus.client.connected_server_version
+    return Health("nats", True, f"nats-server {version}", settings.nats_url)
+
+
+async def _ask_stage(name: str, address: str, service: str, channel: grpc.aio.Channel) -> Health:
+    try:
+        answer = await HealthStub(channel).Check(  # type: ignore[attr-defined] # stubs lack it
+            HealthCheckRequest(service=service), timeout=ASK_SECONDS
+        )
+    except grpc.aio.AioRpcError as error:
+        return Health(name, False, error.details() or error.code().name, address)
+    word = HealthCheckResponse.ServingStatus.Name(answer.status)
+    return Health(name, answer.status == HealthCheckResponse.SERVING, word.lower(), address)

@@ -1,0 +1,98 @@
+"""What callers may choose: defaults filled in, impossible choices refused at the door."""
+
+from urllib.parse import urlsplit
+
+from mesh.errors import InvalidRequestError, UnsupportedError
+from mesh.languages import primary
+from mesh.reasons import Reason
+from ytcaption.v1 import job_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
+
+AUTO = "auto"
+MAX_WORD = 128
+MAX_PROMPT = 1000
+
+DEFAULTS = job_pb2.JobOptions(
+    language=AUTO,
+    remove_noise=True,
+    convert_to_mono=True,
+    apply_highpass_filter=False,
+    set_sample_rate_16k=True,
+    isolate_vocals=False,
+    word_timestamps=False,
+    captions_policy=job_pb2.CAPTIONS_POLICY_TRANSCRIBE,
+)
+
+
+def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
+    """The options in force; raises if one of them cannot be honoured."""
+    options = job_pb2.JobOptions()
+    options.CopyFrom(DEFAULTS)
+    options.MergeFrom(asked)
+    options.language = _language(options.language)
+    if options.language_out:
+        raise UnsupportedError(
+            f"translation into {options.language_out!r} is not built yet",
+            reason=Reason.TRANSLATION_UNSUPPORTED,
+        )
+    options.ClearField("language_out")
+    _refuse_unbuilt(options)
+    _check_ranges(options)
+    return options
+
+
+def _language(asked: str) -> str:
+    return AUTO if asked in ("", AUTO) else primary(asked)
+
+
+def _refuse_unbuilt(options: job_pb2.JobOptions) -> None:
+    if options.isolate_vocals:
+        raise UnsupportedError("isolate_vocals is not built yet", reason=Reason.OPTION_UNSUPPORTED)
+    if options.captions_policy == job_pb2.CAPTIONS_POLICY_PREFER_HUMAN:
+        raise UnsupportedError(
+            "captions_policy PREFER_HUMAN is not built yet", reason=Reason.OPTION_UNSUPPORTED
+        )
+
+
+def refuse_unbuilt_request(request: pb.CreateJobRequest | pb.UploadStart) -> None:
+    """What a request may ask for that no runner honours yet."""
+    if request.priority not in (pb.PRIORITY_UNSPECIFIED, pb.PRIORITY_NORMAL) or request.caller:
+        raise UnsupportedError(
+            "priority and caller are not built yet", reason=Reason.OPTION_UNSUPPORTED
+        )
+
+
+def _check_ranges(options: job_pb2.JobOptions) -> None:
+    if options.HasField("beam_size") and not 1 <= options.beam_size <= 10:
+        raise InvalidRequestError("beam_size must be 1 to 10", reason=Reason.REQUEST_INVALID)
+    if options.HasField("loudness_lufs") and not -70 <= options.loudness_lufs <= -5:
+        raise InvalidRequestError("loudness_lufs must be -70 to -5", reason=Reason.REQUEST_INVALID)
+    if len(options.initial_prompt) > MAX_PROMPT:
+        raise InvalidRequestError(
+            f"initial_prompt is over {MAX_PROMPT} characters", reason=Reason.REQUEST_INVALID
+        )
+
+
+def check_url(url: str) -> str:
+    """The address without surrounding space; raises if no downloader could ever fetch it."""
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        usable = False
+    if not usable or any(character.isspace() or not character.isprintable() for character in url):
+        raise InvalidRequestError(
+            f"{url[:200]!r} is not an http or https address", reason=Reason.UNSUPPORTED_URL
+        )
+    return url
+
+
+def check_word(value: str, field: str) -> str:
+    """A caller's own identifier: short and printable."""
+    if len(value) > MAX_WORD or not value.isprintable():
+        raise InvalidRequestError(
+            f"{field} must be at most {MAX_WORD} printable characters",
+            reason=Reason.REQUEST_INVALID,
+        )
+    return value

@@ -1,0 +1,262 @@
+"""Source to text: three overlapping calls, joined by bounded pipes. Knows no job, no store."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import grpc
+from google.protobuf.duration_pb2 import Duration
+
+from mesh.correlation import call_metadata
+from mesh.errors import TimedOutError, UnavailableError
+from mesh.reasons import Reason
+from mesh.status import to_error
+from orchestrator.pipe import Pipe
+from orchestrator.stages import StageError, StageId, Stages
+from orchestrator.stall import StallWatch
+from ytcaption.v1 import downloader_service_pb2 as downloader_pb
+from ytcaption.v1 import job_pb2, media_pb2
+from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
+from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
+
+DOWNLOAD = job_pb2.STAGE_DOWNLOAD
+NORMALIZATION = job_pb2.STAGE_NORMALIZATION
+TRANSCRIPTION = job_pb2.STAGE_TRANSCRIPTION
+
+
+_CUT_SHORT = UnavailableError("it ended before it finished", reason=Reason.STAGE_UNAVAILABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be heard, and how."""
+
+    job_id: str
+    options: job_pb2.JobOptions
+    url: str = ""
+    """Where the downloader gets it; empty if `bytes_source` is set."""
+    bytes_source: AsyncIterable[bytes] | None = None
+    """Media we already have."""
+    bytes_total: int | None = None
+    keep_audio: bool = True
+    settled_offset: Duration = field(default_factory=Duration)
+    next_index: int = 0
+    language: str = ""
+    """The language an earlier attempt settled on; empty if the options decide."""
+
+
+class Sink(Protocol):
+    """Whoever wants to know what happens; slow ones slow the pipeline down."""
+
+    async def stage_started(self, stage: StageId) -> None:
+        """A stage answered for the first time."""
+
+    async def stage_completed(self, stage: StageId) -> None:
+        """A stage has handed everything on."""
+
+    async def media_found(self, media: media_pb2.MediaInfo) -> None:
+        """The source said what it is."""
+
+    async def filters_chosen(self, started: normalizer_pb.NormalizeStarted) -> None:
+        """The normalizer said what it will do."""
+
+    async def model_ready(self, started: transcriber_pb.TranscribeStarted) -> None:
+        """The transcriber said who listens."""
+
+    async def moved(self, stage: StageId, progress: media_pb2.Progress) -> None:
+        """A stage has come further."""
+
+    async def audio_kept(self, frame: bytes) -> None:
+        """A piece of the audio kept for people."""
+
+    async def normalized(self, finished: normalizer_pb.NormalizeFinished) -> None:
+        """The length of the recording is known for sure."""
+
+    async def heard(self, segment: media_pb2.Segment) -> None:
+        """A piece of text is settled."""
+
+    async def finished(self, finished: transcriber_pb.TranscribeFinished) -> None:
+        """Everything was heard."""
+
+
+class Pipeline:
+    """Runs tasks through the stages."""
+
+    def __init__(self, stages: Stages, *, stall_seconds: float, deadline_seconds: float) -> None:
+        self._stages = stages
+        self._stall_seconds = stall_seconds
+        self._deadline_seconds = deadline_seconds
+
+    async def run(self, task: Task, sink: Sink) -> None:
+        """Returns when all is heard; raises the first failure, once everything else has stopped."""
+        run = _Run(self._stages, task, sink, StallWatch(self._stall_seconds))
+        try:
+            async with asyncio.timeout(self._deadline_seconds), asyncio.TaskGroup() as group:
+                watching = group.create_task(run.watch.raise_when_stalled())
+                stages = [group.create_task(stage()) for stage in run.stages()]
+                await asyncio.wait(stages)
+                watching.cancel()
+        except ExceptionGroup as failures:
+            raise first_of(failures) from None
+        except TimeoutError:
+            late = f"not done after {self._deadline_seconds:g} s"
+            raise StageError(
+                job_pb2.STAGE_UNSPECIFIED, TimedOutError(late, reason=Reason.DEADLINE)
+            ) from None
+
+
+def first_of(failures: ExceptionGroup[Exception]) -> Exception:
+    """What went wrong first; the rest followed from it."""
+    first: Exception = failures
+    while isinstance(first, ExceptionGroup):
+        first = first.exceptions[0]
+    return first
+
+
+class _Run:
+    """One task on its way."""
+
+    def __init__(self, stages: Stages, task: Task, sink: Sink, watch: StallWatch) -> None:
+        self._stages = stages
+        self._task = task
+        self._sink = sink
+        self.watch = watch
+        self._media = Pipe()
+        self._samples = Pipe()
+        self._container = asyncio.get_running_loop().create_future()
+
+    def stages(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        fetch = self._download if self._task.bytes_source is None else self._read_own
+        return [fetch, self._normalize, self._transcribe]
+
+    async def _events(self, stage: StageId, call: Any) -> AsyncGenerator[Any, None]:
+        """What a stage answers; ends after `finished`, and always leaves the call dead."""
+        try:
+            while True:
+                with self.watch.waiting_for(stage):
+                    event = await call.read()
+                if event is grpc.aio.EOF:
+                    raise StageError(stage, _CUT_SHORT)
+                yield event
+                if event.WhichOneof("event") == "finished":
+                    return
+        except grpc.aio.AioRpcError as error:
+            raise StageError(stage, to_error(error)) from error
+        finally:
+            call.cancel()
+
+    async def _download(self) -> None:
+        request = downloader_pb.DownloadRequest(job_id=self._task.job_id, source_url=self._task.url)
+        call = self._stages.downloader.Download(request, metadata=call_metadata())
+        await self._sink.stage_started(DOWNLOAD)
+        async with aclosing(self._events(DOWNLOAD, call)) as events:
+            async for event in events:
+                match event.WhichOneof("event"):
+                    case "chunk":
+                        await self._media.put(event.chunk)
+                    case "progress":
+                        await self._sink.moved(DOWNLOAD, media_pb2.Progress(bytes=event.progress))
+                    case "media":
+                        self._container.set_result(event.media.container)
+                        await self._sink.media_found(event.media)
+        await self._media.end()
+        await self._sink.stage_completed(DOWNLOAD)
+
+    async def _read_own(self) -> None:
+        assert self._task.bytes_source is not None  # noqa: S101 # stages() saw to it
+        self._container.set_result("")
+        await self._sink.stage_started(DOWNLOAD)
+        done = 0
+        async for chunk in self._task.bytes_source:
+            await self._media.put(chunk)
+            self.watch.note()
+            done += len(chunk)
+            moved = media_pb2.ByteProgress(done_bytes=done, total_bytes=self._task.bytes_total)
+            await self._sink.moved(DOWNLOAD, media_pb2.Progress(bytes=moved))
+        await self._media.end()
+        await self._sink.stage_completed(DOWNLOAD)
+
+    async def _normalize(self) -> None:
+        container = await self._container
+        call = self._stages.normalizer.Normalize(
+            self._media_frames(container), metadata=call_metadata()
+        )
+        await self._sink.stage_started(NORMALIZATION)
+        async with aclosing(self._events(NORMALIZATION, call)) as events:
+            async for event in events:
+                match event.WhichOneof("event"):
+                    case "samples":
+                        await self._samples.put(event.samples)
+                    case "kept_audio":
+                        await self._sink.audio_kept(event.kept_audio)
+                    case "progress":
+                        progress = media_pb2.Progress(media=event.progress)
+                        await self._sink.moved(NORMALIZATION, progress)
+                    case "started":
+                        await self._sink.filters_chosen(event.started)
+                    case "finished":
+                        await self._sink.normalized(event.finished)
+        # It may have had enough before the end of the bytes.
+        self._media.abandon()
+        await self._samples.end()
+        await self._sink.stage_completed(NORMALIZATION)
+
+    async def _media_frames(self, container: str) -> AsyncIterator[normalizer_pb.NormalizeRequest]:
+        options = self._task.options
+        yield normalizer_pb.NormalizeRequest(
+            start=normalizer_pb.NormalizeStart(
+                job_id=self._task.job_id,
+                container=container,
+                keep_audio=self._task.keep_audio,
+                options=normalizer_pb.NormalizeOptions(
+                    remove_noise=options.remove_noise,
+                    convert_to_mono=options.convert_to_mono,
+                    apply_highpass_filter=options.apply_highpass_filter,
+                    set_sample_rate_16k=options.set_sample_rate_16k,
+                    isolate_vocals=options.isolate_vocals,
+                    loudness_lufs=(
+                        options.loudness_lufs if options.HasField("loudness_lufs") else None
+                    ),
+                ),
+            )
+        )
+        async for chunk in self._media:
+            yield normalizer_pb.NormalizeRequest(chunk=chunk)
+
+    async def _transcribe(self) -> None:
+        call = self._stages.transcriber.Transcribe(self._audio_frames(), metadata=call_metadata())
+        await self._sink.stage_started(TRANSCRIPTION)
+        async with aclosing(self._events(TRANSCRIPTION, call)) as events:
+            async for event in events:
+                match event.WhichOneof("event"):
+                    case "segment":
+                        await self._sink.heard(event.segment)
+                    case "progress":
+                        progress = media_pb2.Progress(media=event.progress)
+                        await self._sink.moved(TRANSCRIPTION, progress)
+                    case "started":
+                        await self._sink.model_ready(event.started)
+                    case "finished":
+                        await self._sink.finished(event.finished)
+        self._samples.abandon()
+        await self._sink.stage_completed(TRANSCRIPTION)
+
+    async def _audio_frames(self) -> AsyncIterator[transcriber_pb.TranscribeRequest]:
+        options = self._task.options
+        named = options.language if options.language != "auto" else ""
+        yield transcriber_pb.TranscribeRequest(
+            start=transcriber_pb.TranscribeStart(
+                job_id=self._task.job_id,
+                language=self._task.language or named,
+                language_out=options.language_out,
+                word_timestamps=options.word_timestamps,
+                initial_prompt=options.initial_prompt,
+                beam_size=options.beam_size,
+                settled_offset=self._task.settled_offset,
+                next_index=self._task.next_index,
+            )
+        )
+        async for samples in self._samples:
+            yield transcriber_pb.TranscribeRequest(audio=samples)

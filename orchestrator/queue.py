@@ -1,0 +1,99 @@
+"""The queue of work: at most one item a job, held by one runner at a time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from google.protobuf.timestamp import from_current_time
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.errors import TimeoutError as NatsTimeoutError
+from nats.js import JetStreamContext, api
+from nats.js.errors import NotFoundError
+from structlog import get_logger
+
+from mesh.bus import Bus, storing
+from ytcaption.v1 import job_pb2
+
+log = get_logger(__name__)
+
+CONSUMER = "runners"
+PULL_SECONDS = 5.0
+
+
+class WorkQueue:
+    """Puts work in and takes it out."""
+
+    def __init__(self, bus: Bus, *, ack_wait_seconds: float) -> None:
+        self._bus = bus
+        self._ack_wait = ack_wait_seconds
+        self._pulling: JetStreamContext.PullSubscription | None = None
+
+    async def put(self, job: job_pb2.Job) -> int:
+        """Stores the job's work item durably and returns its sequence."""
+        item = job_pb2.WorkItem(
+            job_id=job.job_id,
+            correlation_id=job.correlation_id,
+            enqueue_time=from_current_time(),
+        )
+        return await self._bus.publish(self._bus.names.work(job.job_id), item.SerializeToString())
+
+    async def withdraw(self, job_id: str) -> None:
+        """Takes the job's item out, if there is one."""
+        async with storing():
+            with suppress(NotFoundError):
+                await self._bus.jetstream.purge_stream(
+                    self._bus.names.work_stream, subject=self._bus.names.work(job_id)
+                )
+
+    async def depth(self) -> int:
+        """Items that wait or run."""
+        async with storing():
+            info = await self._bus.jetstream.stream_info(self._bus.names.work_stream)
+        return info.state.messages
+
+    async def open(self) -> None:
+        """Makes the consumer all runners share."""
+        config = api.ConsumerConfig(
+            durable_name=CONSUMER,
+            ack_policy=api.AckPolicy.EXPLICIT,
+            ack_wait=self._ack_wait,
+            max_deliver=-1,
+            max_ack_pending=10_000,
+        )
+        async with storing():
+            self._pulling = await self._bus.jetstream.pull_subscribe(
+                self._bus.names.work("*"),
+                durable=CONSUMER,
+                stream=self._bus.names.work_stream,
+                config=config,
+            )
+
+    async def take(self) -> Msg | None:
+        """The next item, or None if there is none for now."""
+        assert self._pulling is not None, "open() first"  # noqa: S101
+        try:
+            return (await self._pulling.fetch(1, timeout=PULL_SECONDS))[0]
+        except (NatsTimeoutError, TimeoutError):
+            return None
+        except NatsError as error:
+            log.warning("cannot pull work", error=str(error) or type(error).__name__)
+            await asyncio.sleep(1)
+            return None
+
+    @asynccontextmanager
+    async def kept_alive(self, message: Msg) -> AsyncIterator[None]:
+        """Tells the broker again and again that the item is being worked on."""
+        beating = asyncio.create_task(self._beat(message))
+        try:
+            yield
+        finally:
+            beating.cancel()
+
+    async def _beat(self, message: Msg) -> None:
+        while True:
+            await asyncio.sleep(self._ack_wait / 3)
+            try:
+                await message.in_progress()
+            except NatsError as error:  # the broker restarts; the next beat may get through
+                log.warning("heartbeat lost", error=str(error) or type(error).__name__)

@@ -1,0 +1,127 @@
+"""Takes work from the queue and sees each job through to an end, or to its next attempt."""
+
+import asyncio
+from datetime import UTC, datetime
+
+from nats.aio.msg import Msg
+from structlog import get_logger
+from structlog.contextvars import bound_contextvars
+
+from mesh.bus import Bus
+from mesh.errors import MeshError, NotFoundError
+from orchestrator.attempt import Attempt
+from orchestrator.deadletters import DeadLetters
+from orchestrator.history import History, read_history
+from orchestrator.jobs import ConflictError, Jobs, Kept
+from orchestrator.lease import Lease, LostError
+from orchestrator.pipeline import Pipeline
+from orchestrator.queue import WorkQueue
+from orchestrator.settings import Settings
+from orchestrator.story import StoryReader, open_story
+from ytcaption.v1 import job_pb2
+
+log = get_logger(__name__)
+
+HALF_MADE_SECONDS = 30
+"""CreateJob stores the work item first: one whose job never follows is dropped after this."""
+
+
+class Runner:
+    """Works on several jobs at once, each in a lane of its own."""
+
+    def __init__(self, bus: Bus, settings: Settings, queue: WorkQueue, pipeline: Pipeline) -> None:
+        self._bus = bus
+        self._settings = settings
+        self._queue = queue
+        self._pipeline = pipeline
+        self._jobs = Jobs(bus)
+
+    async def run(self) -> None:
+        """Works until cancelled; a job under way is then given back."""
+        await self._queue.open()
+        async with asyncio.TaskGroup() as lanes:
+            for _ in range(self._settings.concurrency):
+                lanes.create_task(self._lane())
+
+    async def _lane(self) -> None:
+        while True:
+            message = await self._queue.take()
+            if message is None:
+                continue
+            item = job_pb2.WorkItem.FromString(message.data)
+            with bound_contextvars(job_id=item.job_id, correlation_id=item.correlation_id):
+                await self._handle(message, item)
+
+    async def _handle(self, message: Msg, item: job_pb2.WorkItem) -> None:
+        """One delivery; whatever goes wrong here must not end the lane."""
+        try:
+            async with self._queue.kept_alive(message):
+                wait = await self._work(item)
+            if wait is None:
+                await message.ack_sync()
+            else:
+                await message.nak(delay=wait)
+        except (LostError, ConflictError):
+            log.warning("another runner has the job")
+        except asyncio.CancelledError:
+            await asyncio.shield(_give_back(message))
+            raise
+        except Exception as error:  # unacknowledged, so it is delivered again
+            expected = isinstance(error, MeshError)
+            log.warning("the job will be delivered again", error=str(error), exc_info=not expected)
+
+    async def _work(self, item: job_pb2.WorkItem) -> float | None:
+        """Seconds until the next attempt, or None if nothing is left to do."""
+        try:
+            kept = await self._jobs.get(item.job_id)
+        except NotFoundError:
+            return _wait_for_record(item)
+        if kept.terminal:
+            return None
+        history = await read_history(StoryReader(self._bus), item.job_id)
+        if history.finished is not None:
+            await self._make_good(kept, history.finished)
+            return None
+        return await self._attempt(kept, history)
+
+    async def _attempt(self, kept: Kept, history: History) -> float | None:
+        if not history.last_sequence:
+            await open_story(self._bus, kept.job)
+            history = await read_history(StoryReader(self._bus), kept.job.job_id)
+        lease = Lease(self._jobs, kept)
+        await lease.take()
+
+        async def on_cancel(_: Msg) -> None:
+            lease.cancel_requested.set()
+
+        cancels = await self._bus.client.subscribe(
+            self._bus.names.cancel(kept.job.job_id), cb=on_cancel
+        )
+        try:
+            attempt = Attempt(self._bus, self._settings, self._pipeline, lease, history)
+            return await attempt.run()
+        finally:
+            if not self._bus.client.is_closed:
+                await cancels.unsubscribe()
+
+    async def _make_good(self, kept: Kept, finished: job_pb2.Job) -> None:
+        """The last runner told the end of the story and died before it stored the rest."""
+        kept.record.job.CopyFrom(finished)
+        if finished.state == job_pb2.JOB_STATE_FAILED:
+            await DeadLetters(self._bus).bury(finished)
+        await self._jobs.save(kept)
+
+
+def _wait_for_record(item: job_pb2.WorkItem) -> float | None:
+    age = datetime.now(UTC) - item.enqueue_time.ToDatetime(UTC)
+    if age.total_seconds() < HALF_MADE_SECONDS:
+        return 0.1 if age.total_seconds() < 1 else 2.0
+    log.warning("a job that was never accepted is dropped")
+    return None
+
+
+async def _give_back(message: Msg) -> None:
+    try:
+        await message.nak(delay=0.1)
+    except Exception as error:  # noqa: BLE001 # we are leaving; the broker redelivers by itself
+        log.warning("could not give the job back", error=str(error))

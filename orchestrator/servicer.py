@@ -1,0 +1,177 @@
+"""gRPC face of the orchestrator: requests in, engine calls, messages out."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from structlog.contextvars import bind_contextvars
+
+from mesh.correlation import adopt, new_id
+from mesh.errors import NotFoundError
+from mesh.frames import read_data, read_start
+from mesh.reasons import Reason
+from orchestrator.artifacts import UPLOAD, Artifacts
+from orchestrator.control import Control
+from orchestrator.feed import Feeds, Told
+from orchestrator.index import JobIndex
+from orchestrator.jobs import TERMINAL, Jobs
+from orchestrator.live import transcribe_live
+from orchestrator.options import check_url, check_word, refuse_unbuilt_request, resolve
+from orchestrator.pipeline import Pipeline, Task
+from orchestrator.reading import Reading
+from orchestrator.settings import Settings
+from orchestrator.submission import Submission
+from orchestrator.uploads import plain_name, received
+from ytcaption.v1 import job_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
+from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """Everything the servicer hands requests to."""
+
+    settings: Settings
+    jobs: Jobs
+    index: JobIndex
+    feeds: Feeds
+    artifacts: Artifacts
+    submission: Submission
+    control: Control
+    reading: Reading
+    pipeline: Pipeline
+
+
+class PipelineServicer(rpc.PipelineServiceServicer):
+    """Translates between the wire and the engines; decides nothing itself."""
+
+    def __init__(self, engines: Engines) -> None:
+        self._engines = engines
+
+    async def CreateJob(self, request: pb.CreateJobRequest, context: Any) -> pb.CreateJobResponse:
+        _adopt(request.correlation_id)
+        refuse_unbuilt_request(request)
+        source = job_pb2.Source(url=check_url(request.source_url))
+        options = resolve(request.options)
+        submission = self._engines.submission
+        ticket = await submission.ticket(request.request_id)
+        job = ticket.accepted or await submission.accept(
+            ticket, source, options, request.correlation_id
+        )
+        return pb.CreateJobResponse(job=job)
+
+    async def CreateJobFromUpload(
+        self, request_iterator: AsyncIterator[pb.CreateJobFromUploadRequest], context: Any
+    ) -> pb.CreateJobFromUploadResponse:
+        start: pb.UploadStart = await read_start(request_iterator)
+        _adopt(start.correlation_id)
+        refuse_unbuilt_request(start)
+        options = resolve(start.options)
+        engines = self._engines
+        ticket = await engines.submission.ticket(start.request_id)
+        if ticket.accepted:
+            return pb.CreateJobFromUploadResponse(job=ticket.accepted)
+        async with received(
+            read_data(request_iterator, "chunk"),
+            engines.settings.work_dir,
+            max_bytes=engines.settings.max_upload_bytes,
+            announced=start.size_bytes if start.HasField("size_bytes") else None,
+        ) as file:
+            await engines.artifacts.put_file(ticket.job_id, UPLOAD, file.path)
+            upload = job_pb2.Upload(
+                file_name=plain_name(start.file_name), size_bytes=file.size, sha256=file.sha256
+            )
+        source = job_pb2.Source(upload=upload)
+        job = await engines.submission.accept(ticket, source, options, start.correlation_id)
+        return pb.CreateJobFromUploadResponse(job=job)
+
+    async def GetJob(self, request: pb.GetJobRequest, context: Any) -> pb.GetJobResponse:
+        return pb.GetJobResponse(job=(await self._engines.jobs.get(request.job_id)).job)
+
+    async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> pb.ListJobsResponse:
+        page = await self._engines.index.page(
+            request.page_size, request.page_token, frozenset(request.states)
+        )
+        return pb.ListJobsResponse(
+            jobs=page.jobs, next_page_token=page.next_token, total_size=page.total
+        )
+
+    async def WatchJob(
+        self, request: pb.WatchJobRequest, context: Any
+    ) -> AsyncIterator[pb.WatchJobResponse]:
+        bind_contextvars(job_id=request.job_id)
+        job = (await self._engines.jobs.get(request.job_id)).job
+        yield pb.WatchJobResponse(job=job)
+        async with self._engines.feeds.of(job.job_id) as feed:
+            await feed.read_stored()
+            follow = job.state not in TERMINAL or feed.ended  # else its story has aged away
+            async with aclosing(feed.watch(request.after_sequence, follow=follow)) as updates:
+                async for update in updates:
+                    yield _to_wire(update)
+
+    async def CancelJob(self, request: pb.CancelJobRequest, context: Any) -> pb.CancelJobResponse:
+        job = await self._engines.control.cancel(request.job_id, request.note)
+        return pb.CancelJobResponse(job=job)
+
+    async def DeleteJob(self, request: pb.DeleteJobRequest, context: Any) -> pb.DeleteJobResponse:
+        removed = await self._engines.control.delete(request.job_id)
+        return pb.DeleteJobResponse(
+            events_removed=removed.events, artifacts_removed=removed.artifacts
+        )
+
+    async def GetCaptions(
+        self, request: pb.GetCaptionsRequest, context: Any
+    ) -> pb.GetCaptionsResponse:
+        job = (await self._engines.jobs.get(request.job_id)).job
+        captions = await self._engines.reading.captions(job, request.format)
+        return pb.GetCaptionsResponse(
+            content=captions.content,
+            media_type=captions.media_type,
+            file_name=captions.file_name,
+            complete=captions.complete,
+        )
+
+    async def DownloadArtifact(
+        self, request: pb.DownloadArtifactRequest, context: Any
+    ) -> AsyncIterator[pb.DownloadArtifactResponse]:
+        job = (await self._engines.jobs.get(request.job_id)).job
+        artifact = next((found for found in job.artifacts if found.name == request.name), None)
+        if artifact is None:
+            raise NotFoundError(
+                f"the job keeps no {request.name[:64]!r}", reason=Reason.ARTIFACT_NOT_FOUND
+            )
+        yield pb.DownloadArtifactResponse(artifact=artifact)
+        chunks = self._engines.artifacts.read(
+            job.job_id, artifact.name, request.offset_bytes, request.limit_bytes
+        )
+        async for chunk in chunks:
+            yield pb.DownloadArtifactResponse(chunk=chunk)
+
+    async def TranscribeStream(
+        self, request_iterator: AsyncIterator[pb.TranscribeStreamRequest], context: Any
+    ) -> AsyncIterator[pb.TranscribeStreamResponse]:
+        start: pb.TranscribeStreamStart = await read_start(request_iterator)
+        _adopt(start.correlation_id)
+        task = Task(
+            job_id=new_id(),
+            options=resolve(start.options),
+            bytes_source=read_data(request_iterator, "chunk"),
+            keep_audio=False,
+        )
+        async with aclosing(transcribe_live(self._engines.pipeline, task)) as responses:
+            async for response in responses:
+                yield response
+
+
+def _adopt(correlation_id: str) -> None:
+    if check_word(correlation_id, "correlation_id"):
+        adopt(correlation_id)
+
+
+def _to_wire(update: Told | job_pb2.JobProgress) -> pb.WatchJobResponse:
+    match update:
+        case Told():
+            return pb.WatchJobResponse(sequence=update.sequence, event=update.event)
+        case _:
+            return pb.WatchJobResponse(progress=update)

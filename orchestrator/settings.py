@@ -1,0 +1,69 @@
+"""Everything an operator can change about the orchestrator."""
+
+import tempfile
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from mesh.settings import ServiceSettings
+
+
+class Settings(ServiceSettings):
+    """Read once, in __main__, from ORCHESTRATOR_* variables; then passed down."""
+
+    model_config = SettingsConfigDict(env_prefix="ORCHESTRATOR_", frozen=True, extra="ignore")
+
+    listen: str = "127.0.0.1:50051"
+    """Address of the gRPC server."""
+
+    metrics_listen: str = "127.0.0.1:9101"
+    """Address of the Prometheus endpoint; empty turns it off."""
+
+    nats_url: str = "nats://127.0.0.1:4222"
+    """The broker, or several of one cluster, separated by commas."""
+
+    prefix: str = Field(default="YTC", pattern="^[A-Z][A-Z0-9_]*$")
+    """Everything of ours on the broker is named with this."""
+
+    replicas: int = Field(default=1, ge=1, le=5)
+    """Copies of each stream and bucket: 1 on one machine, 3 on a cluster."""
+
+    downloader: str = "127.0.0.1:50052"
+    """Addresses of the downloader's replicas, separated by commas."""
+
+    normalizer: str = "127.0.0.1:50053"
+    """Addresses of the normalizer's replicas, separated by commas."""
+
+    transcriber: str = "127.0.0.1:50054"
+    """Addresses of the transcriber's replicas, separated by commas."""
+
+    concurrency: int = Field(default=2, ge=1)
+    """Jobs this runner has under way at once."""
+
+    max_attempts: int = Field(default=4, ge=1)
+    """How often a job that fails for a passing reason is tried in all."""
+
+    max_crashes: int = Field(default=20, ge=1)
+    """How often a job may lose its runner before it counts as the cause."""
+
+    retry_seconds: float = Field(default=2, gt=0)
+    """Wait before the second attempt; doubled each time, with jitter."""
+
+    retry_limit_seconds: float = Field(default=300, gt=0)
+    """Longest wait between two attempts."""
+
+    ack_wait_seconds: float = Field(default=15, gt=0)
+    """A runner silent for this long loses its job to another."""
+
+    stall_seconds: float = Field(default=120, gt=0)
+    """An attempt in which no stage moves for this long has failed."""
+
+    job_seconds: float = Field(default=12 * 3600, gt=0)
+    """Longest an attempt may take."""
+
+    max_upload_bytes: int = Field(default=8 * 1024**3, gt=0)
+    """Largest file a caller may send."""
+
+    work_dir: Path = Path(tempfile.gettempdir()) / "ytcaption-orchestrator"
+    """For uploads and kept audio on their way to the store."""

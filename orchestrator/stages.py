@@ -1,0 +1,68 @@
+"""The three stages as the orchestrator calls them, and what their failures mean to a job."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import grpc
+
+from mesh.channel import open_channel
+from mesh.errors import MeshError, TimedOutError
+from orchestrator.settings import Settings
+from ytcaption.v1 import downloader_service_pb2_grpc as downloader_rpc
+from ytcaption.v1 import job_pb2
+from ytcaption.v1 import normalizer_service_pb2_grpc as normalizer_rpc
+from ytcaption.v1 import transcriber_service_pb2_grpc as transcriber_rpc
+
+StageId: TypeAlias = "job_pb2.Stage.ValueType"
+StateId: TypeAlias = "job_pb2.JobState.ValueType"
+
+DOWNLOADER = "ytcaption.v1.DownloaderService"
+NORMALIZER = "ytcaption.v1.NormalizerService"
+TRANSCRIBER = "ytcaption.v1.TranscriberService"
+
+
+class StageError(Exception):
+    """A stage gave up, or the attempt as a whole did."""
+
+    def __init__(self, stage: StageId, error: MeshError) -> None:
+        super().__init__(str(error))
+        self.stage = stage
+        self.error = error
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether it ran out of time rather than into an error."""
+        return isinstance(self.error, TimedOutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Open channels to the three stages."""
+
+    downloader: downloader_rpc.DownloaderServiceStub
+    normalizer: normalizer_rpc.NormalizerServiceStub
+    transcriber: transcriber_rpc.TranscriberServiceStub
+    channels: dict[str, tuple[str, grpc.aio.Channel]]
+    """By short name: the full service name and its channel, for health checks."""
+
+
+@asynccontextmanager
+async def open_stages(settings: Settings) -> AsyncIterator[Stages]:
+    """Connects lazily: a stage that is down is found out when it is called."""
+    async with AsyncExitStack() as open_channels:
+        channels = {
+            name: (service, await open_channels.enter_async_context(open_channel(address, service)))
+            for name, service, address in (
+                ("downloader", DOWNLOADER, settings.downloader),
+                ("normalizer", NORMALIZER, settings.normalizer),
+                ("transcriber", TRANSCRIBER, settings.transcriber),
+            )
+        }
+        yield Stages(
+            downloader=downloader_rpc.DownloaderServiceStub(channels["downloader"][1]),
+            normalizer=normalizer_rpc.NormalizerServiceStub(channels["normalizer"][1]),
+            transcriber=transcriber_rpc.TranscriberServiceStub(channels["transcriber"][1]),
+            channels=channels,
+        )

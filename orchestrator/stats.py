@@ -1,0 +1,33 @@
+"""Counts and sizes."""
+
+from dataclasses import dataclass
+
+from mesh.bus import Bus, storing
+from orchestrator.index import JobIndex
+from orchestrator.queue import WorkQueue
+from orchestrator.stages import StateId
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Counts and sizes of everything that is ours on the broker."""
+
+    jobs: dict[StateId, int]
+    queue_depth: int
+    dead_letters: int
+    stored_bytes: int
+
+
+async def count(bus: Bus, index: JobIndex, queue: WorkQueue) -> Stats:
+    """Asks the index and the broker."""
+    sizes: dict[str, tuple[int, int]] = {}
+    async with storing():
+        for stream in bus.names.streams():
+            state = (await bus.jetstream.stream_info(stream)).state
+            sizes[stream] = (state.messages, state.bytes)
+    return Stats(
+        jobs=await index.counts(),
+        queue_depth=await queue.depth(),
+        dead_letters=sizes[bus.names.dead_letter_stream][0],
+        stored_bytes=sum(size for _, size in sizes.values()),
+    )

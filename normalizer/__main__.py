@@ -1,0 +1,42 @@
+"""Starts the normalizer: `python -m normalizer`."""
+
+from datetime import timedelta
+
+from structlog import get_logger
+
+from mesh.server import Service
+from mesh.service import run_process, serve
+from normalizer.ffmpeg import FfmpegNormalizer, Limits
+from normalizer.servicer import NormalizerServicer
+from normalizer.settings import Settings
+from normalizer.spool import Spool
+from ytcaption.v1 import normalizer_service_pb2 as pb
+from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
+
+log = get_logger(__name__)
+
+
+async def main(settings: Settings) -> None:
+    """Wires the parts together and serves."""
+    spool = Spool(settings.work_dir, settings.max_spool_bytes)
+    limits = Limits(
+        max_duration=timedelta(seconds=settings.max_duration_seconds),
+        stall_seconds=settings.stall_seconds,
+        max_memory=settings.max_memory_bytes,
+    )
+    engine = FfmpegNormalizer(settings.ffmpeg, limits, spool, settings.max_recordings)
+
+    async def get_ready() -> None:
+        left_behind = await spool.purge()
+        log.info("found ffmpeg", path=await engine.check(), old_files_removed=left_behind.files)
+
+    service = Service.of(
+        pb.DESCRIPTOR.services_by_name["NormalizerService"],
+        rpc.add_NormalizerServiceServicer_to_server,
+        NormalizerServicer(engine, spool),
+    )
+    await serve(settings, [service], get_ready)
+
+
+if __name__ == "__main__":
+    run_process("normalizer", Settings, main)

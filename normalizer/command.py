@@ -1,0 +1,102 @@
+"""The ffmpeg that does the work, and how it is called."""
+
+import os
+import shutil
+from typing import Any
+
+import ffmpeg
+import imageio_ffmpeg
+
+from mesh.errors import UnsupportedError
+from mesh.reasons import Reason
+from normalizer.engine import Filter, Options
+from normalizer.filters import Plan
+
+KEPT_MEDIA_TYPE = "audio/webm"
+
+PIPE = "pipe:0"
+
+DEMUXERS = (
+    "aac,ac3,aiff,amr,amrnb,amrwb,ape,asf,au,avi,caf,dts,eac3,flac,flv,matroska,mov,mp3,mpc,mpc8,"
+    "mpeg,mpegts,mxf,ogg,rm,tta,voc,w64,wav,wv"
+)
+"""Real media only. Playlists, concat lists and the like would open other files and addresses."""
+
+_INHERITED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+_GLOBAL = ("-hide_banner", "-nostdin", "-nostats", "-loglevel", "level+info")
+
+
+def locate(configured: str) -> str:
+    """Path of the ffmpeg to run; "" means the one on PATH, else the one that came as a wheel."""
+    found = shutil.which(configured or "ffmpeg")
+    if found is None and not configured:
+        try:
+            found = str(imageio_ffmpeg.get_ffmpeg_exe())
+        except RuntimeError:
+            found = None
+    if found is None:
+        raise UnsupportedError(
+            f"ffmpeg was not found{f' at {configured}' if configured else ''}",
+            reason=Reason.TOOL_MISSING,
+        )
+    return found
+
+
+def environment() -> dict[str, str]:
+    """Nothing of ours that ffmpeg does not need."""
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    # The static build crashes on every MPEG-TS if its iconv finds the modules of another libc.
+    return {**inherited, "LC_ALL": "C", "GCONV_PATH": "/nonexistent"}
+
+
+def arguments(source: str, plan: Plan, options: Options, kept_fd: int | None) -> list[str]:
+    """One pass, at most two outputs: samples on stdout, kept audio on `kept_fd`."""
+    media = ffmpeg.input(
+        source,
+        protocol_whitelist="pipe" if source == PIPE else "file",
+        format_whitelist=DEMUXERS,
+        threads=1,
+        vn=None,
+        sn=None,
+        dn=None,
+    )
+    audio = _chain(media["a:0"], plan.shared)
+    if kept_fd is None:
+        outputs = _samples(audio, plan)
+    else:
+        halves = audio.filter_multi_output("asplit")
+        outputs = ffmpeg.merge_outputs(
+            _samples(halves[0], plan), _kept(halves[1], plan, options, kept_fd)
+        )
+    return [*_GLOBAL, *outputs.get_args()]
+
+
+def _chain(stream: Any, filters: tuple[Filter, ...]) -> Any:
+    for each in filters:
+        stream = stream.filter(each.name, **each.settings)
+    return stream
+
+
+def _samples(audio: Any, plan: Plan) -> Any:
+    # Matroska around the samples carries their timestamps: see normalizer.timeline.
+    return ffmpeg.output(
+        _chain(audio, plan.samples), "pipe:1", f="matroska", acodec="pcm_s16le", flush_packets=1
+    )
+
+
+def _kept(audio: Any, plan: Plan, options: Options, kept_fd: int) -> Any:
+    return ffmpeg.output(
+        _chain(audio, plan.kept),
+        f"pipe:{kept_fd}",
+        f="webm",
+        acodec="libopus",
+        audio_bitrate=_bitrate(options),
+        flush_packets=1,
+    )
+
+
+def _bitrate(options: Options) -> str:
+    """Plenty for speech, enough for music."""
+    rate = 24 if options.set_sample_rate_16k else 64
+    return f"{rate if options.convert_to_mono else rate * 3 // 2}k"

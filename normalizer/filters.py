@@ -1,0 +1,73 @@
+"""Which filters a request leads to, in the order they run."""
+
+from dataclasses import dataclass
+
+from mesh.errors import InvalidRequestError, UnsupportedError
+from mesh.reasons import Reason
+from normalizer.engine import SAMPLE_RATE, Filter, Options, Request, Target
+
+LOUDNESS_RANGE = (-70.0, -5.0)
+"""What loudnorm accepts, in LUFS."""
+
+OPUS_RATE = 48_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The graph: `shared` runs first, then its result goes down both branches."""
+
+    shared: tuple[Filter, ...]
+    samples: tuple[Filter, ...]
+    kept: tuple[Filter, ...]
+    """Empty if no audio is kept."""
+
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """All of them in the order they run."""
+        return (*self.shared, *self.samples, *self.kept)
+
+
+def plan(request: Request) -> Plan:
+    """Refuses what cannot be done, and says exactly what will be."""
+    options = request.options
+    _check(options)
+    target = Target.BOTH if request.keep_audio else Target.TRANSCRIBER
+    highpass = Filter("highpass", {"f": "80"}, target, "apply_highpass_filter")
+    shape = {"sample_fmts": "s16", "sample_rates": str(SAMPLE_RATE), "channel_layouts": "mono"}
+    return Plan(
+        shared=(highpass,) if options.apply_highpass_filter else (),
+        samples=(Filter("aformat", shape, Target.TRANSCRIBER),),
+        kept=_kept(options) if request.keep_audio else (),
+    )
+
+
+def _check(options: Options) -> None:
+    if options.isolate_vocals:
+        raise UnsupportedError("isolate_vocals is not built yet", reason=Reason.OPTION_UNSUPPORTED)
+    low, high = LOUDNESS_RANGE
+    if options.loudness_lufs is not None and not low <= options.loudness_lufs <= high:
+        raise InvalidRequestError(
+            f"loudness_lufs must be between {low:g} and {high:g}", reason=Reason.REQUEST_INVALID
+        )
+
+
+def _kept(options: Options) -> tuple[Filter, ...]:
+    def kept(name: str, option: str = "", **settings: str) -> Filter:
+        return Filter(name, settings, Target.KEPT_AUDIO, option)
+
+    # Channels first: what follows then works on fewer of them. Opus in WebM is at home with two.
+    if options.convert_to_mono:
+        chain = [kept("aformat", "convert_to_mono", channel_layouts="mono")]
+    else:
+        chain = [kept("aformat", channel_layouts="stereo|mono")]
+    # On the kept audio only: Whisper hears worse after denoising.
+    if options.remove_noise:
+        chain.append(kept("afftdn", "remove_noise", nr="12", nf="-25"))
+    if options.loudness_lufs is not None:
+        target = f"{options.loudness_lufs:g}"
+        chain.append(kept("loudnorm", "loudness_lufs", I=target, TP="-1.5", LRA="11"))
+    if options.set_sample_rate_16k:
+        chain.append(kept("aresample", "set_sample_rate_16k", osr=str(SAMPLE_RATE)))
+    else:
+        chain.append(kept("aresample", osr=str(OPUS_RATE)))
+    return tuple(chain)

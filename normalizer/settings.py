@@ -1,0 +1,48 @@
+"""Everything an operator can change about the normalizer."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from mesh.settings import ServiceSettings
+
+
+def _default_work_dir() -> Path:
+    # One folder a user: in a shared temporary folder nobody else may own ours.
+    return Path(tempfile.gettempdir()) / f"ytcaption-normalizer-{os.getuid()}"
+
+
+class Settings(ServiceSettings):
+    """Read once, in __main__, from NORMALIZER_* variables; then passed down."""
+
+    model_config = SettingsConfigDict(env_prefix="NORMALIZER_")
+
+    listen: str = "127.0.0.1:50053"
+    """Address of the gRPC server."""
+
+    metrics_listen: str = "127.0.0.1:9103"
+    """Address of the Prometheus endpoint; empty turns it off."""
+
+    ffmpeg: str = ""
+    """Path of ffmpeg; empty means the one on PATH, else the one that came as a wheel."""
+
+    max_recordings: int = Field(default=4, ge=1)
+    """Recordings normalized at once; the rest wait under gRPC flow control."""
+
+    max_duration_seconds: float = Field(default=12 * 3600, gt=0)
+    """Longest recording, counted on the samples really decoded."""
+
+    max_spool_bytes: int = Field(default=8 * 1024**3, gt=0)
+    """Largest media file that has to be on disk before it can be read."""
+
+    max_memory_bytes: int = Field(default=2 * 1024**3, gt=0)
+    """Address space of one ffmpeg."""
+
+    work_dir: Path = Field(default_factory=_default_work_dir)
+    """Where such files live for the time of their call."""
+
+    stall_seconds: float = Field(default=300, gt=0)
+    """How long a call may wait for the caller's next bytes, or for ffmpeg."""

@@ -1,0 +1,105 @@
+"""Puts decoded samples where they belong in the recording.
+
+ffmpeg writes the samples as Matroska, so each block says when it plays. Recordings whose audio
+begins late or has holes then keep their times: the holes are filled with silence here, a frame at a
+time. ffmpeg's own way (aresample=async) holds a whole hole in memory, and starts again from zero
+when the sample rate changes on the way.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from mesh.frames import MAX_FRAME_BYTES
+from normalizer.engine import SAMPLE_BYTES, SAMPLE_RATE
+
+_TOLERANCE = SAMPLE_RATE // 20
+"""Samples by which a timestamp may be off before it counts as a hole or an overlap."""
+
+_SEGMENT, _CLUSTER = 0x18538067, 0x1F43B675
+_CLUSTER_TIME, _SIMPLE_BLOCK = 0xE7, 0xA3
+_BLOCK_HEADER = 4
+_LONGEST_ELEMENT_HEADER = 12
+
+
+class Blocks:
+    """Reads the one audio track of a Matroska stream as it arrives."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._cluster_ms = 0
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Every block now complete: when it plays, in milliseconds, and its samples."""
+        self._pending += data
+        position = 0
+        while (header := self._header(position)) is not None:
+            kind, size, begin = header
+            if kind in (_SEGMENT, _CLUSTER):  # their children follow one by one
+                position = begin
+                continue
+            if begin + size > len(self._pending):
+                break
+            body = bytes(self._pending[begin : begin + size])
+            position = begin + size
+            if kind == _CLUSTER_TIME:
+                self._cluster_ms = int.from_bytes(body, "big")
+            elif kind == _SIMPLE_BLOCK:
+                offset = int.from_bytes(body[1:3], "big", signed=True)
+                yield self._cluster_ms + offset, body[_BLOCK_HEADER:]
+        del self._pending[:position]
+
+    def _header(self, position: int) -> tuple[int, int, int] | None:
+        """Identifier, size of the body, where the body begins; None if it is not all here."""
+        head = self._pending[position : position + _LONGEST_ELEMENT_HEADER]
+        if not head:
+            return None
+        id_length = _length(head[0])
+        if len(head) <= id_length:
+            return None
+        size_length = _length(head[id_length])
+        if len(head) < id_length + size_length:
+            return None
+        kind = int.from_bytes(head[:id_length], "big")
+        size = int.from_bytes(head[id_length : id_length + size_length], "big")
+        marker = 1 << (7 * size_length)
+        return kind, size & (marker - 1), position + id_length + size_length
+
+
+def _length(first: int) -> int:
+    """How many bytes a number has that begins with this one."""
+    return 9 - first.bit_length()
+
+
+class Timeline:
+    """Lays blocks end to end from moment zero of the recording."""
+
+    def __init__(self) -> None:
+        self._position = 0
+
+    def place(self, milliseconds: int, samples: bytes) -> Iterator[bytes]:
+        """The samples, after silence if they come late and shortened if they overlap."""
+        late = milliseconds * SAMPLE_RATE // 1000 - self._position
+        if late > _TOLERANCE:
+            self._position += late
+            yield from _silence(late)
+        elif late < -_TOLERANCE:
+            samples = samples[-late * SAMPLE_BYTES :]
+        self._position += len(samples) // SAMPLE_BYTES
+        yield samples
+
+
+def _silence(samples: int) -> Iterator[bytes]:
+    step = MAX_FRAME_BYTES // SAMPLE_BYTES
+    for begin in range(0, samples, step):
+        yield bytes(min(step, samples - begin) * SAMPLE_BYTES)
+
+
+def framed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in as few frames as possible."""
+    frame = bytearray()
+    for piece in pieces:
+        frame += piece
+        while len(frame) >= MAX_FRAME_BYTES:
+            yield bytes(frame[:MAX_FRAME_BYTES])
+            del frame[:MAX_FRAME_BYTES]
+    if frame:
+        yield bytes(frame)

@@ -1,0 +1,65 @@
+"""Runs the transcriber: `python -m transcriber`."""
+
+from collections.abc import Sequence
+
+from structlog import get_logger
+
+from mesh.server import Service
+from mesh.service import run_process, serve
+from transcriber.decoder import Decoder
+from transcriber.engine import ModelFacts
+from transcriber.servicer import TranscriberServicer
+from transcriber.settings import Settings
+from transcriber.streaming import StreamingEngine
+from transcriber.weights import describe, locate
+from transcriber.whisper import WhisperDecoder, choose_compute_type, choose_device
+from ytcaption.v1 import transcriber_service_pb2 as pb
+from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
+
+log = get_logger(__name__)
+
+
+def load(settings: Settings) -> Decoder:
+    """Finds the weights and loads them; takes seconds, or minutes if they must be fetched."""
+    device = choose_device(settings.device)
+    compute_type = choose_compute_type(settings.compute_type, device)
+    weights = locate(settings.model, settings.cache_dir, device)
+    decoder = WhisperDecoder(weights, device, compute_type, settings.cpu_threads)
+    decoder.warm_up()
+    log.info("model loaded", model=decoder.model, device=device, compute_type=compute_type)
+    return decoder
+
+
+def new_engine(settings: Settings) -> StreamingEngine:
+    """The engine as the settings want it; not ready yet."""
+
+    def list_models(decoder: Decoder | None) -> Sequence[ModelFacts]:
+        device = choose_device(settings.device)
+        if decoder is None:
+            return describe(device, None, frozenset())
+        return describe(device, decoder.model, decoder.languages)
+
+    return StreamingEngine(
+        lambda: load(settings),
+        list_models,
+        beam_size=settings.beam_size,
+        max_recordings=settings.max_recordings,
+    )
+
+
+async def main(settings: Settings) -> None:
+    """Serves until told to stop."""
+    engine = new_engine(settings)
+    service = Service.of(
+        pb.DESCRIPTOR.services_by_name["TranscriberService"],
+        rpc.add_TranscriberServiceServicer_to_server,
+        TranscriberServicer(engine),
+    )
+    try:
+        await serve(settings, [service], engine.get_ready)
+    finally:
+        engine.close()
+
+
+if __name__ == "__main__":
+    run_process("transcriber", Settings, main)

@@ -1,0 +1,60 @@
+"""What the streaming engine needs from a speech model: one window in, phrases out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from transcriber.vad import Audio
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word, in seconds from the beginning of its window."""
+
+    start: float
+    end: float
+    text: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """What was said between two moments of a window, in seconds from its beginning."""
+
+    start: float
+    end: float
+    text: str
+    confidence: float
+    words: tuple[Word, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a window is to be decoded."""
+
+    beam_size: int
+    word_timestamps: bool = False
+    initial_prompt: str = ""
+
+
+class Decoder(Protocol):
+    """A loaded model. It is only ever used from one thread at a time."""
+
+    model: str
+    device: str
+    compute_type: str
+    languages: frozenset[str]
+    """Whisper's codes of what it hears."""
+
+    def detect(self, audio: Audio) -> tuple[str, float]:
+        """The code of the language spoken, and how sure that is."""
+        ...
+
+    def decode(
+        self, audio: Audio, language: str, how: How, abandoned: Callable[[], bool]
+    ) -> list[Phrase]:
+        """Phrases in time order; the same for the same audio, always.
+
+        Nobody waits for the result any more once `abandoned` says so.
+        """
+        ...

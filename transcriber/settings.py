@@ -1,0 +1,44 @@
+"""Everything an operator can change about the transcriber."""
+
+from pathlib import Path
+from typing import Literal
+
+from platformdirs import user_cache_path
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from mesh.settings import ServiceSettings
+
+
+class Settings(ServiceSettings):
+    """Read once, in __main__, from TRANSCRIBER_* variables; then passed down."""
+
+    model_config = SettingsConfigDict(env_prefix="TRANSCRIBER_", frozen=True, extra="ignore")
+
+    listen: str = "127.0.0.1:50054"
+    """Address of the gRPC server."""
+
+    metrics_listen: str = "127.0.0.1:9104"
+    """Address of the Prometheus endpoint; empty turns it off."""
+
+    model: str = "auto"
+    """A folder, a model name (fetched from the hub if it is not here), or auto: the best model
+    already on this machine, else "base" from the hub."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the model runs."""
+
+    compute_type: str = "auto"
+    """How it computes, as CTranslate2 spells it; auto: int8 on a processor, float16 on a GPU."""
+
+    beam_size: int = Field(default=5, ge=1, le=10)
+    """Width of the beam search unless a job names another; 1 is faster, 5 mishears less."""
+
+    cpu_threads: int = Field(default=0, ge=0)
+    """Threads one decode uses; 0: as many as this process may."""
+
+    cache_dir: Path = Field(default_factory=lambda: user_cache_path("ytcaption"))
+    """Where weights that come in pieces are put together."""
+
+    max_recordings: int = Field(default=4, ge=1)
+    """Recordings heard at once; the rest wait under gRPC flow control."""

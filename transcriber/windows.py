@@ -1,0 +1,175 @@
+"""Decides where a recording is cut for the model: at pauses, never twice, never with a gap.
+
+Whisper hears up to 30 seconds at a time and takes about as long for three as for thirty. So windows
+are as full as the speaker's pauses allow, except the first: somebody is waiting for it.
+
+Every decision depends on the chunks alone, not on when they arrived, so a recording that is heard
+again is cut at the same places: that is what makes resuming exact.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+RATE = 16_000
+CHUNK = 512
+"""Samples the voice detector judges at once; every cut but the recording's end is on this grid."""
+
+
+def chunks(seconds: float) -> int:
+    """How many chunks last about that long."""
+    return round(seconds * RATE / CHUNK)
+
+
+ONSET, KEPT = 0.5, 0.35
+"""Speech begins at the first probability and lasts while it stays above the second."""
+
+PADDING = chunks(0.3)
+"""Quiet left around speech: the detector is late for soft consonants."""
+
+MIN_SPEECH = chunks(0.128)
+"""A window with less speech than this is a click."""
+
+SILENCE = chunks(2.0)
+"""A pause this long ends any window: silence is not worth the model's time."""
+
+WANTED_PAUSE, ACCEPTED_PAUSE = chunks(0.5), chunks(0.1)
+"""What ends a window that has just become full enough, and one that is about to overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One chunk as the detector heard it."""
+
+    probability: float
+    loudness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of the recording for the model, in samples."""
+
+    start: int
+    end: int
+    speech: int
+    """How many of its samples are speech."""
+
+    speech_end: int
+    """Where its last speech ends; only quiet follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    enough: int
+    """From this length on a window waits for a pause to end it."""
+
+    limit: int
+    """At this length it ends, pause or not."""
+
+    def pause_needed(self, length: int) -> int:
+        if length < self.enough:
+            return SILENCE
+        fullness = (length - self.enough) / (self.limit - self.enough)
+        return round(WANTED_PAUSE - fullness * (WANTED_PAUSE - ACCEPTED_PAUSE))
+
+
+_PLANS = (
+    _Plan(chunks(2.5), chunks(10)),
+    _Plan(chunks(8), chunks(20)),
+    _Plan(chunks(16), chunks(28)),
+)
+"""For the first window, the second, and all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    speech: bool
+    loudness: float
+
+
+class Windower:
+    """Takes one chunk after the other and says when a window is complete."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._speaking = False
+        self._closed_at = 0
+        self._closed = 0
+        self._start = 0
+        self._open: list[_Chunk] = []
+        """Chunks of the open window from its first speech on; empty while nobody speaks."""
+        self._pause = 0
+
+    @property
+    def needed_from(self) -> int:
+        """First sample a later window may contain."""
+        start = self._start if self._open else self._padded(self._seen)
+        return start * CHUNK
+
+    def push(self, moment: Moment) -> Window | None:
+        """Hears the next chunk; the window it completes, if it does."""
+        self._speaking = moment.probability >= (KEPT if self._speaking else ONSET)
+        if self._speaking and not self._open:
+            self._start = self._padded(self._seen)
+        if self._speaking or self._open:
+            self._open.append(_Chunk(self._speaking, moment.loudness))
+            self._pause = 0 if self._speaking else self._pause + 1
+        self._seen += 1
+        return self._complete() if self._open else None
+
+    def finish(self, samples: int) -> Window | None:
+        """The recording ends after so many samples; what was still open."""
+        return self._end_in_pause(samples) if self._open else None
+
+    def _padded(self, onset: int) -> int:
+        return max(self._closed_at, onset - PADDING)
+
+    def _complete(self) -> Window | None:
+        length = self._seen - self._start
+        plan = _PLANS[min(self._closed, len(_PLANS) - 1)]
+        if self._pause >= plan.pause_needed(length):
+            return self._end_in_pause(self._seen * CHUNK)
+        if length >= plan.limit:
+            return self._end_in_speech(length // 5)
+        return None
+
+    def _end_in_pause(self, samples: int) -> Window | None:
+        speech_end = self._seen - self._pause
+        # At most half of a short pause: the other half pads what comes next.
+        padding = min(PADDING, max(self._pause // 2, 1))
+        return self._close(self._open, speech_end + padding, samples)
+
+    def _end_in_speech(self, last: int) -> Window | None:
+        """Nobody paused: cut where it was quietest of late, and go on from there."""
+        first = max(len(self._open) - last, 1)
+        at = min(range(first, len(self._open)), key=self._noise_before)
+        rest = self._open[at:]
+        cut = self._seen - len(rest)
+        window = self._close(self._open[:at], cut, cut * CHUNK)
+        self._reopen(rest)
+        return window
+
+    def _noise_before(self, at: int) -> tuple[int, float]:
+        left, right = self._open[at - 1], self._open[at]
+        return left.speech + right.speech, left.loudness + right.loudness
+
+    def _reopen(self, rest: Sequence[_Chunk]) -> None:
+        spoken = [number for number, chunk in enumerate(rest) if chunk.speech]
+        if spoken:
+            self._start = self._padded(self._seen - len(rest) + spoken[0])
+            self._open = list(rest[spoken[0] :])
+            self._pause = len(rest) - 1 - spoken[-1]
+
+    def _close(self, heard: Sequence[_Chunk], end: int, samples: int) -> Window | None:
+        speech = [number for number, chunk in enumerate(heard) if chunk.speech]
+        onset = self._seen - len(self._open)
+        start, self._closed_at = self._start, end
+        self._open, self._pause = [], 0
+        if len(speech) < MIN_SPEECH:
+            return None
+        self._closed += 1
+        return Window(
+            start=start * CHUNK,
+            end=min(end * CHUNK, samples),
+            speech=len(speech) * CHUNK,
+            speech_end=min((onset + speech[-1] + 1) * CHUNK, samples),
+        )

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from cli.channel import UNARY_SECONDS, Server
 from cli.exits import CommandError, Exit
@@ -88,23 +87,22 @@ async def _upload(server: Server, order: Order, file: LocalFile, on_sent: OnSent
         size_bytes=file.size_bytes,
         force=order.force,
     )
-    with file.path.open("rb") as opened:
-        frames = _frames(start, opened, on_sent)
-        call = server.pipeline.CreateJobFromUpload(frames, metadata=call_metadata())
-        try:
-            return (await call).job
-        finally:
-            call.cancel()
-            await frames.aclose()
+    frames = _frames(start, file.path, on_sent)
+    call = server.pipeline.CreateJobFromUpload(frames, metadata=call_metadata())
+    try:
+        return (await call).job
+    finally:
+        call.cancel()
 
 
 async def _frames(
-    start: pb.UploadStart, opened: BinaryIO, on_sent: OnSent
+    start: pb.UploadStart, path: Path, on_sent: OnSent
 ) -> AsyncGenerator[pb.CreateJobFromUploadRequest, None]:
     yield pb.CreateJobFromUploadRequest(start=start)
     sent = 0
-    while block := await asyncio.to_thread(opened.read, READ_BYTES):
-        for chunk in cut(block):
-            yield pb.CreateJobFromUploadRequest(chunk=chunk)
-            sent += len(chunk)
-            on_sent(sent, start.size_bytes)
+    with path.open("rb") as opened:
+        while block := await asyncio.to_thread(opened.read, READ_BYTES):
+            for chunk in cut(block):
+                yield pb.CreateJobFromUploadRequest(chunk=chunk)
+                sent += len(chunk)
+                on_sent(sent, start.size_bytes)

@@ -8,7 +8,7 @@ from typing import Any
 
 # Control characters steer the terminal; bidi controls and separators make text lie about its order.
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-BLANKS = re.compile(r"[\s\x00-\x1f]+")
+BLANKS = re.compile(r"[ \t\r\n\f\v]+")
 FORBIDDEN_IN_NAMES = re.compile(r'[<>:"/\\|?*]')
 
 MAX_NAME_CHARACTERS = 120

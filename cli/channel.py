@@ -1,0 +1,97 @@
+"""How the command talks to a server."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+import grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from cli.exits import CommandError, Exit, code_of_status
+from cli.text import for_terminal
+from mesh import correlation
+from mesh.addresses import split
+from mesh.status import reason_of
+from ytcaption.v1.admin_service_pb2_grpc import AdminServiceStub
+from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
+
+UNARY_SECONDS = 60
+
+OPTIONS: tuple[tuple[str, Any], ...] = (
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # A server that comes back is noticed at once, not after gRPC's two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # Otherwise a stalled reader makes the server buffer megabytes.
+    ("grpc.http2.bdp_probe", 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A mesh somebody runs."""
+
+    address: str
+    pipeline: PipelineServiceStub
+    admin: AdminServiceStub
+
+
+def open_channel(address: str) -> grpc.aio.Channel:
+    """Insecure: the mesh is on this machine, or behind something that knows better."""
+    host, _ = split(address)
+    # A proxy in the environment is not for loopback, whatever no_proxy says.
+    proxy = (("grpc.enable_http_proxy", 0),) if _is_loopback(host) else ()
+    return grpc.aio.insecure_channel(address, options=(*OPTIONS, *proxy))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[Server]:
+    """Stubs for one server; whatever it refuses ends the command in one line."""
+    correlation.adopt(correlation.new_id())
+    try:
+        async with open_channel(address) as channel:
+            yield Server(address, PipelineServiceStub(channel), AdminServiceStub(channel))
+    except grpc.aio.AioRpcError as error:
+        raise as_command_error(error, address) from error
+
+
+def as_command_error(error: grpc.aio.AioRpcError, address: str) -> CommandError:
+    """One line for a person, the reason and the exit code for a program."""
+    status, reason = error.code(), reason_of(error)
+    if status is grpc.StatusCode.UNAVAILABLE and not reason:
+        return CommandError(
+            f"no ytcaption server answers at {address}; start one with `ytcaption up`",
+            Exit.UNAVAILABLE,
+            status.name,
+        )
+    message = for_terminal(error.details() or "the server gave no reason")
+    return CommandError(message, code_of_status(status.name), reason or status.name)
+
+
+async def _check(channel: grpc.aio.Channel) -> HealthCheckResponse:
+    stub: Any = HealthStub(channel)  # its stubs are untyped
+    answer: HealthCheckResponse = await stub.Check(HealthCheckRequest(), timeout=2)
+    return answer
+
+
+async def is_serving(address: str) -> bool | None:
+    """What a health check there says; None if nobody answers."""
+    async with open_channel(address) as channel:
+        try:
+            answer = await _check(channel)
+        except grpc.aio.AioRpcError:
+            return None
+    return bool(answer.status == HealthCheckResponse.SERVING)

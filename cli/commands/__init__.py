@@ -1,0 +1,1 @@
+"""What can be typed. Each command imports what it needs when it runs: `--help` must be quick."""

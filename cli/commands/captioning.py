@@ -1,0 +1,109 @@
+"""transcribe, submit, watch."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.exits import Exit
+from cli.options import FORMATS, job_options, json_option, server_option, to_job_options
+from cli.running import run
+
+
+@click.command()
+@click.argument("source")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write caption files there.",
+)
+@click.option(
+    "-f",
+    "--format",
+    "formats",
+    type=click.Choice(FORMATS),
+    multiple=True,
+    help="May be repeated; all of them if only -o is given, here if only -f is.",
+)
+@job_options
+@click.option("--force", is_flag=True, help="Run even if it was captioned lately.")
+@click.option(
+    "--server",
+    envvar="YTCAPTION_SERVER",
+    metavar="HOST:PORT",
+    help="Use this mesh; without it (or YTCAPTION_SERVER) one is started for this job.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line on stdout.")
+@click.option("-q", "--quiet", is_flag=True, help="Captions and errors only.")
+def transcribe(source: str, **given: Any) -> None:
+    """Captions SOURCE, an http(s) address or a local file.
+
+    Captions appear on stdout while they are heard; bars and everything else on stderr.
+    Ctrl-C stops the job; what was heard until then is kept if -o was given.
+    """
+    run(_transcribe(source, given))
+
+
+async def _transcribe(source: str, given: dict[str, Any]) -> Exit:
+    from cli.outputs import Output
+    from cli.sources import Order, parse_source
+    from cli.transcribing import Task, transcribe
+
+    directory, formats = given.pop("output"), given.pop("formats")
+    wanted = directory is not None or formats
+    task = {
+        "output": Output(directory or Path(), formats or FORMATS) if wanted else None,
+        "server": given.pop("server"),
+        "json_lines": given.pop("as_json"),
+        "quiet": given.pop("quiet"),
+    }
+    force = given.pop("force")
+    order = Order(parse_source(source), to_job_options(given), force)
+    return await transcribe(Task(order, **task))
+
+
+@click.command()
+@click.argument("source")
+@job_options
+@click.option("--force", is_flag=True, help="Run even if it was captioned lately.")
+@click.option("--wait", is_flag=True, help="Return when the job has ended.")
+@server_option
+@json_option
+def submit(source: str, **given: Any) -> None:
+    """Gives SOURCE to a running mesh and prints the job's id."""
+    run(_submit(source, given))
+
+
+async def _submit(source: str, given: dict[str, Any]) -> Exit:
+    from cli.following import submit
+    from cli.sources import Order, parse_source
+
+    server, as_json = given.pop("server"), given.pop("as_json")
+    wait, force = given.pop("wait"), given.pop("force")
+    order = Order(parse_source(source), to_job_options(given), force)
+    return await submit(server, order, wait=wait, as_json=as_json)
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@click.option(
+    "--after",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Only what follows this sequence number of the job's story.",
+)
+@server_option
+@click.option("--json", "as_json", is_flag=True, help="Every update as one JSON object a line.")
+@click.option("-q", "--quiet", is_flag=True, help="Captions and errors only.")
+def watch(job_id: str, after: int, server: str, as_json: bool, quiet: bool) -> None:
+    """Follows JOB from its beginning to its end; Ctrl-C leaves it running."""
+    run(_watch(job_id, after, server, as_json, quiet))
+
+
+async def _watch(job_id: str, after: int, server: str, as_json: bool, quiet: bool) -> Exit:
+    from cli.following import watch
+
+    return await watch(server, job_id, after, as_json=as_json, quiet=quiet)

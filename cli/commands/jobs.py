@@ -1,0 +1,101 @@
+"""jobs, job, captions, cancel, delete."""
+
+from pathlib import Path
+
+import click
+
+from cli.exits import Exit
+from cli.options import FORMATS, json_option, server_option
+from cli.running import run
+
+STATES = ("queued", "running", "succeeded", "failed", "cancelled")
+
+job_argument = click.argument("job_id", metavar="JOB")
+
+
+@click.command()
+@click.option(
+    "--state", "states", type=click.Choice(STATES), multiple=True, help="May be repeated."
+)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most.")
+@server_option
+@json_option
+def jobs(states: tuple[str, ...], limit: int, server: str, as_json: bool) -> None:
+    """Lists jobs, newest first."""
+
+    async def main() -> Exit:
+        from cli.jobs import list_jobs
+
+        return await list_jobs(server, states, limit, as_json=as_json)
+
+    run(main())
+
+
+@click.command()
+@job_argument
+@server_option
+@json_option
+def job(job_id: str, server: str, as_json: bool) -> None:
+    """Shows how JOB stands."""
+
+    async def main() -> Exit:
+        from cli.jobs import show_job
+
+        return await show_job(server, job_id, as_json=as_json)
+
+    run(main())
+
+
+@click.command()
+@job_argument
+@click.option(
+    "-f", "--format", "name", type=click.Choice(FORMATS), default="srt", show_default=True
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write them there instead of to stdout.",
+)
+@server_option
+def captions(job_id: str, name: str, output: Path | None, server: str) -> None:
+    """Prints the captions of JOB; while it runs, those heard so far."""
+
+    async def main() -> Exit:
+        from cli.jobs import print_captions
+
+        return await print_captions(server, job_id, name, output)
+
+    run(main())
+
+
+@click.command()
+@job_argument
+@click.option("--note", default="", help="Why, for people.")
+@server_option
+@json_option
+def cancel(job_id: str, note: str, server: str, as_json: bool) -> None:
+    """Stops JOB; what was heard stays readable."""
+
+    async def main() -> Exit:
+        from cli.jobs import cancel_job
+
+        return await cancel_job(server, job_id, note, as_json=as_json)
+
+    run(main())
+
+
+@click.command()
+@job_argument
+@server_option
+@json_option
+def delete(job_id: str, server: str, as_json: bool) -> None:
+    """Removes every trace of JOB; if it runs, it is stopped first."""
+
+    async def main() -> Exit:
+        from cli.jobs import delete_job
+
+        return await delete_job(server, job_id, as_json=as_json)
+
+    run(main())

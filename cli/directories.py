@@ -1,0 +1,76 @@
+"""Directories that belong to one process at a time, held by a lock that dies with it."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import time
+
+from cli.exits import CommandError, Exit
+
+RUN_PREFIX = "ytcaption-run-"
+LOCK_NAME = "lock"
+# Between the making of a directory and its lock it looks abandoned.
+YOUNG_SECONDS = 60
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[bool]:
+    """Whether we hold the directory; if so, until the block ends."""
+    # Not "w": the file names the holder, and it may not be us.
+    with (directory / LOCK_NAME).open("a+", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield True
+
+
+@contextmanager
+def data_directory(directory: Path) -> Iterator[None]:
+    """Ours until the block ends; somebody else's is refused."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(directory) as ours:
+            if not ours:
+                holder = (directory / LOCK_NAME).read_text(encoding="ascii", errors="replace")
+                raise CommandError(
+                    f"another `ytcaption up` (process {holder}) uses {directory}; "
+                    "stop it, or choose another directory with --data-dir",
+                    Exit.UNAVAILABLE,
+                )
+            yield
+    except PermissionError as error:
+        raise CommandError(f"cannot use {directory}: {error.strerror}", Exit.REFUSED) from error
+
+
+@contextmanager
+def run_directory() -> Iterator[Path]:
+    """A directory that is gone afterwards, as are those of runs that were killed."""
+    _sweep(Path(tempfile.gettempdir()))
+    directory = Path(tempfile.mkdtemp(prefix=RUN_PREFIX))
+    try:
+        with locked(directory):
+            yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _sweep(parent: Path) -> None:
+    for directory in parent.glob(f"{RUN_PREFIX}*"):
+        try:
+            facts = directory.lstat()
+            if facts.st_uid != os.getuid() or time() - facts.st_mtime < YOUNG_SECONDS:
+                continue
+            with locked(directory) as abandoned:
+                if abandoned:
+                    shutil.rmtree(directory, ignore_errors=True)
+        except OSError:  # somebody else was faster
+            continue

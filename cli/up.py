@@ -1,0 +1,94 @@
+"""`ytcaption up`: the whole mesh in the foreground, until somebody stops it."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from platformdirs import user_data_dir
+
+from cli.directories import data_directory
+from cli.exits import CommandError, Exit
+from cli.local_mesh import SERVICES, MeshPlan, phases, reachable
+from cli.screen import Screen
+from cli.supervisor import supervised
+from mesh.addresses import free_ports, is_taken
+
+GRACE_SECONDS = 10.0
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asked for."""
+
+    host: str
+    port: int
+    metrics_port: int
+    """0 means none."""
+
+    data_dir: Path | None
+    allow_private_addresses: bool
+
+
+async def bring_up(wish: Wish) -> Exit:
+    """Being told to stop is how it ends well."""
+    data_dir = (wish.data_dir or Path(user_data_dir("ytcaption", appauthor=False))).absolute()
+    with data_directory(data_dir), Screen() as screen:
+        plan = plan_for(wish, data_dir)
+        refuse_taken_ports(plan)
+        log_dir = data_dir / "logs"
+        log_dir.mkdir(exist_ok=True)
+        screen.line(f"logs: {log_dir}")
+        try:
+            async with supervised(
+                phases(plan), log_dir, grace_seconds=plan.grace_seconds, narrator=screen
+            ):
+                _say_ready(plan)
+                await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            screen.line("stopped")
+    return Exit.OK
+
+
+def plan_for(wish: Wish, data_dir: Path) -> MeshPlan:
+    """Only the orchestrator listens where the user says: nobody else is to be called."""
+    hosts = dict.fromkeys(SERVICES, LOOPBACK) | {"orchestrator": _bracketed(wish.host)}
+    first = wish.metrics_port
+    return MeshPlan(
+        listen={name: f"{hosts[name]}:{wish.port + at}" for at, name in enumerate(SERVICES)},
+        metrics=(
+            {name: f"{LOOPBACK}:{first + at}" for at, name in enumerate(SERVICES)} if first else {}
+        ),
+        nats_port=free_ports(1)[0],
+        data_dir=data_dir / "nats",
+        work_dir=data_dir / "work",
+        grace_seconds=GRACE_SECONDS,
+        allow_private_addresses=wish.allow_private_addresses,
+    )
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def refuse_taken_ports(plan: MeshPlan) -> None:
+    """Before anything starts."""
+    for what, addresses, option in (
+        ("", plan.listen, "--port"),
+        (" metrics", plan.metrics, "--metrics-port"),
+    ):
+        for name, address in addresses.items():
+            if is_taken(address):
+                raise CommandError(
+                    f"cannot listen on {address} ({name}{what}): the port is taken, or the "
+                    f"address is not this machine's; stop what uses it, or choose with {option}",
+                    Exit.UNAVAILABLE,
+                )
+
+
+def _say_ready(plan: MeshPlan) -> None:
+    where = ", ".join(f"{name} {address}" for name, address in plan.listen.items())
+    click.echo(f"ready: {where}, nats {LOOPBACK}:{plan.nats_port}")
+    if reachable(plan.listen["orchestrator"]) != "127.0.0.1:50051":
+        click.echo(f"use it with: --server {reachable(plan.listen['orchestrator'])}")

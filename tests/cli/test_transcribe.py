@@ -1,0 +1,244 @@
+"""`ytcaption transcribe --server` against a scripted server on a real socket."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from mesh.errors import InvalidRequestError, LimitExceededError, UnavailableError
+from mesh.frames import MAX_FRAME_BYTES
+from mesh.reasons import Reason
+from tests.cli.command import finish, names_in, run, start
+from tests.cli.scripted import (
+    FAILED,
+    JOB_ID,
+    STORY,
+    SUCCEEDED,
+    ScriptedPipeline,
+    finished,
+    media_found,
+    progress,
+    segment,
+    serving,
+    until,
+)
+
+URL = "https://example.net/v"
+
+
+async def test_captions_go_to_stdout_and_nothing_else_does() -> None:
+    pipeline = ScriptedPipeline([progress(1, None), *STORY])
+
+    async with serving(pipeline) as address:
+        ended = await run("transcribe", URL, "--server", address)
+
+    assert ended.code == 0, ended.err
+    assert ended.out == (
+        "[00:00:02.000 --> 00:00:02.500] hello\n[00:00:03.000 --> 00:00:03.500] world\n"
+    )
+    assert "title: A talk" in ended.err
+
+
+async def test_only_chosen_options_are_sent() -> None:
+    pipeline = ScriptedPipeline()
+
+    async with serving(pipeline) as address:
+        await run(
+            *("transcribe", URL, "--no-remove-noise", "--translate-to", "en", "--beam-size", "2"),
+            YTCAPTION_SERVER=address,
+        )
+
+    options = pipeline.created[0].options
+    assert {field.name: value for field, value in options.ListFields()} == {
+        "remove_noise": False,
+        "language_out": "en",
+        "beam_size": 2,
+    }
+    assert pipeline.created[0].correlation_id == pipeline.metadata[0]["x-correlation-id"]
+
+
+async def test_the_four_files_are_written_under_the_title(tmp_path: Path) -> None:
+    async with serving(ScriptedPipeline()) as address:
+        ended = await run("transcribe", URL, "--server", address, "-o", str(tmp_path / "new"))
+
+    written = {path.name: path.read_text() for path in (tmp_path / "new").iterdir()}
+    assert written == {
+        f"A talk.{name}": f"{name.upper()} of {JOB_ID}\n" for name in ("srt", "vtt", "txt", "json")
+    }
+    assert ended.err.count("wrote ") == 4
+
+
+async def test_a_format_alone_is_written_here(tmp_path: Path) -> None:
+    async with serving(ScriptedPipeline()) as address:
+        await run("transcribe", URL, "--server", address, "-f", "vtt", cwd=tmp_path)
+
+    assert names_in(tmp_path) == ["A talk.vtt"]
+
+
+async def test_a_hostile_title_stays_in_the_directory_and_off_the_terminal(tmp_path: Path) -> None:
+    title = "../../etc/\x1b]0;owned\x07passwd\u202etxt"
+    done = type(SUCCEEDED)()
+    done.CopyFrom(SUCCEEDED)
+    done.media.title = title
+    story = [media_found(1, title), segment(2, "a\x1b[2Jb\nc"), finished(3, done)]
+
+    async with serving(ScriptedPipeline(story)) as address:
+        ended = await run(
+            "transcribe", URL, "--server", address, "-o", str(tmp_path / "out"), "-f", "srt"
+        )
+
+    assert names_in(tmp_path / "out") == ["_.._etc_ ]0;owned passwd txt.srt"]
+    assert names_in(tmp_path) == ["out"]
+    assert not {"\x1b", "\x07", "\u202e"} & set(ended.out + ended.err)
+    assert ended.out.endswith("a\ufffd[2Jb c\n")
+
+
+async def test_json_is_one_object_a_line_and_loses_nothing() -> None:
+    story = [segment(1, "a\x9bb\u202e"), finished(2, SUCCEEDED)]
+
+    async with serving(ScriptedPipeline(story)) as address:
+        ended = await run("transcribe", URL, "--server", address, "--json")
+
+    heard, last = map(json.loads, ended.out.splitlines())
+    assert (heard["type"], heard["start"], heard["text"]) == ("segment", 1.0, "a\x9bb\u202e")
+    assert (last["type"], last["state"], last["files"]) == ("finished", "SUCCEEDED", [])
+    assert "\x9b" not in ended.out
+
+
+async def test_a_file_is_sent_in_frames(tmp_path: Path) -> None:
+    source = tmp_path / "my talk.ogg"
+    content = os.urandom(3 * MAX_FRAME_BYTES + 5)
+    source.write_bytes(content)
+    pipeline = ScriptedPipeline()
+
+    async with serving(pipeline) as address:
+        ended = await run(
+            *("transcribe", str(source), "--server", address, "-o", str(tmp_path), "-f", "txt")
+        )
+
+    assert ended.code == 0, ended.err
+    assert pipeline.uploaded == content
+    assert pipeline.largest_frame == MAX_FRAME_BYTES
+    assert pipeline.upload_start.file_name == "my talk.ogg"
+    assert pipeline.upload_start.size_bytes == len(content)
+    assert (tmp_path / "my talk.txt").exists()
+
+
+async def test_an_upload_refused_half_way_is_one_line(tmp_path: Path) -> None:
+    source = tmp_path / "big"
+    source.write_bytes(bytes(5_000_000))
+    pipeline = ScriptedPipeline()
+    pipeline.refusal = LimitExceededError("too large", reason=Reason.TOO_LARGE)
+
+    async with serving(pipeline) as address:
+        ended = await run("transcribe", str(source), "--server", address)
+
+    assert (ended.code, ended.err) == (3, "error: too large (TOO_LARGE)\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("missing.mp4", "there is no file missing.mp4"),
+        (".", ". is not a file"),
+        ("ftp://example.net/x", "neither an http(s) address nor a file"),
+    ],
+)
+async def test_a_source_that_cannot_be_is_refused_before_anything_starts(
+    source: str, words: str
+) -> None:
+    ended = await run("transcribe", source)
+
+    assert ended.code == 3
+    assert ended.err.startswith("error: ")
+    assert words in ended.err
+    assert ended.err.count("\n") == 1
+
+
+async def test_a_failed_job_gives_its_reason_and_keeps_what_was_heard(tmp_path: Path) -> None:
+    story = [segment(1, "hello"), finished(2, FAILED)]
+
+    async with serving(ScriptedPipeline(story)) as address:
+        ended = await run("transcribe", URL, "--server", address, "-o", str(tmp_path), "-f", "srt")
+
+    assert ended.code == 1
+    assert ended.err.endswith("error: the video is private (VIDEO_PRIVATE)\n")
+    assert names_in(tmp_path) == [f"{JOB_ID}.partial.srt"]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        (InvalidRequestError("no such language", reason=Reason.LANGUAGE_UNKNOWN), 3),
+        (UnavailableError("the disk is gone", reason=Reason.STORAGE_UNAVAILABLE), 4),
+    ],
+)
+async def test_a_refusal_is_one_line_with_its_reason(
+    refusal: InvalidRequestError | UnavailableError, code: int
+) -> None:
+    pipeline = ScriptedPipeline()
+    pipeline.refusal = refusal
+
+    async with serving(pipeline) as address:
+        ended = await run("transcribe", URL, "--server", address)
+
+    assert (ended.code, ended.err) == (code, f"error: {refusal} ({refusal.reason})\n")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_an_interrupted_job_is_cancelled_and_what_was_heard_is_kept(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    pipeline = ScriptedPipeline([segment(1, "hello")])
+    pipeline.stays_open = True
+
+    async with serving(pipeline) as address:
+        process = await start(
+            "transcribe", URL, "--server", address, "-o", str(tmp_path), "-f", "srt"
+        )
+        assert process.stdout is not None
+        await process.stdout.readline()
+        process.send_signal(number)
+        ended = await finish(process)
+
+    assert ended.code == code
+    assert [request.job_id for request in pipeline.cancelled] == [JOB_ID]
+    assert f"job {JOB_ID} was cancelled" in ended.err
+    assert names_in(tmp_path) == [f"{JOB_ID}.partial.srt"]
+
+
+async def test_a_reader_that_went_away_ends_the_job_without_a_traceback() -> None:
+    story = [segment(number, "x" * 1000) for number in range(1, 500)]
+    pipeline = ScriptedPipeline(story)
+    pipeline.stays_open = True
+
+    async with serving(pipeline) as address:
+        process = await start("transcribe", URL, "--server", address)
+        assert process.stdout is not None
+        await process.stdout.readline()
+        process.stdout._transport.close()  # type: ignore[attr-defined]
+        await until(lambda: process.returncode is not None)
+
+    assert process.returncode == 141
+    assert process.stderr is not None
+    assert b"Traceback" not in await process.stderr.read()
+    assert len(pipeline.cancelled) == 1
+
+
+async def test_an_output_directory_that_cannot_be_is_refused_first(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    ended = await run("transcribe", URL, "-o", str(tmp_path / "file" / "out"))
+
+    assert ended.code == 3
+    assert "cannot write into" in ended.err
+
+
+async def test_quiet_leaves_captions_only(tmp_path: Path) -> None:
+    async with serving(ScriptedPipeline()) as address:
+        ended = await run("transcribe", URL, "--server", address, "-q", "-o", str(tmp_path))
+
+    assert ended.err == ""
+    assert len(ended.out.splitlines()) == 2

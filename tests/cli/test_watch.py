@@ -1,0 +1,132 @@
+"""Following a job through cuts: nothing missed, nothing repeated."""
+
+import json
+from contextlib import aclosing
+
+import grpc
+import pytest
+
+from cli.channel import open_channel
+from cli.watching import follow
+from mesh.addresses import free_ports
+from tests.cli.command import finish, run, start
+from tests.cli.scripted import (
+    FAILED,
+    JOB_ID,
+    STORY,
+    SUCCEEDED,
+    ScriptedPipeline,
+    finished,
+    progress,
+    segment,
+    serving,
+)
+from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
+
+LONG_STORY = [
+    *(segment(number, f"word {number}") for number in range(1, 30)),
+    finished(30, SUCCEEDED),
+]
+
+
+async def _sequences(address: str, after: int = 0) -> list[int]:
+    async with open_channel(address) as channel:
+        updates = follow(PipelineServiceStub(channel), JOB_ID, after)
+        async with aclosing(updates):
+            return [update.sequence async for update in updates if update.sequence]
+
+
+async def test_cuts_neither_lose_nor_repeat_an_event() -> None:
+    pipeline = ScriptedPipeline(LONG_STORY)
+    pipeline.cut_after = [0, 3, 1, 7]
+
+    async with serving(pipeline) as address:
+        found = await _sequences(address)
+
+    assert found == list(range(1, 31))
+    assert pipeline.watches == [0, 0, 3, 4, 11]
+
+
+async def test_events_a_server_repeats_are_heard_once() -> None:
+    async with serving(ScriptedPipeline([*LONG_STORY[:5], *LONG_STORY])) as address:
+        assert await _sequences(address) == list(range(1, 31))
+
+
+async def test_a_watch_after_the_last_event_ends() -> None:
+    class Ended(ScriptedPipeline):
+        """Has nothing left to tell."""
+
+        async def WatchJob(self, request, context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, N802
+            yield type(STORY[0])(job=SUCCEEDED)
+
+    async with serving(Ended()) as address:
+        assert await _sequences(address, after=30) == []
+
+
+async def test_a_job_that_had_ended_is_still_told_whole_after_a_cut() -> None:
+    class Ended(ScriptedPipeline):
+        """Its first response says that the job has ended."""
+
+        async def WatchJob(self, request, context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, N802
+            async for update in super().WatchJob(request, context):
+                if update.HasField("job"):
+                    update.job.CopyFrom(SUCCEEDED)
+                yield update
+
+    pipeline = Ended(LONG_STORY)
+    pipeline.cut_after = [5]
+
+    async with serving(pipeline) as address:
+        assert await _sequences(address) == list(range(1, 31))
+
+
+async def test_a_server_that_never_answered_is_not_waited_for() -> None:
+    with pytest.raises(grpc.aio.AioRpcError):
+        await _sequences(f"127.0.0.1:{free_ports(1)[0]}")
+
+
+async def test_patience_ends() -> None:
+    pipeline = ScriptedPipeline(LONG_STORY)
+    pipeline.cut_after = [2]
+
+    async with serving(pipeline) as address, open_channel(address) as channel:
+        updates = follow(PipelineServiceStub(channel), JOB_ID, patience_seconds=0)
+        with pytest.raises(grpc.aio.AioRpcError):
+            _ = [update async for update in updates]
+
+
+async def test_the_command_goes_on_where_a_restarted_server_begins() -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    before = ScriptedPipeline(LONG_STORY[:10])
+    before.stays_open = True
+    after = ScriptedPipeline(LONG_STORY)
+
+    async with serving(before, listen=address):
+        process = await start("watch", JOB_ID, "--server", address)
+        assert process.stdout is not None
+        first = [await process.stdout.readline() for _ in range(10)]
+    async with serving(after, listen=address):
+        ended = await finish(process)
+
+    lines = [*b"".join(first).decode().splitlines(), *ended.out.splitlines()]
+    assert [line.rpartition("] ")[2] for line in lines] == [f"word {n}" for n in range(1, 30)]
+    assert after.watches == [10]
+    assert "connection was lost" in ended.err
+    assert "connected again" in ended.err
+
+
+async def test_watch_gives_every_update_as_json() -> None:
+    async with serving(ScriptedPipeline([progress(1, 2), *STORY])) as address:
+        ended = await run("watch", JOB_ID, "--server", address, "--json", "--after", "2")
+
+    updates = [json.loads(line) for line in ended.out.splitlines()]
+    assert ended.code == 0
+    assert [int(update.get("sequence", 0)) for update in updates] == [0, 0, 3, 4]
+    assert updates[1]["progress"]["stages"][0]["progress"]["bytes"]["total_bytes"] == "2000"
+
+
+async def test_watching_a_job_that_fails_gives_its_reason() -> None:
+    async with serving(ScriptedPipeline([finished(1, FAILED)])) as address:
+        ended = await run("watch", JOB_ID, "--server", address)
+
+    assert (ended.code, ended.err) == (1, "error: the video is private (VIDEO_PRIVATE)\n")

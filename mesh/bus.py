@@ -36,12 +36,13 @@ class Limits:
     """How much each store may hold; full means refused at once, never a time-out."""
 
     replicas: int = 1
-    event_bytes: int = 4 * GIB
+    storage_bytes: int = 16 * GIB
+    """In all; the broker sets it aside, so it must have it."""
     event_age_seconds: float = 30 * 86_400
-    artifact_bytes: int = 64 * GIB
-    job_bytes: int = 2 * GIB
-    work_bytes: int = GIB
-    dead_letter_bytes: int = GIB
+
+    def share(self, part: float) -> int:
+        """A part of the whole storage."""
+        return int(self.storage_bytes * part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,8 @@ class Bus:
             ) from error
         bus = cls(client, Names(prefix))
         try:
-            await bus._make_stores(limits or Limits())
+            async with storing():
+                await bus._make_stores(limits or Limits())
             yield bus
         finally:
             await client.close()
@@ -149,7 +151,7 @@ class Bus:
                 history=1,
                 storage=api.StorageType.FILE,
                 replicas=limits.replicas,
-                max_bytes=limits.job_bytes,
+                max_bytes=limits.share(0.08),
                 direct=True,
             )
         )
@@ -215,7 +217,8 @@ async def storing() -> AsyncIterator[None]:
             raise
         if error.err_code in OUT_OF_ROOM:
             raise LimitExceededError(
-                "the store is full; clean up old jobs", reason=Reason.STORAGE_FULL
+                "the store is full, or too small for what it should hold",
+                reason=Reason.STORAGE_FULL,
             ) from error
         raise UnavailableError(
             f"the store refused: {error.description}", reason=Reason.STORAGE_UNAVAILABLE
@@ -251,7 +254,7 @@ def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
             name=names.work_stream,
             subjects=[names.work("*")],
             retention=api.RetentionPolicy.WORK_QUEUE,
-            max_bytes=limits.work_bytes,
+            max_bytes=limits.share(0.04),
             # At most one work item a job, by construction.
             max_msgs_per_subject=1,
             discard_new_per_subject=True,
@@ -259,13 +262,13 @@ def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
         bounded.evolve(
             name=names.events_stream,
             subjects=[names.event("*", "*")],
-            max_bytes=limits.event_bytes,
+            max_bytes=limits.share(0.16),
             max_age=limits.event_age_seconds,
         ),
         bounded.evolve(
             name=names.dead_letter_stream,
             subjects=[names.dead_letter("*")],
-            max_bytes=limits.dead_letter_bytes,
+            max_bytes=limits.share(0.02),
         ),
     ]
 
@@ -280,7 +283,7 @@ async def _object_store(js: JetStreamContext, bucket: str, limits: Limits) -> Ob
                 bucket=bucket,
                 storage=api.StorageType.FILE,
                 replicas=limits.replicas,
-                max_bytes=limits.artifact_bytes,
+                max_bytes=limits.share(0.7),
             ),
         )
 

@@ -1,6 +1,8 @@
 """Runs the orchestrator: `python -m orchestrator`."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 
 from mesh.bus import Bus, Limits
@@ -33,16 +35,24 @@ from ytcaption.v1 import (
 
 
 async def main(settings: Settings) -> None:
-    """Wires everything and serves until told to stop."""
-    settings.work_dir.mkdir(parents=True, exist_ok=True)  # before any call
+    """Serves until told to stop."""
+    async with assembled(settings) as (offered, get_ready):
+        await serve(settings, offered, get_ready)
+
+
+@asynccontextmanager
+async def assembled(
+    settings: Settings,
+) -> AsyncIterator[tuple[list[Service], Callable[[], Awaitable[None]]]]:
+    """Everything wired and the runner at work; yields what to serve and how to get ready."""
+    settings.work_dir.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 # before any call
+    limits = Limits(replicas=settings.replicas, storage_bytes=settings.storage_bytes)
     async with (
         Bus.connected(
-            settings.nats_url,
-            prefix=settings.prefix,
-            limits=Limits(replicas=settings.replicas),
-            name="orchestrator",
+            settings.nats_url, prefix=settings.prefix, limits=limits, name="orchestrator"
         ) as bus,
         open_stages(settings) as stages,
+        asyncio.TaskGroup() as background,  # if one of them dies, so do we, and are restarted
     ):
         pipeline = Pipeline(
             stages,
@@ -51,20 +61,15 @@ async def main(settings: Settings) -> None:
         )
         queue = WorkQueue(bus, ack_wait_seconds=settings.ack_wait_seconds)
         index = JobIndex(bus)
-        background = [
-            asyncio.create_task(index.keep_warm()),
-            asyncio.create_task(Runner(bus, settings, queue, pipeline).run()),
+        tasks = [
+            background.create_task(index.keep_warm()),
+            background.create_task(Runner(bus, settings, queue, pipeline).run()),
         ]
         try:
-            await serve(
-                settings,
-                services(settings, bus, stages, pipeline, queue, index),
-                index.catch_up,
-            )
+            yield services(settings, bus, stages, pipeline, queue, index), index.catch_up
         finally:
-            for task in background:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
 
 
 def services(  # noqa: PLR0913 # wiring

@@ -29,6 +29,9 @@ class Settings(ServiceSettings):
     replicas: int = Field(default=1, ge=1, le=5)
     """Copies of each stream and bucket: 1 on one machine, 3 on a cluster."""
 
+    storage_bytes: int = Field(default=16 * 1024**3, ge=64 * 1024**2)
+    """What the broker may hold for us in all; it sets this aside."""
+
     downloader: str = "127.0.0.1:50052"
     """Addresses of the downloader's replicas, separated by commas."""
 

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext, api
-from nats.js.errors import APIError, NotFoundError
+from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError, NotFoundError
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 from structlog import get_logger
@@ -145,16 +145,7 @@ class Bus:
                 await js.stream_info(str(config.name))
             except NotFoundError:
                 await js.add_stream(config)
-        self.jobs = await js.create_key_value(
-            api.KeyValueConfig(
-                bucket=names.jobs_bucket,
-                history=1,
-                storage=api.StorageType.FILE,
-                replicas=limits.replicas,
-                max_bytes=limits.share(0.08),
-                direct=True,
-            )
-        )
+        self.jobs = await _key_value(js, names.jobs_bucket, limits)
         self.artifacts = await _object_store(js, names.artifacts_bucket, limits)
 
     async def publish(
@@ -212,8 +203,10 @@ async def storing() -> AsyncIterator[None]:
     """Turns what nats-py raises into our own failures; a lost race passes through."""
     try:
         yield
+    except (NotFoundError, KeyNotFoundError, KeyWrongLastSequenceError):
+        raise
     except APIError as error:
-        if error.err_code in WRONG_LAST_SEQUENCE or isinstance(error, NotFoundError):
+        if error.err_code in WRONG_LAST_SEQUENCE:
             raise
         if error.err_code in OUT_OF_ROOM:
             raise LimitExceededError(
@@ -271,6 +264,22 @@ def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
             max_bytes=limits.share(0.02),
         ),
     ]
+
+
+async def _key_value(js: JetStreamContext, bucket: str, limits: Limits) -> KeyValue:
+    try:
+        return await js.key_value(bucket)
+    except NotFoundError:
+        return await js.create_key_value(
+            api.KeyValueConfig(
+                bucket=bucket,
+                history=1,
+                storage=api.StorageType.FILE,
+                replicas=limits.replicas,
+                max_bytes=limits.share(0.08),
+                direct=True,
+            )
+        )
 
 
 async def _object_store(js: JetStreamContext, bucket: str, limits: Limits) -> ObjectStore:

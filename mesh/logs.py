@@ -55,7 +55,12 @@ def _name_service(service: str) -> structlog.typing.Processor:
 def _rendering(log_format: LogFormat) -> list[structlog.typing.Processor]:
     match log_format:
         case "console":
-            return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+            return [
+                structlog.dev.ConsoleRenderer(
+                    colors=sys.stderr.isatty(),
+                    exception_formatter=structlog.dev.plain_traceback,
+                )
+            ]
         case "ecs":
             from ecs_logging import StructlogFormatter  # the `elk` extra
 

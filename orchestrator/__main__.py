@@ -45,7 +45,7 @@ async def assembled(
     settings: Settings,
 ) -> AsyncIterator[tuple[list[Service], Callable[[], Awaitable[None]]]]:
     """Everything wired and the runner at work; yields what to serve and how to get ready."""
-    settings.work_dir.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 # before any call
+    settings.work_dir.mkdir(parents=True, exist_ok=True)
     limits = Limits(replicas=settings.replicas, storage_bytes=settings.storage_bytes)
     async with (
         Bus.connected(

@@ -1,5 +1,6 @@
 """Files kept for jobs: uploads, audio, transcripts. Streamed in and out, never held whole."""
 
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -71,8 +72,17 @@ class Artifacts:
         for name in names:
             try:
                 async with storing():
-                    await self._bus.artifacts.delete(f"{job.job_id}/{name}")
+                    info = await self._bus.artifacts.get_info(f"{job.job_id}/{name}")
             except (ObjectNotFoundError, KeyMissingError):
                 continue
+            await self._purge(str(info.name), str(info.nuid))
             removed += 1
         return removed
+
+    async def _purge(self, name: str, nuid: str) -> None:
+        """The store's own delete leaves the name behind; a person may ask us to forget it."""
+        bucket = self._bus.names.artifacts_bucket
+        coded = urlsafe_b64encode(name.encode()).decode()
+        async with storing():
+            for subject in (f"$O.{bucket}.C.{nuid}", f"$O.{bucket}.M.{coded}"):
+                await self._bus.jetstream.purge_stream(f"OBJ_{bucket}", subject=subject)

@@ -1,4 +1,4 @@
-"""How a job ends: the story first, then the dead letter, then the record."""
+"""How a job ends: the record first, then the dead letter, then the story."""
 
 from google.protobuf.duration import from_seconds
 from google.protobuf.timestamp import from_current_time
@@ -15,7 +15,7 @@ log = get_logger(__name__)
 
 
 async def end_job(bus: Bus, lease: Lease, story: StoryWriter, state: StateId) -> None:
-    """Writes the end down; from the story the rest is made good if we die in between."""
+    """Writes the end down: whoever sees it in the story finds it in the record."""
     job = lease.job
     job.state = state
     job.end_time.CopyFrom(from_current_time())
@@ -28,12 +28,17 @@ async def end_job(bus: Bus, lease: Lease, story: StoryWriter, state: StateId) ->
         failure=job.failure if job.HasField("failure") else None,
     )
     await story.tell(event_pb2.EVENT_TYPE_EXECUTION_RESULT, execution_result=result)
+    await lease.save()
+    await tell_end(bus, job, story)
+
+
+async def tell_end(bus: Bus, job: job_pb2.Job, story: StoryWriter) -> None:
+    """What follows from a terminal record; done again by the next runner if the last one died."""
+    if job.state == job_pb2.JOB_STATE_FAILED:
+        await DeadLetters(bus).bury(job)
     finished = event_pb2.JobFinished(job=job)
     await story.tell(event_pb2.EVENT_TYPE_JOB_FINISHED, job_finished=finished)
-    if state == job_pb2.JOB_STATE_FAILED:
-        await DeadLetters(bus).bury(job)
-    await lease.save()
-    log.info("job ended", state=job_pb2.JobState.Name(state), attempt=job.attempt)
+    log.info("job ended", state=job_pb2.JobState.Name(job.state), attempt=job.attempt)
 
 
 def skip_open_stages(job: job_pb2.Job) -> None:

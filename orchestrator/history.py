@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from google.protobuf.duration_pb2 import Duration
 
 from orchestrator.story import StoryReader
-from ytcaption.v1 import event_pb2, job_pb2
+from ytcaption.v1 import event_pb2
 
 
 @dataclass(slots=True)
@@ -21,8 +21,8 @@ class History:
     language: str = ""
     failures: int = 0
     """Attempts that ended in an error, as opposed to those that lost their runner."""
-    finished: job_pb2.Job | None = None
-    """The job as it ended, if it did and was not replayed."""
+    finished: bool = False
+    """The story has its end."""
 
     def note(self, sequence: int, event: event_pb2.Event) -> None:
         """Takes one event in."""
@@ -33,9 +33,9 @@ class History:
             case "attempt_failed":
                 self.failures += 1
             case "job_finished":
-                self.finished = event.job_finished.job
+                self.finished = True
             case "job_accepted":  # a replay starts a new life of the same job
-                self.finished, self.failures = None, 0
+                self.finished, self.failures = False, 0
 
     def _note_segment(self, event: event_pb2.Event) -> None:
         segment = event.segment_settled.segment

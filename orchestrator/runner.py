@@ -10,14 +10,14 @@ from structlog.contextvars import bound_contextvars
 from mesh.bus import Bus
 from mesh.errors import MeshError, NotFoundError
 from orchestrator.attempt import Attempt
-from orchestrator.deadletters import DeadLetters
+from orchestrator.ending import tell_end
 from orchestrator.history import History, read_history
 from orchestrator.jobs import ConflictError, Jobs, Kept
 from orchestrator.lease import Lease, LostError
 from orchestrator.pipeline import Pipeline
 from orchestrator.queue import WorkQueue
 from orchestrator.settings import Settings
-from orchestrator.story import StoryReader, open_story
+from orchestrator.story import StoryReader, StoryWriter, open_story
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
@@ -76,13 +76,13 @@ class Runner:
             kept = await self._jobs.get(item.job_id)
         except NotFoundError:
             return _wait_for_record(item)
-        if kept.terminal:
-            return None
         history = await read_history(StoryReader(self._bus), item.job_id)
-        if history.finished is not None:
-            await self._make_good(kept, history.finished)
-            return None
-        return await self._attempt(kept, history)
+        if not kept.terminal:
+            return await self._attempt(kept, history)
+        if not history.finished:  # the last runner died between the record and the story
+            story = StoryWriter(self._bus, kept.job, history.last_sequence)
+            await tell_end(self._bus, kept.job, story)
+        return None
 
     async def _attempt(self, kept: Kept, history: History) -> float | None:
         if not history.last_sequence:
@@ -103,13 +103,6 @@ class Runner:
         finally:
             if not self._bus.client.is_closed:
                 await cancels.unsubscribe()
-
-    async def _make_good(self, kept: Kept, finished: job_pb2.Job) -> None:
-        """The last runner told the end of the story and died before it stored the rest."""
-        kept.record.job.CopyFrom(finished)
-        if finished.state == job_pb2.JOB_STATE_FAILED:
-            await DeadLetters(self._bus).bury(finished)
-        await self._jobs.save(kept)
 
 
 def _wait_for_record(item: job_pb2.WorkItem) -> float | None:

@@ -51,6 +51,10 @@ class StoryWriter:
     async def append(self, event: event_pb2.Event) -> None:
         """Stores the event, then shows it to watchers; ConflictError if the story moved on."""
         self._fill_in(event)
+        # A caller cancelled half-way must not leave us ignorant of what was stored.
+        await asyncio.shield(self._append(event))
+
+    async def _append(self, event: event_pb2.Event) -> None:
         async with self._turn:
             sequence = await outlast(lambda: self._store(event), self._patience)
             headers = {SEQUENCE: str(sequence), PREVIOUS: str(self._last_sequence)}

@@ -70,17 +70,13 @@ class Submission:
         )
         reset_stages(job)
         # The work item first: a runner that finds no job waits, then drops it. The other way
-        # round, a crash in between would leave a job that is queued for ever.
+        # round, a failure in between would leave a job that is queued for ever.
         await self._enqueue(job)
         record = job_pb2.JobRecord(job=job, request_id=ticket.request_key)
         try:
             await self._jobs.create(record)
         except KeyWrongLastSequenceError:  # the same request, at the same time
             return (await self._jobs.get(job.job_id)).job
-        except MeshError:
-            with suppress(MeshError):
-                await self._queue.withdraw(job.job_id)
-            raise
         with suppress(MeshError):  # the runner does it if we cannot
             await open_story(self._bus, job, patience_seconds=0)
         log.info("job accepted", job_id=job.job_id)

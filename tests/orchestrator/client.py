@@ -1,0 +1,58 @@
+"""What a caller of the orchestrator does, in one line each."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+
+from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
+from ytcaption.v1 import event_pb2, job_pb2, media_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
+from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
+
+URL = "http://example.test/talk.mp3"
+
+
+class Client:
+    """One caller."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.pipeline = rpc.PipelineServiceStub(channel)
+        self.admin = admin_rpc.AdminServiceStub(channel)
+
+    async def create(self, url: str = URL, **fields: Any) -> job_pb2.Job:
+        request = pb.CreateJobRequest(source_url=url, **fields)
+        return (await self.pipeline.CreateJob(request)).job
+
+    async def job(self, job_id: str) -> job_pb2.Job:
+        return (await self.pipeline.GetJob(pb.GetJobRequest(job_id=job_id))).job
+
+    async def watch(self, job_id: str, after: int = 0) -> AsyncIterator[pb.WatchJobResponse]:
+        request = pb.WatchJobRequest(job_id=job_id, after_sequence=after)
+        call = self.pipeline.WatchJob(request)
+        try:
+            async for response in call:
+                yield response
+        finally:
+            call.cancel()
+
+    async def events(self, job_id: str) -> list[event_pb2.Event]:
+        """The whole story; returns when the job has ended."""
+        return [seen.event async for seen in self.watch(job_id) if seen.HasField("event")]
+
+    async def finished(self, job_id: str) -> job_pb2.Job:
+        """The job as it ended."""
+        return (await self.events(job_id))[-1].job_finished.job
+
+    async def text(self, job_id: str) -> str:
+        """Its captions as plain text."""
+        request = pb.GetCaptionsRequest(job_id=job_id, format=media_pb2.CAPTION_FORMAT_TXT)
+        return (await self.pipeline.GetCaptions(request)).content.decode()
+
+    async def upload(self, *chunks: bytes, **start: Any) -> job_pb2.Job:
+        async def frames() -> AsyncIterator[pb.CreateJobFromUploadRequest]:
+            yield pb.CreateJobFromUploadRequest(start=pb.UploadStart(**start))
+            for chunk in chunks:
+                yield pb.CreateJobFromUploadRequest(chunk=chunk)
+
+        return (await self.pipeline.CreateJobFromUpload(frames())).job

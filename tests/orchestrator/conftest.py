@@ -1,0 +1,72 @@
+"""A real broker, scripted stages and a real orchestrator, all on loopback."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from mesh.broker import Broker, running_broker
+from mesh.bus import Bus
+from mesh.server import running_server
+from orchestrator.__main__ import assembled
+from orchestrator.settings import Settings
+from tests.orchestrator.client import Client
+from tests.orchestrator.scripted import Script, scripted_services
+
+Start = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    async with running_broker(tmp_path / "nats") as running:
+        yield running
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+async def start(broker: Broker, script: Script, tmp_path: Path) -> AsyncIterator[Start]:
+    """Starts orchestrators on one broker and one set of stages."""
+    async with running_server(scripted_services(script), grace_seconds=0) as stages:
+        address = f"127.0.0.1:{stages.port}"
+
+        @asynccontextmanager
+        async def started(**changes: Any) -> AsyncIterator[Client]:
+            settings = Settings(
+                nats_url=broker.url,
+                downloader=address,
+                normalizer=address,
+                transcriber=address,
+                storage_bytes=256 * 1024**2,
+                retry_seconds=0.01,
+                ack_wait_seconds=2,
+                work_dir=tmp_path / "work",
+                **changes,
+            )
+            async with (
+                assembled(settings) as (services, get_ready),
+                running_server(services, grace_seconds=0) as server,
+                grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+            ):
+                await get_ready()
+                yield Client(channel)
+
+        yield started
+
+
+@pytest.fixture
+async def client(start: Start) -> AsyncIterator[Client]:
+    async with start() as started:
+        yield started
+
+
+@pytest.fixture
+async def bus(broker: Broker, client: Client) -> AsyncIterator[Bus]:
+    async with Bus.connected(broker.url) as connected:
+        yield connected

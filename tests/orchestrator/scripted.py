@@ -1,0 +1,173 @@
+"""Stages that do as they are told, to force what real ones do rarely; real sockets all the same."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from google.protobuf.duration import from_seconds
+
+from mesh.errors import MeshError
+from mesh.server import Service
+from ytcaption.v1 import downloader_service_pb2 as downloader_pb
+from ytcaption.v1 import downloader_service_pb2_grpc as downloader_rpc
+from ytcaption.v1 import media_pb2
+from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
+from ytcaption.v1 import normalizer_service_pb2_grpc as normalizer_rpc
+from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
+from ytcaption.v1 import transcriber_service_pb2_grpc as transcriber_rpc
+
+SECOND = b"\0\0" * 16_000
+
+
+class Script:
+    """What the stages do, and what they saw."""
+
+    def __init__(self) -> None:
+        self.seconds = 6
+        """Length of every recording; each second is one segment."""
+        self.failures: list[MeshError] = []
+        """Raised by the next downloads, one each."""
+        self.pause_before_segment: int | None = None
+        self.pause_download_at: int | None = None
+        self.go_on = asyncio.Event()
+        self.paused = asyncio.Event()
+        self.downloads: list[str] = []
+        self.starts: list[transcriber_pb.TranscribeStart] = []
+        self.correlation_ids: list[str] = []
+        self.stopped = asyncio.Event()
+        """Set when a paused stage was cancelled."""
+
+    async def pause(self) -> None:
+        """Holds until the test says go on."""
+        self.paused.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.stopped.set()
+            raise
+
+
+class ScriptedDownloader(downloader_rpc.DownloaderServiceServicer):
+    """Sends one second of silence a chunk."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    async def Download(  # noqa: N802
+        self, request: downloader_pb.DownloadRequest, context: Any
+    ) -> AsyncIterator[downloader_pb.DownloadResponse]:
+        script = self._script
+        script.downloads.append(request.source_url)
+        script.correlation_ids += [
+            str(value) for key, value in context.invocation_metadata() if key == "x-correlation-id"
+        ]
+        if script.failures:
+            raise script.failures.pop(0)
+        media = media_pb2.MediaInfo(title="A talk", duration=from_seconds(script.seconds))
+        yield downloader_pb.DownloadResponse(media=media)
+        total = len(SECOND) * script.seconds
+        for second in range(script.seconds):
+            if script.pause_download_at == second:
+                await script.pause()
+            yield downloader_pb.DownloadResponse(chunk=SECOND)
+            progress = media_pb2.ByteProgress(
+                done_bytes=len(SECOND) * (second + 1), total_bytes=total
+            )
+            yield downloader_pb.DownloadResponse(progress=progress)
+        yield downloader_pb.DownloadResponse(
+            finished=downloader_pb.DownloadFinished(size_bytes=total)
+        )
+
+
+class ScriptedNormalizer(normalizer_rpc.NormalizerServiceServicer):
+    """Passes bytes on as samples, and keeps them too."""
+
+    async def Normalize(  # noqa: N802
+        self, request_iterator: AsyncIterator[normalizer_pb.NormalizeRequest], context: Any
+    ) -> AsyncIterator[normalizer_pb.NormalizeResponse]:
+        response = normalizer_pb.NormalizeResponse
+        filters = [media_pb2.AppliedFilter(name="afftdn", option="remove_noise")]
+        started = normalizer_pb.NormalizeStarted(
+            applied_filters=filters, kept_audio_media_type="audio/webm"
+        )
+        yield response(started=started)
+        size = 0
+        async for frame in request_iterator:
+            if frame.HasField("chunk"):
+                size += len(frame.chunk)
+                yield response(samples=frame.chunk)
+                yield response(kept_audio=frame.chunk[:100])
+                done = media_pb2.MediaProgress(done=from_seconds(size // len(SECOND)))
+                yield response(progress=done)
+        duration = from_seconds(size // len(SECOND))
+        yield response(finished=normalizer_pb.NormalizeFinished(duration=duration))
+
+
+class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
+    """Hears one word a second; two seconds make a window."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    async def Transcribe(  # noqa: N802
+        self, request_iterator: AsyncIterator[transcriber_pb.TranscribeRequest], context: Any
+    ) -> AsyncIterator[transcriber_pb.TranscribeResponse]:
+        response = transcriber_pb.TranscribeResponse
+        start = (await anext(aiter(request_iterator))).start
+        self._script.starts.append(start)
+        yield response(started=transcriber_pb.TranscribeStarted(model="scripted"))
+        settled = int(start.settled_offset.ToSeconds())
+        second = size = 0
+        async for frame in request_iterator:
+            size += len(frame.audio)
+            while second < size // len(SECOND):
+                second += 1
+                if second > settled:
+                    if self._script.pause_before_segment == second - 1:
+                        await self._script.pause()
+                    yield response(segment=_segment(second))
+                yield response(progress=media_pb2.MediaProgress(done=from_seconds(second)))
+        finished = transcriber_pb.TranscribeFinished(
+            language="en", language_probability=0.9, duration=from_seconds(second)
+        )
+        yield response(finished=finished)
+
+
+def _segment(second: int) -> media_pb2.Segment:
+    window = second - second % 2
+    return media_pb2.Segment(
+        index=second - 1,
+        start_offset=from_seconds(second - 1),
+        end_offset=from_seconds(second),
+        text=f"word {second}",
+        language="en",
+        settled_offset=from_seconds(window),
+    )
+
+
+def scripted_services(script: Script) -> list[Service]:
+    """All three stages, ready for one server."""
+
+    def service(module: Any, name: str, add: Callable[..., None], servicer: Any) -> Service:
+        return Service.of(module.DESCRIPTOR.services_by_name[name], add, servicer)
+
+    return [
+        service(
+            downloader_pb,
+            "DownloaderService",
+            downloader_rpc.add_DownloaderServiceServicer_to_server,
+            ScriptedDownloader(script),  # type: ignore[abstract]
+        ),
+        service(
+            normalizer_pb,
+            "NormalizerService",
+            normalizer_rpc.add_NormalizerServiceServicer_to_server,
+            ScriptedNormalizer(),  # type: ignore[abstract]
+        ),
+        service(
+            transcriber_pb,
+            "TranscriberService",
+            transcriber_rpc.add_TranscriberServiceServicer_to_server,
+            ScriptedTranscriber(script),  # type: ignore[abstract]
+        ),
+    ]

@@ -150,7 +150,9 @@ SITE_CLASSES = frozenset({"ExtractorError", "DownloadError"})
 def to_error(failure: Failure) -> MeshError:
     """The error a caller sees."""
     reason = reason_for(failure)
-    return KINDS[reason](_for_people(failure.message), reason=reason)
+    inside = reason is Reason.INTERNAL  # words of our own code help nobody outside
+    message = "the download failed inside the service" if inside else _for_people(failure.message)
+    return KINDS[reason](message, reason=reason)
 
 
 def reason_for(failure: Failure) -> Reason:
@@ -188,6 +190,7 @@ def _answered(status: int | None) -> Reason | None:
 NOISE = (
     r"\x1b\[[0-9;]*m",  # colours
     r"^\s*ERROR:\s*",
+    r"^\[[\w:]+\] ([^\s:]+: )?",  # extractor and identifier
     r"\s*\(caused by .*\)",
     r";? *please report this issue on .*",
     r"[^.\n]* --[a-z].*",  # advice about options our caller does not have

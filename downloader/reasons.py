@@ -118,6 +118,10 @@ FIXED: tuple[tuple[str, Reason], ...] = (
         r"|Unable to connect to proxy",
         Reason.HOST_UNREACHABLE,
     ),
+    (
+        r"bytes read, |timed out|Connection (reset|aborted|broken)|Remote end closed|EOF occurred",
+        Reason.NETWORK_ERROR,
+    ),
 )
 
 STATUSES = {
@@ -162,7 +166,7 @@ def reason_for(failure: Failure) -> Reason:
     return (
         next((CLASSES[kind] for kind in failure.kinds if kind in CLASSES), None)
         or _said(FIXED, failure.message)
-        or ("HTTP Error" in failure.message and _answered(failure.status))
+        or _answered(_status_in(failure.message))
         or (NETWORK_CLASSES.intersection(failure.kinds) and Reason.NETWORK_ERROR)
         or _said(SAYINGS, failure.message)
         or _answered(failure.status)
@@ -176,6 +180,12 @@ def _said(sayings: tuple[tuple[str, Reason], ...], message: str) -> Reason | Non
         if re.search(pattern, message, re.IGNORECASE):
             return reason
     return None
+
+
+def _status_in(message: str) -> int | None:
+    """yt-dlp forgets the exception when it gives up retrying, but not its text."""
+    found = re.search(r"HTTP Error (\d{3})\b", message)
+    return int(found[1]) if found else None
 
 
 def _answered(status: int | None) -> Reason | None:

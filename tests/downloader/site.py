@@ -129,8 +129,8 @@ def truncated(data: bytes, first: int) -> Answer:
     return answer
 
 
-def shaky(data: bytes, first: int) -> Answer:
-    """Hangs up in the middle, but goes on from there when asked to."""
+def shaky(data: bytes, first: int, more: int | None = None) -> Answer:
+    """Hangs up in the middle, but goes on from there when asked to, for `more` bytes."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         asked = request.headers.get("Range")
@@ -141,9 +141,15 @@ def shaky(data: bytes, first: int) -> Answer:
         extent = f"bytes {begin}-{len(data) - 1}/{len(data)}"
         headers = {"Content-Type": "audio/mpeg", "Content-Range": extent}
         _begin(request, 206, headers, len(data) - begin)
-        request.wfile.write(data[begin:])
+        request.wfile.write(data[begin:][:more])
 
     return answer
+
+
+def at_first(first: Answer, later: Answer) -> Answer:
+    """Changes its mind after the first request."""
+    answers = iter([first])
+    return lambda request: next(answers, later)(request)
 
 
 def endless(sent: list[int], closing: threading.Event) -> Answer:

@@ -9,7 +9,17 @@ from grpc import StatusCode
 
 from tests.downloader.conftest import Serve
 from tests.downloader.helpers import Downloader, bytes_of, download, kinds, refusal
-from tests.downloader.site import Answer, Site, content, mute, status, truncated, without_length
+from tests.downloader.site import (
+    Answer,
+    Site,
+    at_first,
+    content,
+    mute,
+    shaky,
+    status,
+    truncated,
+    without_length,
+)
 from ytcaption.v1 import downloader_service_pb2 as pb
 
 DATA = bytes(range(256)) * 4000
@@ -107,6 +117,32 @@ async def test_a_transfer_that_stops_short_is_an_error_and_repeats_no_byte(
     assert 0 < len(bytes_of(events)) <= 600_000
     assert DATA.startswith(bytes_of(events))
     assert "finished" not in kinds(events)
+
+
+async def test_a_connection_that_breaks_again_and_again_is_an_error(
+    downloader: Downloader, site: Site
+) -> None:
+    url = site.url("/talk.mp3", shaky(DATA, 600_000, more=1000))
+
+    events, *end = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+    assert end == [StatusCode.UNAVAILABLE, "NETWORK_ERROR"]
+    assert DATA.startswith(bytes_of(events))
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(404, "VIDEO_NOT_FOUND"), (429, "RATE_LIMITED"), (503, "SITE_ERROR")],
+)
+async def test_a_site_that_changes_its_mind_after_the_first_look_has_the_same_reasons(
+    downloader: Downloader, site: Site, code: int, reason: str
+) -> None:
+    url = site.url("/talk.mp3", at_first(content(DATA), status(code)))
+
+    events, _, given = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+    assert given == reason
+    assert kinds(events) == ["media"]
 
 
 async def test_a_transfer_that_lacks_a_few_bytes_is_an_error_too(

@@ -46,6 +46,24 @@ async def test_cancelling_the_call_kills_the_child_though_its_socket_hangs(
         await reading
 
 
+async def test_a_child_that_cannot_help_itself_is_killed_too(
+    downloader: Downloader, site: Site, newborn: Newborn
+) -> None:
+    call = downloader.Download(
+        pb.DownloadRequest(source_url=site.url("/talk.mp3", mute(site.closing)))
+    )
+    reading = asyncio.ensure_future(_read_all(call))
+    await until(lambda: bool(newborn()) and bool(site.hits))
+    for child in newborn():
+        child.suspend()
+
+    call.cancel()
+
+    await until(lambda: not newborn(), seconds=1)
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+
+
 async def test_an_expired_call_kills_the_child(
     downloader: Downloader, site: Site, newborn: Newborn
 ) -> None:

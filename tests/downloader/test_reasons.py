@@ -141,6 +141,8 @@ def test_words_of_yt_dlp_have_their_reason(message: str, reason: str) -> None:
         ),
         (Failure("HTTP Error 503: Service Unavailable", EXTRACTOR, 503), "SITE_ERROR"),
         (Failure("HTTP Error 502: login", EXTRACTOR, 502), "SITE_ERROR"),
+        (Failure("Got error: HTTP Error 503: x. Giving up after 2 retries"), "SITE_ERROR"),
+        (Failure("Got error: 9 bytes read, 9 more expected. Giving up"), "NETWORK_ERROR"),
         (Failure("Said no", EXTRACTOR, 403), "LOGIN_REQUIRED"),
         (Failure("Not in your area", ("DownloadError", "GeoRestrictedError")), "GEO_BLOCKED"),
         (

@@ -39,10 +39,13 @@ def main(order: Order, media: int, control: int) -> None:
     os.chdir(order.folder)
     _silence()
     Thread(target=_die_with_the_service, args=(control,), daemon=True).start()
-    guard = _guard(order)
+    guard = Guard(order.exempt)
     voice = Control(control)
     recording = Recording(order, media, voice.say)
     try:
+        if not order.allow_private:
+            guard.allow(_addresses_of(order.proxy))
+            guard.install()
         size = recording.fetch()
         voice.say("done", size=size)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the service must hear of it
@@ -67,13 +70,6 @@ def _die_with_the_service(control: int) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _guard(order: Order) -> Guard:
-    guard = Guard({*order.exempt, *_addresses_of(order.proxy)})
-    if not order.allow_private:
-        guard.install()
-    return guard
-
-
 def _addresses_of(proxy: str) -> Iterator[str]:
     """The operator chose the proxy, so it may be anywhere."""
     if proxy:
@@ -88,8 +84,8 @@ def _explain(error: BaseException, guard: Guard, recording: Recording) -> dict[s
         return {"message": message, "verdict": Reason.ADDRESS_FORBIDDEN}
     if refusal := next((each for each in _causes(error) if isinstance(each, Refusal)), None):
         return {"message": str(refusal), "verdict": refusal.reason}
-    statuses = [each.status for each in _causes(error) if hasattr(each, "status")]
-    status = statuses[0] if statuses else None
+    statuses = (getattr(each, "status", None) for each in _causes(error))
+    status = next((each for each in statuses if isinstance(each, int)), None)
     # A site that described its recording and then forbids the bytes has only grown tired of
     # these links: new ones may work.
     tired = status == 403 and recording.is_of_a_known_site

@@ -11,6 +11,7 @@ from downloader.engine import Chapter, Found
 
 MAX_TEXT = 1000
 MAX_CHAPTERS = 500
+MAX_CHAPTER_TITLE = 200
 
 
 def describe(info: dict[str, Any]) -> dict[str, Any]:
@@ -56,8 +57,10 @@ def seconds(value: Any) -> float | None:
     return number if math.isfinite(number) and 0 <= number < 10**9 else None
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)[:MAX_TEXT]
+def _text(value: Any, longest: int = MAX_TEXT) -> str:
+    # Half a surrogate pair is a string to Python, but not to anybody else.
+    text = "" if value is None else str(value)[:longest]
+    return text.encode(errors="replace").decode()
 
 
 def _day(value: Any) -> str:
@@ -72,8 +75,8 @@ def _container(value: Any) -> str:
 
 def _chapters(value: Any) -> list[tuple[float, float, str]]:
     chapters = []
-    for each in list(value or ())[:MAX_CHAPTERS]:
+    for each in value[:MAX_CHAPTERS] if isinstance(value, list) else ():
         start, end = seconds(each.get("start_time")), seconds(each.get("end_time"))
         if start is not None and end is not None:
-            chapters.append((start, end, _text(each.get("title"))))
+            chapters.append((start, end, _text(each.get("title"), MAX_CHAPTER_TITLE)))
     return chapters

@@ -5,7 +5,7 @@ connect(), on the address really connected to.
 """
 
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
@@ -19,10 +19,14 @@ class ForbiddenAddressError(PermissionError):
 class Guard:
     """Refuses connections to addresses that are not public, and remembers them."""
 
-    def __init__(self, exempt: Collection[str] = ()) -> None:
-        self._exempt = frozenset(exempt)
+    def __init__(self, exempt: Iterable[str] = ()) -> None:
+        self._exempt = set(exempt)
         self.refused: list[str] = []
         """Addresses that were asked for in vain."""
+
+    def allow(self, addresses: Iterable[str]) -> None:
+        """These may be reached from now on, wherever they are."""
+        self._exempt.update(addresses)
 
     def check(self, address: Any) -> None:
         """Takes what connect() takes; raises unless it is an IP address we may reach."""

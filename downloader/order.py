@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-PRELOAD = "downloader.child"
+PRELOAD = "downloader.preload"
 """The module a fork server loads once, so that no download has to."""
 
 

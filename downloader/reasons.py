@@ -118,6 +118,10 @@ FIXED: tuple[tuple[str, Reason], ...] = (
         r"|Unable to connect to proxy",
         Reason.HOST_UNREACHABLE,
     ),
+    (
+        r"bytes read, |timed out|Connection (reset|aborted|broken)|Remote end closed|EOF occurred",
+        Reason.NETWORK_ERROR,
+    ),
 )
 
 STATUSES = {
@@ -150,7 +154,9 @@ SITE_CLASSES = frozenset({"ExtractorError", "DownloadError"})
 def to_error(failure: Failure) -> MeshError:
     """The error a caller sees."""
     reason = reason_for(failure)
-    return KINDS[reason](_for_people(failure.message), reason=reason)
+    inside = reason is Reason.INTERNAL  # words of our own code help nobody outside
+    message = "the download failed inside the service" if inside else _for_people(failure.message)
+    return KINDS[reason](message, reason=reason)
 
 
 def reason_for(failure: Failure) -> Reason:
@@ -160,7 +166,7 @@ def reason_for(failure: Failure) -> Reason:
     return (
         next((CLASSES[kind] for kind in failure.kinds if kind in CLASSES), None)
         or _said(FIXED, failure.message)
-        or ("HTTP Error" in failure.message and _answered(failure.status))
+        or _answered(_status_in(failure.message))
         or (NETWORK_CLASSES.intersection(failure.kinds) and Reason.NETWORK_ERROR)
         or _said(SAYINGS, failure.message)
         or _answered(failure.status)
@@ -176,6 +182,12 @@ def _said(sayings: tuple[tuple[str, Reason], ...], message: str) -> Reason | Non
     return None
 
 
+def _status_in(message: str) -> int | None:
+    """yt-dlp forgets the exception when it gives up retrying, but not its text."""
+    found = re.search(r"HTTP Error (\d{3})\b", message)
+    return int(found[1]) if found else None
+
+
 def _answered(status: int | None) -> Reason | None:
     if status is None or status < 400:
         return None
@@ -188,6 +200,7 @@ def _answered(status: int | None) -> Reason | None:
 NOISE = (
     r"\x1b\[[0-9;]*m",  # colours
     r"^\s*ERROR:\s*",
+    r"^\[[\w:]+\] ([^\s:]+: )?",  # extractor and identifier
     r"\s*\(caused by .*\)",
     r";? *please report this issue on .*",
     r"[^.\n]* --[a-z].*",  # advice about options our caller does not have

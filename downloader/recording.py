@@ -18,7 +18,7 @@ sys.modules["curl_cffi"] = None  # type: ignore[assignment]
 
 import yt_dlp.extractor.extractors  # noqa: E402
 import yt_dlp.extractor.generic  # noqa: E402
-import yt_dlp.extractor.youtube  # noqa: E402, F401
+import yt_dlp.extractor.youtube  # noqa: E402
 from yt_dlp import YoutubeDL  # noqa: E402
 from yt_dlp.downloader.common import FileDownloader  # noqa: E402
 from yt_dlp.downloader.external import ExternalFD  # noqa: E402
@@ -97,7 +97,7 @@ class Recording:
         }
         if order.cookies_file:
             # yt-dlp writes its cookies back, and others read the same file.
-            options["cookiefile"] = shutil.copy(order.cookies_file, "cookies.txt")
+            options["cookiefile"] = shutil.copyfile(order.cookies_file, "cookies.txt")
         return options
 
     def _check(self, info: dict[str, Any]) -> None:
@@ -212,6 +212,12 @@ def too_large(limit: int) -> Refusal:
 def broken() -> Refusal:
     """The refusal of a recording that stopped in the middle."""
     return Refusal(Reason.NETWORK_ERROR, "the connection broke, and the site cannot resume")
+
+
+def warm_up() -> None:
+    """Each extractor compiles its pattern when first asked, and there are nearly two thousand."""
+    for extractor in yt_dlp.extractor.gen_extractor_classes():
+        extractor.suitable("https://warm.invalid/")
 
 
 def _keep_yt_dlp_in_bounds() -> None:

@@ -4,7 +4,7 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from downloader.engine import Limits
@@ -53,3 +53,10 @@ class Settings(ServiceSettings):
     def limits(self) -> Limits:
         """The most any request gets."""
         return Limits(self.max_bytes, timedelta(seconds=self.max_duration_seconds))
+
+    @field_validator("cookies_file")
+    @classmethod
+    def _exists(cls, path: str) -> str:
+        if path and not Path(path).is_file():
+            raise ValueError("no such file")
+        return path

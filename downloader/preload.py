@@ -1,0 +1,11 @@
+"""Loaded once by the fork server: does beforehand what every download would do again."""
+
+import gc
+
+from downloader import child, recording
+
+__all__ = ["child"]
+
+recording.warm_up()
+# Children share these pages as long as nobody touches them.
+gc.freeze()

@@ -1,0 +1,51 @@
+"""What the tests of the downloader say often."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+
+from mesh.status import reason_of
+from ytcaption.v1 import downloader_service_pb2 as pb
+from ytcaption.v1 import downloader_service_pb2_grpc as rpc
+
+Downloader = rpc.DownloaderServiceStub
+Events = list[pb.DownloadResponse]
+
+
+async def download(stub: Downloader, url: str, max_bytes: int = 0) -> Events:
+    request = pb.DownloadRequest(job_id="j1", source_url=url, max_bytes=max_bytes)
+    return [response async for response in stub.Download(request)]
+
+
+async def refusal(
+    stub: Downloader, request: pb.DownloadRequest
+) -> tuple[Events, grpc.StatusCode, str]:
+    """What came before the call failed, its status, and its reason."""
+    events = []
+    try:
+        async for event in stub.Download(request):
+            events.append(event)
+    except grpc.aio.AioRpcError as error:
+        return events, error.code(), reason_of(error)
+    raise AssertionError(f"it succeeded: {kinds(events)}")
+
+
+def kinds(events: Events) -> list[str]:
+    return [str(event.WhichOneof("event")) for event in events]
+
+
+def bytes_of(events: Events) -> bytes:
+    return b"".join(event.chunk for event in events)
+
+
+def files_in(folder: Path) -> list[Path]:
+    return list(folder.rglob("*"))
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    """Returns as soon as it holds; fails if it never does."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - other processes set no events
+            await asyncio.sleep(0.01)

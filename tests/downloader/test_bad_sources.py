@@ -1,0 +1,193 @@
+"""Every bad source has its own reason, and never ends as a success."""
+
+import socket
+from datetime import timedelta
+
+import pytest
+from google.protobuf.duration import from_timedelta
+from grpc import StatusCode
+
+from tests.downloader.conftest import Serve
+from tests.downloader.helpers import Downloader, bytes_of, download, kinds, refusal
+from tests.downloader.site import (
+    Answer,
+    Site,
+    at_first,
+    content,
+    mute,
+    shaky,
+    status,
+    truncated,
+    without_length,
+)
+from ytcaption.v1 import downloader_service_pb2 as pb
+
+DATA = bytes(range(256)) * 4000
+PAGE = b"<!doctype html><html><head><title>Hi</title></head><body>No media here.</body></html>"
+FEED = b"""<?xml version="1.0"?><rss version="2.0"><channel><title>Show</title>
+<item><title>One</title><enclosure url="http://127.0.0.1:9/1.mp3" type="audio/mpeg"/></item>
+<item><title>Two</title><enclosure url="http://127.0.0.1:9/2.mp3" type="audio/mpeg"/></item>
+</channel></rss>"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "reason"),
+    [
+        (status(401), StatusCode.FAILED_PRECONDITION, "LOGIN_REQUIRED"),
+        (status(403), StatusCode.FAILED_PRECONDITION, "LOGIN_REQUIRED"),
+        (status(404), StatusCode.FAILED_PRECONDITION, "VIDEO_NOT_FOUND"),
+        (status(410), StatusCode.FAILED_PRECONDITION, "VIDEO_REMOVED"),
+        (status(429), StatusCode.UNAVAILABLE, "RATE_LIMITED"),
+        (status(451), StatusCode.FAILED_PRECONDITION, "GEO_BLOCKED"),
+        (status(500), StatusCode.UNAVAILABLE, "SITE_ERROR"),
+        (status(503), StatusCode.UNAVAILABLE, "SITE_ERROR"),
+        (content(PAGE, "text/html"), StatusCode.INVALID_ARGUMENT, "UNSUPPORTED_URL"),
+        (content(FEED, "application/rss+xml"), StatusCode.INVALID_ARGUMENT, "UNSUPPORTED_URL"),
+        (content(b""), StatusCode.INVALID_ARGUMENT, "EMPTY_MEDIA"),
+        (without_length(b""), StatusCode.INVALID_ARGUMENT, "EMPTY_MEDIA"),
+    ],
+)
+async def test_what_the_site_answers_has_its_own_reason(
+    downloader: Downloader, site: Site, answer: Answer, code: StatusCode, reason: str
+) -> None:
+    request = pb.DownloadRequest(source_url=site.url("/source.mp3", answer))
+
+    events, *end = await refusal(downloader, request)
+
+    assert end == [code, reason]
+    assert bytes_of(events) == b""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "",
+        "talk",
+        "talk.mp3",
+        "ytsearch5:cats",
+        "file:///etc/passwd",
+        "ftp://example.com/a.mp3",
+        "http://",
+        "http:///a.mp3",
+        "http://[::1/a.mp3",
+        "http://example.com:99999/a.mp3",
+        "http://exa mple.com/",
+        "http://example.com/\nx",
+    ],
+)
+async def test_what_is_no_web_address_is_refused_before_anything_starts(
+    downloader: Downloader, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    def nobody(*_: object) -> None:
+        raise AssertionError("a child was started")
+
+    monkeypatch.setattr("downloader.ytdlp.born", nobody)
+
+    _, *end = await refusal(downloader, pb.DownloadRequest(source_url=source))
+
+    assert end == [StatusCode.INVALID_ARGUMENT, "UNSUPPORTED_URL"]
+
+
+async def test_a_name_nobody_knows_is_unreachable(downloader: Downloader) -> None:
+    request = pb.DownloadRequest(source_url="http://nobody.invalid/talk.mp3")
+
+    _, *end = await refusal(downloader, request)
+
+    assert end == [StatusCode.UNAVAILABLE, "HOST_UNREACHABLE"]
+
+
+async def test_a_port_nobody_listens_on_is_unreachable(downloader: Downloader) -> None:
+    with socket.socket() as unheard:  # bound, but it never listens
+        unheard.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unheard.getsockname()[1]}/talk.mp3"
+
+        _, *end = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+    assert end == [StatusCode.UNAVAILABLE, "HOST_UNREACHABLE"]
+
+
+async def test_a_transfer_that_stops_short_is_an_error_and_repeats_no_byte(
+    downloader: Downloader, site: Site
+) -> None:
+    url = site.url("/talk.mp3", truncated(DATA, 600_000))
+
+    events, *end = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+    assert end == [StatusCode.UNAVAILABLE, "NETWORK_ERROR"]
+    assert 0 < len(bytes_of(events)) <= 600_000
+    assert DATA.startswith(bytes_of(events))
+    assert "finished" not in kinds(events)
+
+
+async def test_a_connection_that_breaks_again_and_again_is_an_error(
+    downloader: Downloader, site: Site
+) -> None:
+    url = site.url("/talk.mp3", shaky(DATA, 600_000, more=1000))
+
+    events, *end = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+    assert end == [StatusCode.UNAVAILABLE, "NETWORK_ERROR"]
+    assert DATA.startswith(bytes_of(events))
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(404, "VIDEO_NOT_FOUND"), (429, "RATE_LIMITED"), (503, "SITE_ERROR")],
+)
+async def test_a_site_that_changes_its_mind_after_the_first_look_has_the_same_reasons(
+    downloader: Downloader, site: Site, code: int, reason: str
+) -> None:
+    url = site.url("/talk.mp3", at_first(content(DATA), status(code)))
+
+    events, _, given = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+    assert given == reason
+    assert kinds(events) == ["media"]
+
+
+async def test_a_transfer_that_lacks_a_few_bytes_is_an_error_too(
+    downloader: Downloader, site: Site
+) -> None:
+    url = site.url("/talk.mp3", truncated(DATA, len(DATA) - 50))
+
+    _, *end = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+    assert end == [StatusCode.UNAVAILABLE, "NETWORK_ERROR"]
+
+
+async def test_a_site_that_falls_silent_is_an_error(serve: Serve, site: Site) -> None:
+    url = site.url("/talk.mp3", mute(site.closing))
+    async with serve(socket_timeout_seconds=0.3) as downloader:
+        _, *end = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+    assert end == [StatusCode.UNAVAILABLE, "NETWORK_ERROR"]
+
+
+@pytest.mark.parametrize("answer", [content(DATA), without_length(DATA)])
+async def test_more_bytes_than_asked_for_are_refused_though_nobody_announced_them(
+    downloader: Downloader, site: Site, answer: Answer
+) -> None:
+    url = site.url("/talk.mp3", answer)
+
+    events, *end = await refusal(downloader, pb.DownloadRequest(source_url=url, max_bytes=100_000))
+
+    assert end == [StatusCode.RESOURCE_EXHAUSTED, "TOO_LARGE"]
+    assert len(bytes_of(events)) <= 100_000
+
+
+async def test_exactly_the_bytes_allowed_are_no_trouble(downloader: Downloader, site: Site) -> None:
+    url = site.url("/talk.mp3", content(DATA))
+
+    events = await download(downloader, url, max_bytes=len(DATA))
+
+    assert bytes_of(events) == DATA
+
+
+async def test_no_time_at_all_is_not_a_length(downloader: Downloader) -> None:
+    request = pb.DownloadRequest(
+        source_url="http://example.com/", max_duration=from_timedelta(timedelta(0))
+    )
+
+    _, *end = await refusal(downloader, request)
+
+    assert end == [StatusCode.INVALID_ARGUMENT, "REQUEST_INVALID"]

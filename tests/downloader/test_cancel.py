@@ -1,0 +1,136 @@
+"""Whoever hangs up stops the download: the child is gone within a second."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import psutil
+import pytest
+
+from tests.downloader.helpers import Downloader, files_in, refusal, until
+from tests.downloader.site import Answer, Site, endless, held, mute
+from ytcaption.v1 import downloader_service_pb2 as pb
+
+DATA = b"\1" * 1_000_000
+
+Newborn = Callable[[], list[psutil.Process]]
+
+
+def silent_from_the_start(site: Site) -> Answer:
+    return mute(site.closing)
+
+
+def silent_in_the_middle(site: Site) -> Answer:
+    return held(DATA, 100_000, site.closing)
+
+
+@pytest.mark.parametrize("make", [silent_from_the_start, silent_in_the_middle])
+async def test_cancelling_the_call_kills_the_child_though_its_socket_hangs(
+    downloader: Downloader,
+    site: Site,
+    newborn: Newborn,
+    tmp_path: Path,
+    make: Callable[[Site], Answer],
+) -> None:
+    call = downloader.Download(pb.DownloadRequest(source_url=site.url("/talk.mp3", make(site))))
+    reading = asyncio.ensure_future(_read_all(call))
+    await until(lambda: bool(newborn()) and bool(site.hits))
+
+    call.cancel()
+
+    await until(lambda: not newborn(), seconds=1)
+    await until(lambda: files_in(tmp_path) == [], seconds=1)
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+
+
+async def test_a_child_that_cannot_help_itself_is_killed_too(
+    downloader: Downloader, site: Site, newborn: Newborn
+) -> None:
+    call = downloader.Download(
+        pb.DownloadRequest(source_url=site.url("/talk.mp3", mute(site.closing)))
+    )
+    reading = asyncio.ensure_future(_read_all(call))
+    await until(lambda: bool(newborn()) and bool(site.hits))
+    for child in newborn():
+        child.suspend()
+
+    call.cancel()
+
+    await until(lambda: not newborn(), seconds=1)
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+
+
+async def test_an_expired_call_kills_the_child(
+    downloader: Downloader, site: Site, newborn: Newborn
+) -> None:
+    request = pb.DownloadRequest(source_url=site.url("/talk.mp3", mute(site.closing)))
+    call = downloader.Download(request, timeout=1)
+    reading = asyncio.ensure_future(_read_all(call))
+    await until(lambda: bool(newborn()))
+
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await reading
+
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    await until(lambda: not newborn(), seconds=1)
+
+
+async def test_a_failed_download_leaves_no_child(
+    downloader: Downloader, site: Site, newborn: Newborn
+) -> None:
+    await refusal(downloader, pb.DownloadRequest(source_url=site.url("/missing.mp3")))
+
+    await until(lambda: not newborn(), seconds=1)
+
+
+async def test_a_child_that_dies_by_itself_is_an_error(
+    downloader: Downloader, site: Site, newborn: Newborn
+) -> None:
+    url = site.url("/talk.mp3", held(DATA, 100_000, site.closing))
+    refused = asyncio.ensure_future(refusal(downloader, pb.DownloadRequest(source_url=url)))
+    await until(lambda: len(site.hits) == 2 and bool(newborn()))
+
+    for child in newborn():
+        child.kill()
+
+    _, *end = await refused
+    assert end == [grpc.StatusCode.UNAVAILABLE, "INTERNAL"]
+
+
+async def test_a_caller_who_does_not_read_holds_the_source_back(
+    downloader: Downloader, site: Site
+) -> None:
+    sent: list[int] = []
+    url = site.url("/endless.mp3", endless(sent, site.closing))
+    call = downloader.Download(pb.DownloadRequest(source_url=url))
+    await call.read()
+    standing = 0
+    # Not a speed: as long as anything still flows we go on looking.
+    while standing < 10:
+        before = len(sent)
+        await asyncio.sleep(0.1)
+        standing = standing + 1 if len(sent) == before else 0
+        assert sum(sent) < 48 * 1024**2, "the download runs on although nobody reads"
+    call.cancel()
+
+
+async def test_calls_beyond_the_limit_wait_for_a_free_place(
+    downloader: Downloader, site: Site, newborn: Newborn
+) -> None:
+    go_on = threading.Event()
+    url = site.url("/talk.mp3", held(DATA, 100_000, go_on))
+    calls = [downloader.Download(pb.DownloadRequest(source_url=url)) for _ in range(6)]
+    reading = [asyncio.ensure_future(_read_all(call)) for call in calls]
+    await until(lambda: len(site.hits) == 8)  # a look and a download each
+
+    assert len(newborn()) == 4
+    go_on.set()
+    assert await asyncio.gather(*reading) == [len(DATA)] * 6
+
+
+async def _read_all(call: grpc.aio.UnaryStreamCall[pb.DownloadRequest, pb.DownloadResponse]) -> int:
+    return sum([len(event.chunk) async for event in call])

@@ -1,0 +1,134 @@
+"""Nobody reaches this machine or its private networks through the downloader."""
+
+import pytest
+from grpc import StatusCode
+
+from downloader.guard import ForbiddenAddressError, Guard, is_public
+from tests.downloader.conftest import Serve
+from tests.downloader.helpers import bytes_of, download, refusal
+from tests.downloader.site import Site, content, redirect
+from ytcaption.v1 import downloader_service_pb2 as pb
+
+FORBIDDEN = [StatusCode.FAILED_PRECONDITION, "ADDRESS_FORBIDDEN"]
+HLS = b"#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n%s\n#EXT-X-ENDLIST\n"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.8.8.8",
+        "0.0.0.0",  # noqa: S104 - refused, not bound
+        "10.0.0.1",
+        "172.16.5.4",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "fe80::1%eth0",
+        "fc00::1",
+        "ff02::1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::",
+        "localhost",
+        "example.com",
+        "/run/some.sock",
+        "",
+    ],
+)
+def test_an_address_that_is_not_public_is_refused(host: str) -> None:
+    guard = Guard()
+
+    with pytest.raises(ForbiddenAddressError):
+        guard.check((host, 80))
+
+    assert guard.refused == [host]
+
+
+@pytest.mark.parametrize(
+    "host", ["93.184.215.14", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"]
+)
+def test_an_address_of_the_open_internet_is_public(host: str) -> None:
+    assert is_public(host)
+
+
+def test_an_exempt_address_passes_but_not_its_neighbour() -> None:
+    guard = Guard({"127.0.0.1"})
+
+    guard.check(("127.0.0.1", 80))
+    with pytest.raises(ForbiddenAddressError):
+        guard.check(("127.0.0.2", 80))
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"]
+)
+async def test_loopback_is_refused_by_any_name_without_a_single_request(
+    serve: Serve, site: Site, host: str
+) -> None:
+    url = site.url("/talk.mp3", content(b"secret"), host=host)
+    async with serve(allow_private_addresses=False) as downloader:
+        events, *end = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+    assert end == FORBIDDEN
+    assert events == []
+    assert site.hits == []
+
+
+async def test_a_redirect_to_a_private_address_is_refused(serve: Serve, site: Site) -> None:
+    with Site("127.0.0.2").running() as private:
+        secret = private.url("/secret.mp3", content(b"secret"), host="127.0.0.2")
+        url = site.url("/talk.mp3", redirect(secret))
+        async with serve(
+            allow_private_addresses=False, exempt_addresses=("127.0.0.1",)
+        ) as downloader:
+            _, *end = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+        assert end == FORBIDDEN
+        assert site.hits == ["/talk.mp3"]
+        assert private.hits == []
+
+
+async def test_a_playlist_that_points_to_a_private_address_is_refused(
+    serve: Serve, site: Site
+) -> None:
+    with Site("127.0.0.2").running() as private:
+        secret = private.url("/secret.ts", content(b"secret"), host="127.0.0.2")
+        listing = content(HLS % secret.encode(), "application/vnd.apple.mpegurl")
+        url = site.url("/talk.m3u8", listing)
+        async with serve(
+            allow_private_addresses=False, exempt_addresses=("127.0.0.1",)
+        ) as downloader:
+            _, *end = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+        assert end == FORBIDDEN
+        assert private.hits == []
+
+
+async def test_what_is_exempt_is_reached_with_the_guard_in_place(serve: Serve, site: Site) -> None:
+    async with serve(allow_private_addresses=False, exempt_addresses=("127.0.0.1",)) as downloader:
+        events = await download(downloader, site.url("/talk.mp3", content(b"public")))
+
+    assert bytes_of(events) == b"public"
+
+
+async def test_a_proxy_nobody_knows_is_unreachable(serve: Serve) -> None:
+    async with serve(allow_private_addresses=False, proxy="http://nobody.invalid:1") as downloader:
+        request = pb.DownloadRequest(source_url="http://talks.invalid/talk.mp3")
+        _, *end = await refusal(downloader, request)
+
+    assert end == [StatusCode.UNAVAILABLE, "HOST_UNREACHABLE"]
+
+
+async def test_the_operators_proxy_is_used_and_may_be_private(serve: Serve, site: Site) -> None:
+    url = "http://talks.invalid/talk.mp3"
+    site.answers[url] = content(b"through the proxy")
+    async with serve(allow_private_addresses=False, proxy=site.url("")) as downloader:
+        events = await download(downloader, url)
+
+    assert bytes_of(events) == b"through the proxy"

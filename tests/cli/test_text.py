@@ -21,9 +21,7 @@ def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
     assert not any(ord(character) < 32 for character in shown)
 
 
-@pytest.mark.parametrize(
-    "text", ["olá, você", "日本語の字幕", "می\u200cکنم", "👩\u200d👩\u200d👧"]
-)
+@pytest.mark.parametrize("text", ["olá, você", "日本語の字幕", "می\u200cکنم", "👩\u200d👩\u200d👧"])
 def test_honest_text_stays_as_it_is(text: str) -> None:
     assert for_terminal(text) == text
 

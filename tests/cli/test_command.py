@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 from cli import doctor
 from cli.exits import Exit, code_of_status
-from cli.local_mesh import reachable
+from cli.local_mesh import reachable, storage_bytes
 from cli.up import Wish, plan_for
 from tests.cli.command import environment, run
 
@@ -121,6 +122,20 @@ def test_the_default_ports_are_the_documented_ones(tmp_path: Path) -> None:
         "transcriber": "127.0.0.1:50054",
     }
     assert [address[-4:] for address in plan.metrics.values()] == ["9101", "9102", "9103", "9104"]
+
+
+def test_storage_fits_the_disk_and_is_decided_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    usage = type(shutil.disk_usage(tmp_path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**12, 0, 4 * 10**9))
+    first = storage_bytes(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**12, 0, 10**12))
+    again = storage_bytes(tmp_path)
+    (tmp_path / "new").mkdir()
+
+    assert first == again == 2 * 10**9
+    assert storage_bytes(tmp_path / "new") == 16 * 1024**3
 
 
 def test_only_the_orchestrator_listens_beyond_loopback(tmp_path: Path) -> None:

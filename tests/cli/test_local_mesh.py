@@ -96,6 +96,20 @@ async def test_an_interrupted_command_leaves_no_process_and_no_directory(
     assert run_dirs(mesh) == []
 
 
+async def test_sigint_is_heard_even_where_the_shell_had_it_ignored(mesh: dict[str, str]) -> None:
+    """As for a background job of a script."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = await start("transcribe", URL, **mesh, DUMMY_ENDLESS="1")
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert process.stdout is not None
+    await process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+
+    assert (await finish(process)).code == 130
+
+
 async def test_interrupted_while_it_starts_it_leaves_nothing(mesh: dict[str, str]) -> None:
     process = await start("transcribe", URL, **mesh, DUMMY_TRANSCRIBER="slow")
     await until(lambda: any("-m transcriber" in line for line in alive(mesh)))

@@ -109,6 +109,17 @@ def test_plain_lines_come_now_and_then_with_the_newest_figures() -> None:
     assert lines == [f"download {number * int(LINE_SECONDS)} B" for number in (1, 2)]
 
 
+def test_plain_lines_say_nothing_when_nothing_moved() -> None:
+    now, lines = [0.0], list[str]()
+    plain = PlainLines(lines.append, lambda: now[0])
+
+    for second in range(0, 60, 15):
+        now[0] = float(second)
+        plain.show([Figure("upload", 1, 1, "1 B")] if second == 15 else [])
+
+    assert lines == ["upload 1 B"]
+
+
 def test_clocks_for_bars_are_short() -> None:
     assert short_clock(timedelta(seconds=65)) == "1:05"
     assert short_clock(timedelta(seconds=3723)) == "1:02:03"

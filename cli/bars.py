@@ -116,12 +116,15 @@ class PlainLines:
         self._figures: dict[str, Figure] = {}
 
     def show(self, figures: Iterable[Figure]) -> None:
-        """Says them if the last line is old enough."""
+        """Says what is new if the last line is old enough."""
         self._figures.update({one.label: one for one in figures})
         if self._now() - self._said_at >= LINE_SECONDS:
-            self._said_at = self._now()
             parts = [f"{one.label} {one.amount}" for one in self._figures.values() if one.amount]
-            self._say(" · ".join(parts))
+            if parts:
+                self._said_at = self._now()
+                self._say(" · ".join(parts))
+            # What does not move any more is not said again.
+            self._figures.clear()
 
     def close(self) -> None:
         """Nothing is open."""

@@ -10,7 +10,8 @@ from cli.supervisor import Narrator, supervised
 from mesh.addresses import free_ports
 from mesh.errors import UnavailableError
 
-GRACE_SECONDS = 4.0
+# Nothing here is to be kept, and somebody waits for their prompt.
+GRACE_SECONDS = 1.0
 ATTEMPTS = 3
 
 

@@ -1,5 +1,7 @@
 """The whole mesh on this machine: which processes, with which settings."""
 
+import os
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ STAGES = ("downloader", "normalizer", "transcriber")
 SERVICES = ("orchestrator", *STAGES)
 # Weights may have to come from the hub first.
 MODEL_SECONDS = 1800
+LEAST_STORAGE_BYTES = 64 * 1024**2
+MOST_STORAGE_BYTES = 16 * 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,25 @@ def _stage_settings(name: str, plan: MeshPlan) -> dict[str, str]:
 
 def _orchestrator_settings(plan: MeshPlan) -> dict[str, str]:
     stages = {name.upper(): reachable(plan.listen[name]) for name in STAGES}
-    return {"NATS_URL": broker.url_of(plan.nats_port), **stages}
+    # The user's own wish wins, as with every setting we do not have to know.
+    chosen = "ORCHESTRATOR_STORAGE_BYTES" in os.environ
+    storage = {} if chosen else {"STORAGE_BYTES": str(storage_bytes(plan.data_dir))}
+    return {"NATS_URL": broker.url_of(plan.nats_port), **stages, **storage}
+
+
+def storage_bytes(data_dir: Path) -> int:
+    """How much of this disk the broker sets aside.
+
+    Decided once for each data directory: stores keep the size they were made with.
+    """
+    note = data_dir / "storage-bytes"
+    try:
+        return int(note.read_text(encoding="ascii"))
+    except (FileNotFoundError, ValueError):
+        half = shutil.disk_usage(data_dir).free // 2
+        found = max(LEAST_STORAGE_BYTES, min(MOST_STORAGE_BYTES, half))
+        note.write_text(str(found), encoding="ascii")
+        return found
 
 
 async def _is_ready(address: str) -> bool:

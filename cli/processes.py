@@ -90,7 +90,7 @@ class Child:
 
     def _quote(self) -> str:
         lines = self.last_words()
-        return "; its last words:" + "".join(f"\n  {line}" for line in lines) if lines else ""
+        return "\n".join(["\nits last words:", *lines]) if lines else ""
 
     @property
     def exit_code(self) -> int | None:

@@ -46,7 +46,9 @@ async def _stoppable(main: Coroutine[Any, Any, Exit]) -> Exit:
 
     loop = asyncio.get_running_loop()
     for number in CODES:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+        # nohup has SIGHUP ignored. A script's background job has SIGINT ignored, but who sends
+        # it one by name means it.
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stop, number)
     try:
         return await task

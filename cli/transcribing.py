@@ -129,7 +129,7 @@ class _Transcription:
             what = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
             self._screen.line(f"what was heard so far could not be written: {what}")
             return []
-        self._screen.line(f"{self._report.segments} captions were heard before the end")
+        self._screen.line(f"captions heard before the end: {self._report.segments}")
         return paths
 
     def _stem(self) -> str:

@@ -30,16 +30,14 @@ def environment(**added: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **added}
 
 
-async def start(
-    *arguments: str, cwd: Path | None = None, **added: str
-) -> asyncio.subprocess.Process:
+async def start(*arguments: str, cwd: str = "", **added: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "cli", *arguments),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=environment(**added),
-        cwd=cwd,
+        cwd=cwd or None,
         start_new_session=True,
     )
 
@@ -54,7 +52,7 @@ async def finish(process: asyncio.subprocess.Process, seconds: float = 60) -> En
     return Ended(process.returncode or 0, out.decode(), err.decode())
 
 
-async def run(*arguments: str, cwd: Path | None = None, **added: str) -> Ended:
+async def run(*arguments: str, cwd: str = "", **added: str) -> Ended:
     return await finish(await start(*arguments, cwd=cwd, **added))
 
 

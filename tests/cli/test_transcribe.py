@@ -72,7 +72,7 @@ async def test_the_four_files_are_written_under_the_title(tmp_path: Path) -> Non
 
 async def test_a_format_alone_is_written_here(tmp_path: Path) -> None:
     async with serving(ScriptedPipeline()) as address:
-        await run("transcribe", URL, "--server", address, "-f", "vtt", cwd=tmp_path)
+        await run("transcribe", URL, "--server", address, "-f", "vtt", cwd=str(tmp_path))
 
     assert names_in(tmp_path) == ["A talk.vtt"]
 

@@ -29,7 +29,7 @@ PADDING = chunks(0.3)
 MIN_SPEECH = chunks(0.128)
 """A window with less speech than this is a click."""
 
-SILENCE = chunks(2.0)
+SILENCE = chunks(3.0)
 """A pause this long ends any window: silence is not worth the model's time."""
 
 WANTED_PAUSE, ACCEPTED_PAUSE = chunks(0.5), chunks(0.1)

@@ -15,9 +15,9 @@ def weights_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def base(weights_cache: Path) -> WhisperDecoder:
-    return WhisperDecoder(locate("base", weights_cache, "cpu"), "cpu", "int8", 0)
+    return WhisperDecoder(locate("base", weights_cache, "cpu"), "cpu", "int8", 1)
 
 
 @pytest.fixture(scope="session")
 def tiny_en(weights_cache: Path) -> WhisperDecoder:
-    return WhisperDecoder(locate("tiny.en", weights_cache, "cpu"), "cpu", "int8", 0)
+    return WhisperDecoder(locate("tiny.en", weights_cache, "cpu"), "cpu", "int8", 1)

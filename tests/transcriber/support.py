@@ -63,6 +63,8 @@ class ScriptedDecoder:
         self.busy = threading.Event()
         self.decoded: list[Audio] = []
         self.threads: set[int] = set()
+        self.abandoned: list[bool] = []
+        """Of each decode, whether anybody still waited for it at its end."""
         self.detected = 0
         self.certainty: list[float] = []
         """How sure the next detections are; then 0.9."""
@@ -78,6 +80,7 @@ class ScriptedDecoder:
         self.threads.add(threading.get_ident())
         self.busy.set()
         self.go.wait(30)
+        self.abandoned.append(abandoned())
         name = f"{language} {len(audio)} {float(np.abs(audio).sum()):.3f}"
         return [Phrase(0, 1, f" {name} a ", 0.5), Phrase(1, 2, f" {name} b ", 0.5)]
 

@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 import numpy as np
 import pytest
+from faster_whisper.vad import get_vad_model
 
 from mesh.errors import InvalidRequestError
 from tests.transcriber.support import (
@@ -18,7 +19,7 @@ from tests.transcriber.support import (
 )
 from transcriber.engine import Ready, Request, Spoken
 from transcriber.listening import HeardWindow, Listener
-from transcriber.vad import SileroDetector
+from transcriber.vad import BATCH, SileroDetector
 
 
 def windows_of(data: bytes, sizes: list[int]) -> list[HeardWindow]:
@@ -51,6 +52,18 @@ def test_silence_and_noise_are_no_speech() -> None:
 
     assert windows_of(bytes(60 * SECOND), [65_536]) == []
     assert windows_of(noise, [65_536]) == []
+
+
+def test_the_detector_hears_a_stream_as_it_hears_the_whole() -> None:
+    samples = np.frombuffer(recording("sample"), "<i2")[: 20 * BATCH]
+    audio = samples.astype(np.float32) / np.float32(32_768)
+    detector = SileroDetector()
+
+    streamed = np.concatenate([detector.judge(batch) for batch in audio.reshape(-1, BATCH)])
+
+    whole = get_vad_model()(audio.copy()).reshape(-1)
+    # Upstream hears the last chunk with its end cut off.
+    assert np.allclose(streamed[:-1], whole[:-1], atol=1e-3)
 
 
 def test_silence_is_forgotten_at_once() -> None:

@@ -109,6 +109,7 @@ async def test_a_cancelled_call_frees_its_place_and_decodes_no_further_window() 
 
     assert events[-1].HasField("finished")
     assert [round(float(audio.mean()) * 32_768) for audio in decoder.decoded] == [1000, 2000]
+    assert decoder.abandoned == [True, False]
 
 
 async def test_whisper_serves_the_next_call_after_a_cancelled_one(base: WhisperDecoder) -> None:

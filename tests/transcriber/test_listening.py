@@ -1,0 +1,117 @@
+"""From samples to windows, however they arrive."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import numpy as np
+import pytest
+from faster_whisper.vad import get_vad_model
+
+from mesh.errors import InvalidRequestError
+from tests.transcriber.support import (
+    SECOND,
+    ScriptedDecoder,
+    Speaking,
+    engine_with,
+    recording,
+    until,
+)
+from transcriber.engine import Ready, Request, Spoken
+from transcriber.listening import HeardWindow, Listener
+from transcriber.vad import BATCH, SileroDetector
+
+
+def windows_of(data: bytes, sizes: list[int]) -> list[HeardWindow]:
+    """Feeds pieces of these sizes, again and again."""
+    listener = Listener(SileroDetector())
+    found, position, turn = [], 0, 0
+    while position < len(data):
+        size = sizes[turn % len(sizes)]
+        found += listener.hear(data[position : position + size])
+        position, turn = position + size, turn + 1
+    return [*found, *listener.finish()[0]]
+
+
+@pytest.mark.parametrize("sizes", [[1001], [3, 64 * 1024], [7919, 12], [32_768]])
+def test_windows_do_not_depend_on_how_the_audio_arrives(sizes: list[int]) -> None:
+    data = recording("sample")
+
+    assert windows_of(data, sizes) == windows_of(data, [len(data)])
+
+
+def test_a_window_holds_the_samples_of_its_place() -> None:
+    data = recording("sample")
+
+    for window in windows_of(data, [5000]):
+        assert window.data == data[2 * window.span.start : 2 * window.span.end]
+
+
+def test_silence_and_noise_are_no_speech() -> None:
+    noise = np.random.default_rng(1).normal(0, 1000, 60 * 16_000).astype("<i2").tobytes()
+
+    assert windows_of(bytes(60 * SECOND), [65_536]) == []
+    assert windows_of(noise, [65_536]) == []
+
+
+def test_the_detector_hears_a_stream_as_it_hears_the_whole() -> None:
+    samples = np.frombuffer(recording("sample"), "<i2")[: 20 * BATCH]
+    audio = samples.astype(np.float32) / np.float32(32_768)
+    detector = SileroDetector()
+
+    streamed = np.concatenate([detector.judge(batch) for batch in audio.reshape(-1, BATCH)])
+
+    whole = get_vad_model()(audio.copy()).reshape(-1)
+    # Upstream hears the last chunk with its end cut off.
+    assert np.allclose(streamed[:-1], whole[:-1], atol=1e-3)
+
+
+def test_silence_is_forgotten_at_once() -> None:
+    listener = Listener(SileroDetector())
+    for _ in range(60):
+        listener.hear(bytes(SECOND))
+
+    assert len(listener._data) < SECOND
+
+
+def test_audio_that_ends_within_a_sample_is_refused() -> None:
+    listener = Listener(SileroDetector())
+    listener.hear(bytes(SECOND + 1))
+
+    with pytest.raises(InvalidRequestError, match="middle of a sample"):
+        listener.finish()
+
+
+def test_nothing_at_all_lasts_no_time() -> None:
+    windows, ended = Listener(SileroDetector()).finish()
+
+    assert windows == []
+    assert ended.duration.total_seconds() == 0
+
+
+async def test_no_more_audio_is_taken_than_the_model_can_follow() -> None:
+    decoder = ScriptedDecoder()
+    decoder.go.clear()
+    engine = await engine_with(decoder, new_detector=Speaking)
+    pulled, exhausted = 0, asyncio.Event()
+
+    async def ten_minutes() -> AsyncIterator[bytes]:
+        nonlocal pulled
+        for _ in range(600):
+            pulled += 1
+            yield bytes(SECOND)
+        exhausted.set()
+
+    async with aclosing(engine.transcribe(ten_minutes(), Request(language="en"))) as events:
+        assert isinstance(await anext(events), Ready)
+        first = asyncio.ensure_future(anext(events))
+        await until(decoder.busy.is_set)
+        # That something does not happen can only be shown by waiting for it.
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(exhausted.wait(), 1)
+        assert pulled < 5 * 30
+        decoder.go.set()
+        assert isinstance(await first, Spoken)
+        async for _ in events:
+            pass
+    assert pulled == 600

@@ -1,0 +1,87 @@
+"""`python -m transcriber` as an operator meets it."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+
+from mesh.addresses import free_ports
+from ytcaption.v1 import transcriber_service_pb2 as pb
+from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def process(**settings: str) -> Iterator[subprocess.Popen[str]]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'gen'}",
+        "TRANSCRIBER_METRICS_LISTEN": "",
+        **{f"TRANSCRIBER_{name}": value for name, value in settings.items()},
+    }
+    running = subprocess.Popen(
+        [sys.executable, "-m", "transcriber"], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.communicate()
+
+
+async def _is_serving(channel: grpc.aio.Channel) -> bool:
+    request = health_pb2.HealthCheckRequest(service="ytcaption.v1.TranscriberService")
+    try:
+        answer = await channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )(request)
+    except grpc.aio.AioRpcError:
+        return False
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+async def test_it_is_healthy_once_the_model_is_loaded_and_ends_when_asked(
+    weights_cache: Path,
+) -> None:
+    (port,) = free_ports(1)
+    with process(LISTEN=f"127.0.0.1:{port}", MODEL="base", CACHE_DIR=str(weights_cache)) as running:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            async with asyncio.timeout(60):
+                while not await _is_serving(channel):  # noqa: ASYNC110 # another process
+                    await asyncio.sleep(0.05)
+            stub = rpc.TranscriberServiceStub(channel)
+            models = (await stub.ListModels(pb.ListModelsRequest())).models
+        running.send_signal(signal.SIGTERM)
+        code = await asyncio.to_thread(running.wait, 20)
+
+    assert code == 0
+    assert [model.name for model in models if model.loaded and model.selected] == ["base"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "words"),
+    [
+        ({"MODEL": "enormous"}, 69, "MODEL_UNAVAILABLE"),
+        ({"BEAM_SIZE": "50"}, 78, "beam_size"),
+    ],
+)
+def test_a_bad_setting_is_a_message_and_no_traceback(
+    settings: dict[str, str], code: int, words: str
+) -> None:
+    with process(LISTEN="127.0.0.1:0", GRACE_SECONDS="0", **settings) as running:
+        _, said = running.communicate(timeout=60)
+
+    assert running.returncode == code
+    assert words in said
+    assert "Traceback" not in said

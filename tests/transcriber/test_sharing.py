@@ -1,0 +1,162 @@
+"""Many recordings, one model."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import numpy as np
+import pytest
+
+from mesh.errors import UnavailableError
+from mesh.reasons import Reason
+from tests.transcriber.support import (
+    SECOND,
+    ScriptedDecoder,
+    Speaking,
+    audio_frames,
+    engine_with,
+    events_of,
+    recording,
+    serving,
+    start,
+    stream,
+    until,
+)
+from transcriber.decoder import Decoder
+from transcriber.engine import Heard, Reached, Ready, Request, Spoken
+from transcriber.streaming import StreamingEngine
+from transcriber.whisper import WhisperDecoder
+
+ENGLISH = Request(language="en")
+
+
+def tone(level: int, seconds: int) -> bytes:
+    """Samples that tell whose they are."""
+    return np.full(seconds * 16_000, level, "<i2").tobytes()
+
+
+async def test_silence_is_never_fed_to_the_model() -> None:
+    decoder = ScriptedDecoder()
+    engine = await engine_with(decoder)
+
+    events = await events_of(engine, bytes(60 * SECOND))
+
+    assert decoder.decoded == []
+    assert decoder.detected == 0
+    assert isinstance(events[-1], Heard)
+    assert (events[-1].language, events[-1].language_probability) == ("", None)
+    assert events[-1].duration.total_seconds() == 60
+    assert events[-1].speech_duration.total_seconds() == 0
+    assert any(isinstance(event, Reached) for event in events)
+
+
+async def test_an_unsure_guess_waits_for_more_speech() -> None:
+    decoder = ScriptedDecoder()
+    decoder.certainty = [0.2, 0.4]
+    engine = await engine_with(decoder)
+
+    events = await events_of(engine, recording("sample"))
+
+    assert decoder.detected == 3
+    assert len(decoder.decoded) == 3
+    assert [event.index for event in events if isinstance(event, Spoken)] == list(range(6))
+
+
+async def test_two_recordings_take_turns_on_one_thread() -> None:
+    decoder = ScriptedDecoder()
+    decoder.go.clear()
+    engine = await engine_with(decoder, new_detector=Speaking)
+    pulled = {1000: 0, 2000: 0}
+
+    async def hear(level: int) -> None:
+        async def samples() -> AsyncIterator[bytes]:
+            for _ in range(100):
+                pulled[level] += 1
+                yield tone(level, 1)
+
+        async for _ in engine.transcribe(samples(), ENGLISH):
+            pass
+
+    first = asyncio.ensure_future(hear(1000))
+    await until(decoder.busy.is_set)
+    second = asyncio.ensure_future(hear(2000))
+    # By then both have windows that wait for the model.
+    await until(lambda: min(pulled.values()) > 40)
+    decoder.go.set()
+    await asyncio.gather(first, second)
+
+    turns = [round(float(audio.mean()) * 32_768) for audio in decoder.decoded]
+    assert turns[:4] == [1000, 2000, 1000, 2000]
+    assert len(decoder.threads) == 1
+
+
+async def test_a_cancelled_call_frees_its_place_and_decodes_no_further_window() -> None:
+    decoder = ScriptedDecoder()
+    decoder.go.clear()
+    engine = await engine_with(decoder, max_recordings=1, new_detector=Speaking)
+    async with serving(engine) as transcriber:
+        frames = [start(language="en"), *audio_frames(tone(1000, 120))]
+        call = transcriber.Transcribe(iter(frames))
+        await until(decoder.busy.is_set)
+        call.cancel()
+
+        # The model is still inside the abandoned window, yet the next call is let in.
+        frames = [start(language="en"), *audio_frames(tone(2000, 5))]
+        following = aiter(transcriber.Transcribe(iter(frames)))
+        assert (await asyncio.wait_for(anext(following), 5)).HasField("started")
+        decoder.go.set()
+        events = [event async for event in following]
+
+    assert events[-1].HasField("finished")
+    assert [round(float(audio.mean()) * 32_768) for audio in decoder.decoded] == [1000, 2000]
+    assert decoder.abandoned == [True, False]
+
+
+async def test_whisper_serves_the_next_call_after_a_cancelled_one(base: WhisperDecoder) -> None:
+    engine = await engine_with(base, max_recordings=1)
+    async with aclosing(engine.transcribe(stream(recording("sample")), ENGLISH)) as events:
+        async for event in events:
+            if isinstance(event, Spoken):
+                break
+
+    heard = await events_of(engine, recording("short"), ENGLISH)
+
+    assert [event.text for event in heard if isinstance(event, Spoken)]
+
+
+async def test_a_recording_beyond_the_limit_waits_for_a_place() -> None:
+    engine = await engine_with(ScriptedDecoder(), max_recordings=1)
+    holding = engine.transcribe(stream(b""), ENGLISH)
+    assert isinstance(await anext(holding), Ready)
+    waiting = asyncio.ensure_future(events_of(engine, b"", ENGLISH))
+    done, _ = await asyncio.wait({waiting}, timeout=0.2)
+    assert not done
+
+    await holding.aclose()
+
+    assert isinstance((await asyncio.wait_for(waiting, 5))[0], Ready)
+
+
+async def test_a_call_that_came_before_the_model_waits_for_it() -> None:
+    engine = StreamingEngine(ScriptedDecoder, lambda _: [])
+    early = asyncio.ensure_future(events_of(engine, b"", ENGLISH))
+    done, _ = await asyncio.wait({early}, timeout=0.2)
+    assert not done
+
+    await engine.get_ready()
+
+    assert isinstance((await asyncio.wait_for(early, 5))[0], Ready)
+
+
+async def test_a_model_that_does_not_load_fails_the_calls_that_waited() -> None:
+    def fail() -> Decoder:
+        raise UnavailableError("no weights", reason=Reason.MODEL_UNAVAILABLE)
+
+    engine = StreamingEngine(fail, lambda _: [])
+    early = asyncio.ensure_future(events_of(engine, b"", ENGLISH))
+    await asyncio.sleep(0)
+
+    with pytest.raises(UnavailableError):
+        await engine.get_ready()
+    with pytest.raises(UnavailableError, match="no weights"):
+        await early

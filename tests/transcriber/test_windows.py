@@ -1,0 +1,162 @@
+"""Where recordings are cut."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transcriber.windows import (
+    CHUNK,
+    KEPT,
+    MIN_SPEECH,
+    ONSET,
+    PADDING,
+    RATE,
+    SILENCE,
+    Moment,
+    Window,
+    Windower,
+    chunks,
+)
+
+unhurried = settings(deadline=None, max_examples=60)
+"""A busy machine is no failure."""
+
+STRETCH = st.tuples(st.integers(1, 1000), st.sampled_from([0.0, 0.2, 0.45, 0.7, 1.0]))
+"""So many chunks, all with this probability."""
+
+
+def cut(moments: list[Moment], samples: int | None = None) -> list[Window]:
+    windower = Windower()
+    found = [window for moment in moments if (window := windower.push(moment))]
+    last = windower.finish(samples if samples is not None else len(moments) * CHUNK)
+    return [*found, last] if last else found
+
+
+def moments_of(stretches: list[tuple[int, float]]) -> list[Moment]:
+    return [
+        # Loudness wanders, so that the quietest place is not always the same.
+        Moment(probability, 0.1 + (number * 37 % 101) / 1000)
+        for length, probability in stretches
+        for number in range(length)
+    ]
+
+
+def spoken(moments: list[Moment]) -> list[bool]:
+    """Which chunks are speech, told apart as simply as possible."""
+    found, speaking = [], False
+    for moment in moments:
+        speaking = moment.probability >= (KEPT if speaking else ONSET)
+        found.append(speaking)
+    return found
+
+
+def runs(speech: list[bool]) -> list[list[int]]:
+    """Numbers of speech chunks that follow each other."""
+    found: list[list[int]] = []
+    for number, is_speech in enumerate(speech):
+        if is_speech and number and speech[number - 1]:
+            found[-1].append(number)
+        elif is_speech:
+            found.append([number])
+    return found
+
+
+@unhurried
+@given(st.lists(STRETCH, max_size=8))
+def test_windows_never_overlap_and_never_exceed_thirty_seconds(
+    stretches: list[tuple[int, float]],
+) -> None:
+    moments = moments_of(stretches)
+    windows = cut(moments)
+
+    position = 0
+    for window in windows:
+        assert position <= window.start < window.speech_end <= window.end
+        assert window.end - window.start <= 30 * RATE
+        position = window.end
+    assert position <= len(moments) * CHUNK
+
+
+@unhurried
+@given(st.lists(STRETCH, max_size=8))
+def test_all_speech_is_heard_exactly_once(stretches: list[tuple[int, float]]) -> None:
+    moments = moments_of(stretches)
+    windows = cut(moments)
+    times_heard = [0] * len(moments)
+    for window in windows:
+        for number in range(window.start // CHUNK, window.end // CHUNK):
+            times_heard[number] += 1
+
+    assert max(times_heard, default=0) <= 1
+    for run in runs(spoken(moments)):
+        # Shorter ones may be clicks.
+        if len(run) >= MIN_SPEECH:
+            assert all(times_heard[number] == 1 for number in run)
+
+
+@unhurried
+@given(st.lists(STRETCH, min_size=1, max_size=8))
+def test_every_window_holds_speech_and_little_silence_around_it(
+    stretches: list[tuple[int, float]],
+) -> None:
+    for window in cut(moments_of(stretches)):
+        assert window.speech > 0
+        assert window.end - window.speech_end <= PADDING * CHUNK
+
+
+@unhurried
+@given(st.lists(STRETCH, max_size=8))
+def test_nothing_a_window_needs_is_forgotten_before_it_is_cut(
+    stretches: list[tuple[int, float]],
+) -> None:
+    windower = Windower()
+    forgotten = 0
+    for moment in moments_of(stretches):
+        window = windower.push(moment)
+        assert window is None or window.start >= forgotten
+        assert windower.needed_from >= forgotten
+        forgotten = windower.needed_from
+
+
+def test_silence_makes_no_window() -> None:
+    assert cut([Moment(0.1, 0.0)] * 5000) == []
+
+
+def test_a_click_makes_no_window() -> None:
+    assert cut(moments_of([(200, 0.0), (MIN_SPEECH - 1, 1.0), (200, 0.0)])) == []
+
+
+def test_the_first_window_ends_at_the_first_pause_and_the_next_are_fuller() -> None:
+    sentence = [(chunks(3), 1.0), (chunks(0.7), 0.0)]
+
+    lengths = [(w.end - w.start) / RATE for w in cut(moments_of(sentence * 30))]
+
+    assert lengths[0] < 4
+    assert 8 <= lengths[1] < 16
+    assert all(15 <= length < 24 for length in lengths[2:-1])
+
+
+def test_without_a_pause_the_cut_is_at_the_quietest_moment_of_the_last_fifth() -> None:
+    loud, quiet = Moment(1.0, 0.2), Moment(1.0, 0.01)
+    moments = [loud] * 3000
+    quietest = chunks(10) - 20
+    moments[quietest] = moments[quietest - 1] = quiet
+
+    first, second, *_ = cut(moments)
+
+    assert first.end == second.start == quietest * CHUNK
+
+
+@unhurried
+@given(st.integers(chunks(10), chunks(12)))
+def test_the_rest_of_a_word_cut_in_two_is_no_click(length: int) -> None:
+    moments = moments_of([(length, 1.0), (2 * SILENCE, 0.0)])
+
+    assert sum(window.speech for window in cut(moments)) == length * CHUNK
+
+
+def test_the_last_window_ends_with_the_recording() -> None:
+    samples = 100 * CHUNK - 7
+
+    (window,) = cut([Moment(1.0, 0.1)] * 100, samples)
+
+    assert window.end == window.speech_end == samples

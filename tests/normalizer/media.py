@@ -160,6 +160,11 @@ def pitch(sound: Wave, rate: int = SAMPLE_RATE) -> float:
     return float(spectrum.argmax() * rate / len(sound))
 
 
+def files_in(folder: Path) -> list[str]:
+    """Names of what is there; a folder nobody made holds nothing."""
+    return [path.name for path in folder.glob("*")]
+
+
 async def until(condition: Callable[[], bool], seconds: float) -> None:
     """Waits for the condition; fails when the time is over."""
     deadline = monotonic() + seconds

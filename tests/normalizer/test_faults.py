@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from time import monotonic
 
+import psutil
 import pytest
 
 from mesh.errors import (
@@ -16,7 +18,7 @@ from mesh.errors import (
 from mesh.reasons import Reason
 from normalizer.engine import Request
 from tests.normalizer.conftest import EngineMaker
-from tests.normalizer.media import normalized, recording
+from tests.normalizer.media import normalized, recording, sent, until
 
 ScriptMaker = Callable[[str], str]
 
@@ -92,6 +94,24 @@ async def test_an_ffmpeg_that_stands_still_is_given_up(
         await normalized(engine, recording("wav"))
 
     assert caught.value.reason is Reason.STALLED
+
+
+async def test_closing_kills_a_deaf_ffmpeg_and_all_it_started(
+    make_engine: EngineMaker, script: ScriptMaker, children: Callable[[], list[psutil.Process]]
+) -> None:
+    engine = make_engine(script("trap '' TERM INT HUP PIPE; sleep 60 & sleep 60"))
+    events = engine.normalize(sent(recording("wav")), Request())
+    await anext(events)
+    working = asyncio.ensure_future(anext(events))
+    await until(lambda: len(children()) == 3, 10)
+
+    began = monotonic()
+    working.cancel()
+    await asyncio.wait([working])
+    await events.aclose()
+
+    assert not children()
+    assert monotonic() - began < 1
 
 
 @pytest.mark.parametrize("sent_bytes", [0, 100, 100_000])

@@ -4,10 +4,12 @@ import asyncio
 import os
 import resource
 import signal
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio import SubprocessTransport
+from asyncio.subprocess import DEVNULL, PIPE, Process, SubprocessStreamProtocol
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from io import FileIO
 
 from mesh.errors import UnsupportedError
 from mesh.frames import MAX_FRAME_BYTES
@@ -32,50 +34,69 @@ async def running(
     command: Callable[[int | None], list[str]], *, feed: bool, keep: bool, max_memory: int
 ) -> AsyncIterator[Child]:
     """Runs `command(descriptor of the second output)` until the block ends, then kills it."""
-    async with _second_output(keep) as (kept, descriptor):
+    async with _second_output(keep) as (kept, theirs):
+        descriptor = None if theirs is None else theirs.fileno()
+        process, transport = await _spawned(command(descriptor), feed, descriptor)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command(descriptor),
-                stdin=PIPE if feed else DEVNULL,
-                stdout=PIPE,
-                stderr=PIPE,
-                limit=MAX_FRAME_BYTES,
-                pass_fds=() if descriptor is None else (descriptor,),
-                env=environment(),
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise UnsupportedError(
-                f"ffmpeg cannot be run: {error.strerror}", reason=Reason.TOOL_MISSING
-            ) from error
-        finally:
-            if descriptor is not None:
-                os.close(descriptor)  # or we would never see the child's end of it close
-        try:
+            if theirs is not None:
+                theirs.close()  # or we would never see the child's end of it close
             _limit_memory(process.pid, max_memory)
-            assert process.stdout is not None  # noqa: S101 # asked for above
+            assert process.stdout is not None  # noqa: S101 # asked for in _spawned
             assert process.stderr is not None  # noqa: S101
             yield Child(process, process.stdin, process.stdout, process.stderr, kept)
         finally:
-            await _kill(process)
+            await _kill(process, transport)
+
+
+async def _spawned(
+    command: list[str], feed: bool, descriptor: int | None
+) -> tuple[Process, SubprocessTransport]:
+    loop = asyncio.get_running_loop()
+    # What asyncio.create_subprocess_exec does, but that keeps the transport to itself.
+    spawning = asyncio.ensure_future(
+        loop.subprocess_exec(
+            lambda: SubprocessStreamProtocol(limit=MAX_FRAME_BYTES, loop=loop),
+            *command,
+            stdin=PIPE if feed else DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            pass_fds=() if descriptor is None else (descriptor,),
+            env=environment(),
+            start_new_session=True,
+        )
+    )
+    try:
+        # asyncio, cancelled halfway, would kill the child but not the children of the child.
+        transport, protocol = await asyncio.shield(spawning)
+        return Process(transport, protocol, loop), transport
+    except asyncio.CancelledError:
+        transport, protocol = await spawning
+        await _kill(Process(transport, protocol, loop), transport)
+        raise
+    except OSError as error:
+        raise UnsupportedError(
+            f"ffmpeg cannot be run: {error.strerror}", reason=Reason.TOOL_MISSING
+        ) from error
 
 
 @asynccontextmanager
 async def _second_output(
     wanted: bool,
-) -> AsyncIterator[tuple[asyncio.StreamReader | None, int | None]]:
+) -> AsyncIterator[tuple[asyncio.StreamReader | None, FileIO | None]]:
+    """Our reader and the child's end of a pipe."""
     if not wanted:
         yield None, None
         return
     read_end, write_end = os.pipe()
     reader = asyncio.StreamReader(limit=MAX_FRAME_BYTES)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", buffering=0)
-    )
-    try:
-        yield reader, write_end
-    finally:
-        transport.close()
+    with FileIO(read_end, "r") as ours, FileIO(write_end, "w") as theirs:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), ours
+        )
+        try:
+            yield reader, theirs
+        finally:
+            transport.close()
 
 
 def _limit_memory(pid: int, size: int) -> None:
@@ -84,14 +105,17 @@ def _limit_memory(pid: int, size: int) -> None:
         resource.prlimit(pid, resource.RLIMIT_AS, (size, size))
 
 
-async def _kill(process: Process) -> None:
+async def _kill(process: Process, transport: SubprocessTransport) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    if process.stdin is not None:
-        process.stdin.close()
-    # asyncio waits for the pipes as well as for the process, so nothing may be left in them.
-    for stream in (process.stdout, process.stderr):
-        while stream is not None and await stream.read(MAX_FRAME_BYTES):
-            pass
-    await process.wait()
+    try:
+        if process.stdin is not None:
+            process.stdin.close()
+        # asyncio waits for the pipes as well as for the process: nothing may be left in them.
+        for stream in (process.stdout, process.stderr):
+            while stream is not None and await stream.read(MAX_FRAME_BYTES):
+                pass
+        await process.wait()
+    finally:
+        transport.close()  # also if whoever waits here is cancelled once more

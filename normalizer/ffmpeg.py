@@ -8,12 +8,14 @@ from datetime import timedelta
 
 from mesh.errors import InvalidRequestError, TimedOutError, UnusableMediaError
 from mesh.reasons import Reason
+from normalizer.announced import ENOUGH, announced
 from normalizer.child import running
 from normalizer.command import KEPT_MEDIA_TYPE, PIPE, arguments, locate
 from normalizer.engine import Event, Request, Started
 from normalizer.filters import Plan, plan
 from normalizer.pump import Pump
-from normalizer.sniff import Layout, layout
+from normalizer.report import Report
+from normalizer.sniff import Layout, has_signature, layout
 from normalizer.spool import Spool
 
 
@@ -32,6 +34,8 @@ class _Source:
 
     name: str
     chunks: AsyncIterator[bytes] | None
+    report: Report
+    """Primed with what the first bytes tell."""
 
 
 class FfmpegNormalizer:
@@ -76,11 +80,12 @@ class FfmpegNormalizer:
         patient = self._patient(chunks)
         head, found = await _read_head(patient)
         whole = _joined(head, patient)
+        report = Report(recognised=has_signature(head), total=announced(head))
         if found is Layout.INDEX_LAST:
             async with self._spool.filled(whole) as path:
-                yield _Source(str(path), None)
+                yield _Source(str(path), None, report)
         else:
-            yield _Source(PIPE, whole)
+            yield _Source(PIPE, whole, report)
 
     async def _patient(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The same chunks, but no waiting for ever for the next."""
@@ -109,7 +114,7 @@ class FfmpegNormalizer:
             keep=request.keep_audio,
             max_memory=self._limits.max_memory,
         ) as child:
-            pump = Pump(child, source.chunks, longest, self._limits.stall_seconds)
+            pump = Pump(child, source.chunks, source.report, longest, self._limits.stall_seconds)
             async with aclosing(pump.events()) as events:
                 async for event in events:
                     yield event
@@ -119,12 +124,12 @@ async def _read_head(chunks: AsyncIterator[bytes]) -> tuple[bytes, Layout]:
     head = bytearray()
     async for chunk in chunks:
         head += chunk
-        found = layout(bytes(head))
-        if found is not Layout.UNKNOWN:
+        found = layout(head)
+        if found is not Layout.UNKNOWN and len(head) >= ENOUGH:
             return bytes(head), found
     if not head:
         raise UnusableMediaError("no media arrived", reason=Reason.EMPTY_MEDIA)
-    return bytes(head), Layout.FORWARD
+    return bytes(head), layout(head)
 
 
 async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

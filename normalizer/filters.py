@@ -67,7 +67,7 @@ def _kept(options: Options) -> tuple[Filter, ...]:
         target = f"{options.loudness_lufs:g}"
         chain.append(kept("loudnorm", "loudness_lufs", I=target, TP="-1.5", LRA="11"))
     if options.set_sample_rate_16k:
-        chain.append(kept("aresample", "set_sample_rate_16k", osr=str(SAMPLE_RATE)))
+        chain.append(kept("aformat", "set_sample_rate_16k", sample_rates=str(SAMPLE_RATE)))
     else:
-        chain.append(kept("aresample", osr=str(OPUS_RATE)))
+        chain.append(kept("aformat", sample_rates=str(OPUS_RATE)))
     return tuple(chain)

@@ -19,6 +19,7 @@ from normalizer.timeline import Blocks, Timeline, framed
 
 _QUEUED_EVENTS = 8
 _PROGRESS_SECONDS = 0.1
+_ROUNDING = timedelta(seconds=1)
 
 
 class _End(Enum):
@@ -39,6 +40,7 @@ class Pump:
         self,
         child: Child,
         chunks: AsyncIterator[bytes] | None,
+        report: Report,
         longest: timedelta,
         stall_seconds: float,
     ) -> None:
@@ -46,7 +48,7 @@ class Pump:
         self._chunks = chunks
         self._longest = longest
         self._stall_seconds = stall_seconds
-        self._report = Report()
+        self._report = report
         self._queue: asyncio.Queue[Samples | Kept | _End | _Broken] = asyncio.Queue(_QUEUED_EVENTS)
         self._moved = monotonic()
         self._sample_bytes = 0
@@ -67,7 +69,7 @@ class Pump:
             if error := failure(self._report, exit_code, duration):
                 raise error
             await self._finish_feeding(feeding)
-            yield Progress(duration, self._report.total)
+            yield self._progress()
             yield Finished(duration, self._kept_bytes, warnings(self._report, exit_code, duration))
         finally:
             tasks = [listening, feeding, *reading]
@@ -96,7 +98,14 @@ class Pump:
                     yield item
                     if monotonic() - told >= _PROGRESS_SECONDS:
                         told = monotonic()
-                        yield Progress(length_of(self._sample_bytes), self._report.total)
+                        yield self._progress()
+
+    def _progress(self) -> Progress:
+        done, total = length_of(self._sample_bytes), self._report.total
+        if total is not None and done > total:
+            # Headers round; one that is further off is of no use.
+            total = done if done - total < _ROUNDING else None
+        return Progress(done, total)
 
     async def _next(self) -> Samples | Kept | _End | _Broken:
         self._moved = monotonic()  # what the caller did in between was not our waiting

@@ -1,4 +1,4 @@
-"""Tells from its first bytes whether a file can be read from a pipe."""
+"""What the first bytes of a file tell: whether it is media, and whether a pipe will do."""
 
 from enum import Enum, auto
 
@@ -7,6 +7,10 @@ ENOUGH = 256 * 1024
 
 _BOX_HEADER = 8
 _LARGE_BOX_HEADER = 16
+_SIGNATURES = (
+    *(b"fLaC", b"OggS", b"RIFF", b"FORM", b"caff", b"FLV", b"#!AMR", b"MAC ", b"wvpk", b"TTA1"),
+    *(b"\x1a\x45\xdf\xa3", b"\x30\x26\xb2\x75", b".RMF", b".snd", b"riff"),
+)
 _FIRST_BOXES = {b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"styp", b"uuid"}
 
 
@@ -21,11 +25,16 @@ class Layout(Enum):
     """More bytes are needed to tell."""
 
 
-def layout(head: bytes) -> Layout:
+def has_signature(head: bytes) -> bool:
+    """Whether it begins like media: then a failure means damage, not a mistake."""
+    return head.startswith(_SIGNATURES) or head[4:8] in _FIRST_BOXES
+
+
+def layout(head: bytes | bytearray) -> Layout:
     """Only MP4 and its kin keep what matters at the end; everything else reads forward."""
     if len(head) < _BOX_HEADER:
         return Layout.UNKNOWN
-    if head[4:8] not in _FIRST_BOXES:
+    if bytes(head[4:8]) not in _FIRST_BOXES:
         return Layout.FORWARD
     position = 0
     while position + _BOX_HEADER <= len(head):
@@ -43,7 +52,7 @@ def layout(head: bytes) -> Layout:
     return Layout.INDEX_LAST if len(head) >= ENOUGH else Layout.UNKNOWN
 
 
-def _box_size(head: bytes, position: int) -> int | None:
+def _box_size(head: bytes | bytearray, position: int) -> int | None:
     size = int.from_bytes(head[position : position + 4], "big")
     if size != 1:
         return size

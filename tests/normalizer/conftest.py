@@ -1,0 +1,74 @@
+"""A real engine, alone and behind a real socket."""
+
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import grpc
+import psutil
+import pytest
+
+from mesh.server import Service, running_server
+from normalizer.ffmpeg import FfmpegNormalizer, Limits
+from normalizer.servicer import NormalizerServicer
+from normalizer.spool import Spool
+from ytcaption.v1 import normalizer_service_pb2 as pb
+from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
+
+EngineMaker = Callable[..., FfmpegNormalizer]
+
+
+@pytest.fixture
+def work_dir(tmp_path: Path) -> Path:
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def make_engine(work_dir: Path) -> EngineMaker:
+    def make(
+        ffmpeg: str = "",
+        *,
+        max_duration: float = 3600,
+        stall_seconds: float = 30,
+        max_spool_bytes: int = 2**30,
+        max_recordings: int = 4,
+    ) -> FfmpegNormalizer:
+        limits = Limits(timedelta(seconds=max_duration), stall_seconds, max_memory=2**31)
+        return FfmpegNormalizer(ffmpeg, limits, Spool(work_dir, max_spool_bytes), max_recordings)
+
+    return make
+
+
+@pytest.fixture
+def engine(make_engine: EngineMaker) -> FfmpegNormalizer:
+    return make_engine()
+
+
+@pytest.fixture
+async def stub(
+    engine: FfmpegNormalizer, work_dir: Path
+) -> AsyncIterator[rpc.NormalizerServiceStub]:
+    service = Service.of(
+        pb.DESCRIPTOR.services_by_name["NormalizerService"],
+        rpc.add_NormalizerServiceServicer_to_server,
+        NormalizerServicer(engine, Spool(work_dir, 2**30)),
+    )
+    async with (
+        running_server([service], grace_seconds=0) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        yield rpc.NormalizerServiceStub(channel)
+
+
+@pytest.fixture
+def children() -> Callable[[], list[psutil.Process]]:
+    """The processes this one has started and that still run."""
+
+    def running() -> list[psutil.Process]:
+        return [
+            child
+            for child in psutil.Process().children(recursive=True)
+            if child.status() != psutil.STATUS_ZOMBIE
+        ]
+
+    return running

@@ -1,0 +1,117 @@
+"""A call that ends, for whatever reason, leaves no process and no file."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from normalizer.engine import Request, Samples
+from normalizer.ffmpeg import FfmpegNormalizer
+from tests.normalizer.media import endless_wav, files_in, recording, sent, settled, slow_m4a, until
+from ytcaption.v1 import normalizer_service_pb2 as pb
+from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
+
+Children = Callable[[], list[psutil.Process]]
+
+START = pb.NormalizeRequest(start=pb.NormalizeStart(job_id="j1", keep_audio=True))
+WITHIN_SECONDS = 1.0
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_cancelling_kills_an_ffmpeg_that_waits_for_input(
+    stub: rpc.NormalizerServiceStub, children: Children
+) -> None:
+    async def sending() -> AsyncIterator[pb.NormalizeRequest]:
+        yield START
+        yield pb.NormalizeRequest(chunk=recording("wav")[:60_000])
+        await never()
+
+    call = stub.Normalize(sending())
+    await until(lambda: bool(children()), 10)
+    call.cancel()
+
+    await until(lambda: not children(), WITHIN_SECONDS)
+
+
+async def test_cancelling_kills_an_ffmpeg_whose_output_nobody_reads(
+    stub: rpc.NormalizerServiceStub, children: Children
+) -> None:
+    async def sending() -> AsyncIterator[pb.NormalizeRequest]:
+        yield START
+        for chunk in endless_wav(400 * 1024 * 1024):
+            yield pb.NormalizeRequest(chunk=chunk)
+
+    call = stub.Normalize(sending())
+    await call.read()
+    await until(lambda: bool(children()), 10)
+    (ffmpeg,) = children()
+    await settled(lambda: _ticks(ffmpeg))
+    call.cancel()
+
+    await until(lambda: not children(), WITHIN_SECONDS)
+
+
+def _ticks(process: psutil.Process) -> int:
+    """Processor time used so far, in hundredths of a second."""
+    times = process.cpu_times()
+    return round(100 * (times.user + times.system))
+
+
+async def test_a_deadline_kills_ffmpeg_too(
+    stub: rpc.NormalizerServiceStub, children: Children
+) -> None:
+    async def sending() -> AsyncIterator[pb.NormalizeRequest]:
+        yield START
+        yield pb.NormalizeRequest(chunk=recording("wav")[:60_000])
+        await never()
+
+    call = stub.Normalize(sending(), timeout=1.5)
+    await until(lambda: bool(children()), 10)
+    await until(call.done, 5)
+
+    await until(lambda: not children(), WITHIN_SECONDS)
+
+
+async def test_cancelling_while_spooling_removes_the_file(
+    stub: rpc.NormalizerServiceStub, work_dir: Path
+) -> None:
+    async def sending() -> AsyncIterator[pb.NormalizeRequest]:
+        yield START
+        yield pb.NormalizeRequest(chunk=slow_m4a()[:30_000])
+        await never()
+
+    call = stub.Normalize(sending())
+    await until(lambda: bool(files_in(work_dir)), 10)
+    call.cancel()
+
+    await until(lambda: not files_in(work_dir), WITHIN_SECONDS)
+
+
+@pytest.mark.parametrize("make", [lambda: recording("wav"), slow_m4a], ids=["piped", "spooled"])
+async def test_closing_the_engine_midway_leaves_nothing(
+    engine: FfmpegNormalizer, children: Children, work_dir: Path, make: Callable[[], bytes]
+) -> None:
+    events = engine.normalize(sent(make()), Request(keep_audio=True))
+    async for event in events:
+        if isinstance(event, Samples):
+            break
+    await events.aclose()
+
+    assert not children()
+    assert not files_in(work_dir)
+
+
+@pytest.mark.parametrize("make", [lambda: recording("wav"), slow_m4a], ids=["piped", "spooled"])
+async def test_a_finished_call_leaves_nothing(
+    engine: FfmpegNormalizer, children: Children, work_dir: Path, make: Callable[[], bytes]
+) -> None:
+    async for _ in engine.normalize(sent(make()), Request(keep_audio=True)):
+        pass
+
+    assert not children()
+    assert not files_in(work_dir)

@@ -1,0 +1,151 @@
+"""When ffmpeg or the caller fails, the caller is told which, and nothing hangs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from time import monotonic
+
+import psutil
+import pytest
+
+from mesh.errors import (
+    MeshError,
+    TimedOutError,
+    UnavailableError,
+    UnsupportedError,
+    UnusableMediaError,
+)
+from mesh.reasons import Reason
+from normalizer.engine import Request
+from tests.normalizer.conftest import EngineMaker
+from tests.normalizer.media import normalized, recording, sent, until
+
+ScriptMaker = Callable[[str], str]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> ScriptMaker:
+    """A program to be run instead of ffmpeg, to force its faults."""
+
+    def write(body: str) -> str:
+        path = tmp_path / "ffmpeg"
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
+
+async def test_a_missing_ffmpeg_is_named_before_anything_starts(
+    make_engine: EngineMaker, tmp_path: Path
+) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        await normalized(make_engine(str(tmp_path / "nowhere")), recording("wav"))
+
+    assert caught.value.reason is Reason.TOOL_MISSING
+
+
+async def test_a_program_that_cannot_run_is_a_missing_tool(
+    make_engine: EngineMaker, tmp_path: Path
+) -> None:
+    broken = tmp_path / "ffmpeg"
+    broken.write_bytes(b"\x7fELF of another machine")
+    broken.chmod(0o755)
+
+    with pytest.raises(UnsupportedError) as caught:
+        await normalized(make_engine(str(broken)), recording("wav"), Request(keep_audio=True))
+
+    assert caught.value.reason is Reason.TOOL_MISSING
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "reason"),
+    [
+        ("kill -SEGV $$", UnusableMediaError, Reason.CORRUPT_MEDIA),
+        ("kill -KILL $$", UnavailableError, Reason.INTERNAL),
+        (
+            "echo \"[aost#1:0 @ 0x1] [fatal] Unknown encoder 'libopus'\" >&2; exit 8",
+            UnsupportedError,
+            Reason.TOOL_MISSING,
+        ),
+    ],
+    ids=["crashed", "killed", "built without Opus"],
+)
+async def test_each_way_ffmpeg_can_die_has_its_reason(
+    make_engine: EngineMaker,
+    script: ScriptMaker,
+    body: str,
+    error: type[MeshError],
+    reason: Reason,
+) -> None:
+    with pytest.raises(error) as caught:
+        await normalized(make_engine(script(body)), recording("wav"))
+
+    assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize("body", ["exec sleep 60", "cat >/dev/null; exec sleep 60"])
+async def test_an_ffmpeg_that_stands_still_is_given_up(
+    make_engine: EngineMaker, script: ScriptMaker, body: str
+) -> None:
+    engine = make_engine(script(body), stall_seconds=0.5)
+
+    with pytest.raises(TimedOutError) as caught:
+        await normalized(engine, recording("wav"))
+
+    assert caught.value.reason is Reason.STALLED
+
+
+async def test_closing_kills_a_deaf_ffmpeg_and_all_it_started(
+    make_engine: EngineMaker, script: ScriptMaker, children: Callable[[], list[psutil.Process]]
+) -> None:
+    engine = make_engine(script("trap '' TERM INT HUP PIPE; sleep 60 & sleep 60"))
+    events = engine.normalize(sent(recording("wav")), Request())
+    await anext(events)
+    working = asyncio.ensure_future(anext(events))
+    await until(lambda: len(children()) == 3, 10)
+
+    began = monotonic()
+    working.cancel()
+    await asyncio.wait([working])
+    await events.aclose()
+
+    assert not children()
+    assert monotonic() - began < 1
+
+
+@pytest.mark.parametrize("sent_bytes", [0, 100, 100_000])
+async def test_a_caller_who_stops_sending_is_given_up(
+    make_engine: EngineMaker, sent_bytes: int
+) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        if sent_bytes:
+            yield recording("wav")[:sent_bytes]
+        await asyncio.Event().wait()
+
+    with pytest.raises(TimedOutError) as caught:
+        await normalized(make_engine(stall_seconds=0.5), chunks())
+
+    assert caught.value.reason is Reason.STALLED
+
+
+async def test_a_flood_of_complaints_neither_blocks_nor_fills_memory(
+    make_engine: EngineMaker, script: ScriptMaker
+) -> None:
+    flood = "[mp3 @ 0x1] [error] " + "x" * 5_000
+    body = f"i=0; while [ $i -lt 2000 ]; do echo '{flood}'; i=$((i+1)); done >&2; exit 1"
+
+    with pytest.raises(UnusableMediaError) as caught:
+        await normalized(make_engine(script(body)), recording("wav"))
+
+    assert caught.value.reason is Reason.CORRUPT_MEDIA
+    assert len(str(caught.value)) < 3_000
+
+
+async def test_the_slot_of_a_failed_call_is_free_again(make_engine: EngineMaker) -> None:
+    engine = make_engine(max_recordings=1)
+    for _ in range(3):
+        with pytest.raises(UnusableMediaError):
+            await normalized(engine, b"not media")
+
+    assert (await normalized(engine, recording("wav"))).finished

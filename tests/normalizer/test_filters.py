@@ -1,0 +1,156 @@
+"""Options really do what `started` says they do, to the output it names."""
+
+import struct
+
+import pytest
+
+from normalizer.engine import Options, Request, Target
+from normalizer.ffmpeg import FfmpegNormalizer
+from tests.normalizer.media import (
+    SECONDS,
+    TONE_HZ,
+    decoded,
+    ffmpeg,
+    loudness,
+    normalized,
+    pitch,
+    recording,
+    strength,
+    wave,
+)
+
+HISS = "anoisesrc=duration=8:amplitude=0.02:color=white:sample_rate=48000"
+BROADBAND = "anoisesrc=duration=4:amplitude=0.5:color=white:sample_rate=48000"
+RUMBLE = (
+    f"aevalsrc='0.3*sin(2*PI*40*t)+0.3*sin(2*PI*{TONE_HZ}*t)':sample_rate=44100:duration={SECONDS}"
+)
+
+
+def keeping(**options: object) -> Request:
+    return Request(Options(**options), keep_audio=True)  # type: ignore[arg-type]
+
+
+def opus_head(webm: bytes) -> tuple[int, int]:
+    """Channels and rate as the encoder wrote them into the file."""
+    at = webm.index(b"OpusHead")
+    channels, _, rate = struct.unpack_from("<BHI", webm, at + 9)
+    return channels, rate
+
+
+@pytest.mark.parametrize(
+    ("mono", "narrow", "head"),
+    [
+        (False, False, (2, 48_000)),
+        (True, False, (1, 48_000)),
+        (False, True, (2, 16_000)),
+        (True, True, (1, 16_000)),
+    ],
+)
+async def test_kept_audio_is_opus_in_webm_of_the_shape_asked_for(
+    engine: FfmpegNormalizer, mono: bool, narrow: bool, head: tuple[int, int]
+) -> None:
+    data = recording("wav", "-ac", "2", sound=BROADBAND)
+
+    request = keeping(convert_to_mono=mono, set_sample_rate_16k=narrow)
+    outcome = await normalized(engine, data, request)
+
+    assert outcome.started[0].media_type == "audio/webm"
+    assert outcome.kept.startswith(b"\x1a\x45\xdf\xa3")
+    assert opus_head(outcome.kept) == head
+    sound = decoded(outcome.kept, rate=48_000)
+    assert len(sound) / 48_000 == pytest.approx(SECONDS, abs=0.05)
+    above_8k = strength(sound, 10_000, rate=48_000) - strength(sound, 4_000, rate=48_000)
+    assert (above_8k < -30) == narrow
+    assert outcome.finished[0].kept_bytes == len(outcome.kept)
+
+
+async def test_a_mono_recording_stays_mono_and_surround_becomes_stereo(
+    engine: FfmpegNormalizer,
+) -> None:
+    mono = await normalized(engine, recording("wav"), keeping())
+    surround = await normalized(engine, recording("flac", "-ac", "6"), keeping())
+
+    assert opus_head(mono.kept)[0] == 1
+    assert opus_head(surround.kept)[0] == 2
+    assert pitch(decoded(surround.kept)) == pytest.approx(TONE_HZ, abs=2)
+
+
+async def test_nothing_is_kept_unless_asked_for(engine: FfmpegNormalizer) -> None:
+    request = Request(Options(remove_noise=True, loudness_lufs=-16))
+    outcome = await normalized(engine, recording("wav"), request)
+
+    assert outcome.kept == b""
+    assert outcome.started[0].media_type == ""
+    assert [each.name for each in outcome.started[0].filters] == ["aformat"]
+
+
+async def test_highpass_takes_rumble_out_of_both_outputs(engine: FfmpegNormalizer) -> None:
+    data = recording("wav", sound=RUMBLE)
+
+    plain = await normalized(engine, data, keeping())
+    cut = await normalized(engine, data, keeping(apply_highpass_filter=True))
+
+    for before, after in (
+        (wave(plain.samples), wave(cut.samples)),
+        (decoded(plain.kept), decoded(cut.kept)),
+    ):
+        assert strength(after, 40) < strength(before, 40) - 6
+        assert strength(after, TONE_HZ) == pytest.approx(strength(before, TONE_HZ), abs=1)
+
+
+async def test_remove_noise_lowers_the_floor_of_the_kept_audio_only(
+    engine: FfmpegNormalizer,
+) -> None:
+    data = recording("wav", sound=HISS)
+
+    plain = await normalized(engine, data, keeping())
+    clean = await normalized(engine, data, keeping(remove_noise=True))
+
+    assert loudness(decoded(clean.kept)) < loudness(decoded(plain.kept)) - 6
+    assert clean.samples == plain.samples
+
+
+@pytest.mark.parametrize("target", [-23.0, -14.0])
+async def test_loudness_of_the_kept_audio_is_the_one_asked_for(
+    engine: FfmpegNormalizer, target: float
+) -> None:
+    quiet = recording("wav", "-af", "tremolo=f=3:d=0.5,volume=0.3")
+
+    plain = await normalized(engine, quiet, keeping())
+    loud = await normalized(engine, quiet, keeping(loudness_lufs=target))
+
+    assert integrated_loudness(loud.kept) == pytest.approx(target, abs=1)
+    assert loud.samples == plain.samples
+    assert len(decoded(loud.kept)) / 16_000 == pytest.approx(SECONDS, abs=0.05)
+
+
+def integrated_loudness(audio: bytes) -> float:
+    measured = "ebur128=metadata=1,ametadata=print:key=lavfi.r128.I:file=-"
+    said = ffmpeg("-i", "pipe:0", "-af", measured, "-f", "null", "-", stdin=audio).decode()
+    return float(said.strip().splitlines()[-1].partition("=")[2])
+
+
+async def test_started_lists_filters_in_order_with_target_and_option(
+    engine: FfmpegNormalizer,
+) -> None:
+    request = keeping(
+        remove_noise=True,
+        convert_to_mono=True,
+        apply_highpass_filter=True,
+        set_sample_rate_16k=True,
+        loudness_lufs=-16.5,
+    )
+    outcome = await normalized(engine, recording("wav"), request)
+
+    filters = outcome.started[0].filters
+    told = [(each.name, each.parameters, each.target, each.option) for each in filters]
+    shape = "channel_layouts=mono:sample_fmts=s16:sample_rates=16000"
+    kept = Target.KEPT_AUDIO
+    assert told == [
+        ("highpass", "f=80", Target.BOTH, "apply_highpass_filter"),
+        ("aformat", shape, Target.TRANSCRIBER, ""),
+        ("aformat", "channel_layouts=mono", kept, "convert_to_mono"),
+        ("afftdn", "nf=-25:nr=12", kept, "remove_noise"),
+        ("loudnorm", "I=-16.5:LRA=11:TP=-1.5", kept, "loudness_lufs"),
+        ("aformat", "sample_rates=16000", kept, "set_sample_rate_16k"),
+    ]

@@ -1,0 +1,103 @@
+"""Whatever the container, the samples are the recording's: as long, and at the right times."""
+
+from collections.abc import Callable
+
+import pytest
+
+from normalizer.engine import SAMPLE_RATE
+from normalizer.ffmpeg import FfmpegNormalizer
+from tests.normalizer.media import (
+    PICTURE,
+    SECONDS,
+    TONE_HZ,
+    fast_m4a,
+    holed_mkv,
+    late_mkv,
+    loudness,
+    normalized,
+    pitch,
+    recording,
+    sent,
+    slow_m4a,
+    wave,
+)
+
+FORMATS: dict[str, Callable[[], bytes]] = {
+    "wav": lambda: recording("wav"),
+    "stereo wav": lambda: recording("wav", "-ac", "2"),
+    "flac": lambda: recording("flac"),
+    "mp3": lambda: recording("mp3"),
+    "aac": lambda: recording("aac"),
+    "m4a, index first": fast_m4a,
+    "m4a, index last": slow_m4a,
+    "m4a, fragmented": lambda: recording("m4a", "-movflags", "frag_keyframe+empty_moov"),
+    "mov, index last": lambda: recording("mov", picture=PICTURE),
+    "ogg vorbis": lambda: recording("ogg", "-c:a", "libvorbis"),
+    "ogg opus": lambda: recording("opus", "-c:a", "libopus"),
+    "webm": lambda: recording("webm", "-c:a", "libopus"),
+    "mkv": lambda: recording("mkv", "-c:a", "aac"),
+    "mp4 with picture": lambda: recording("mp4", "-movflags", "+faststart", picture=PICTURE),
+    "webm with picture": lambda: recording("webm", "-cpu-used", "8", picture=PICTURE),
+    "avi": lambda: recording("avi", picture=PICTURE),
+    "mpeg-ts": lambda: recording("ts", picture=PICTURE),
+    "flv": lambda: recording("flv"),
+    "5.1 flac": lambda: recording("flac", "-ac", "6"),
+}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+async def test_samples_are_as_long_as_the_recording(engine: FfmpegNormalizer, kind: str) -> None:
+    outcome = await normalized(engine, FORMATS[kind]())
+
+    assert outcome.seconds == pytest.approx(SECONDS, abs=0.05)
+    assert pitch(wave(outcome.samples)) == pytest.approx(TONE_HZ, abs=2)
+    assert outcome.finished[0].duration.total_seconds() == pytest.approx(outcome.seconds)
+    assert outcome.finished[0].warnings == ()
+
+
+async def test_audio_that_begins_late_is_preceded_by_silence(engine: FfmpegNormalizer) -> None:
+    outcome = await normalized(engine, late_mkv(1.5))
+
+    sound = wave(outcome.samples)
+    begin = round(1.5 * SAMPLE_RATE)
+    assert outcome.seconds == pytest.approx(1.5 + SECONDS, abs=0.05)
+    assert not sound[: begin - 100].any()
+    assert loudness(sound[begin + 100 : begin + 1700]) > -30
+
+
+async def test_a_hole_in_the_recording_is_silence_of_its_length(engine: FfmpegNormalizer) -> None:
+    outcome = await normalized(engine, holed_mkv(600))
+
+    sound = wave(outcome.samples)
+    assert outcome.seconds == pytest.approx(600 + SECONDS, abs=0.1)
+    assert not sound[3 * SAMPLE_RATE : 600 * SAMPLE_RATE].any()
+    assert loudness(sound[603 * SAMPLE_RATE :]) > -30
+
+
+async def test_a_change_of_sample_rate_on_the_way_moves_nothing(engine: FfmpegNormalizer) -> None:
+    both = recording("mp3") + recording("mp3", "-ar", "22050", "-ac", "2")
+
+    outcome = await normalized(engine, both)
+
+    sound = wave(outcome.samples)
+    assert outcome.seconds == pytest.approx(2 * SECONDS, abs=0.15)
+    for second in range(2 * SECONDS - 1):
+        part = sound[second * SAMPLE_RATE : (second + 1) * SAMPLE_RATE]
+        assert pitch(part) == pytest.approx(TONE_HZ, abs=3)
+
+
+async def test_every_chunk_size_gives_the_same_samples(engine: FfmpegNormalizer) -> None:
+    whole = await normalized(engine, sent(slow_m4a(), size=64 * 1024))
+    crumbs = await normalized(engine, sent(slow_m4a(), size=7))
+
+    assert crumbs.samples == whole.samples
+
+
+async def test_progress_reaches_the_end_and_never_falls(engine: FfmpegNormalizer) -> None:
+    outcome = await normalized(engine, recording("flac"))
+
+    done = [progress.done for progress in outcome.progress]
+    assert done == sorted(done)
+    assert done[-1] == outcome.finished[0].duration
+    assert outcome.progress[-1].total is not None
+    assert outcome.progress[-1].total.total_seconds() == pytest.approx(SECONDS, abs=0.05)

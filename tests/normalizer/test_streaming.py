@@ -1,0 +1,139 @@
+"""The call over a real socket: events flow while bytes arrive, at the pace of the slowest."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mesh.frames import MAX_FRAME_BYTES
+from normalizer.engine import Request, Samples
+from normalizer.ffmpeg import FfmpegNormalizer
+from tests.normalizer.conftest import EngineMaker
+from tests.normalizer.media import SECONDS, endless_wav, fast_m4a, recording, sent, settled
+from ytcaption.v1 import normalizer_service_pb2 as pb
+from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
+
+MEGABYTE = 1024 * 1024
+
+
+def start(**fields: object) -> pb.NormalizeRequest:
+    return pb.NormalizeRequest(start=pb.NormalizeStart(job_id="j1", **fields))  # type: ignore[arg-type]
+
+
+async def frames(data: bytes, **fields: object) -> AsyncIterator[pb.NormalizeRequest]:
+    yield start(**fields)
+    async for chunk in sent(data):
+        yield pb.NormalizeRequest(chunk=chunk)
+
+
+async def test_started_is_first_finished_last_and_every_frame_fits(
+    stub: rpc.NormalizerServiceStub,
+) -> None:
+    call = stub.Normalize(frames(recording("wav"), keep_audio=True))
+    events = [event async for event in call]
+
+    kinds = [event.WhichOneof("event") for event in events]
+    assert kinds[0] == "started"
+    assert kinds[-1] == "finished"
+    assert set(kinds[1:-1]) == {"samples", "kept_audio", "progress"}
+    assert all(len(event.samples) <= MAX_FRAME_BYTES for event in events)
+    assert all(len(event.samples) % 2 == 0 for event in events)
+    assert all(len(event.kept_audio) <= MAX_FRAME_BYTES for event in events)
+    finished = events[-1].finished
+    assert finished.duration.ToTimedelta().total_seconds() == pytest.approx(SECONDS, abs=0.05)
+    assert finished.kept_audio_bytes == sum(len(event.kept_audio) for event in events)
+
+
+@pytest.mark.parametrize("suffix", ["mp3", "flac", "wav", "opus", "mkv"])
+async def test_first_samples_leave_before_everything_was_sent(
+    stub: rpc.NormalizerServiceStub, suffix: str
+) -> None:
+    data = recording(suffix, sound="anoisesrc=duration=60:amplitude=0.3:sample_rate=44100")
+    heard = asyncio.Event()
+
+    async def sending() -> AsyncIterator[pb.NormalizeRequest]:
+        yield start()
+        async for chunk in sent(data[: len(data) // 2]):
+            yield pb.NormalizeRequest(chunk=chunk)
+        await heard.wait()  # the second half is sent only to somebody who has answered the first
+        async for chunk in sent(data[len(data) // 2 :]):
+            yield pb.NormalizeRequest(chunk=chunk)
+
+    size = 0
+    async for event in stub.Normalize(sending()):
+        size += len(event.samples)
+        if event.samples:
+            heard.set()
+
+    assert size / 32_000 == pytest.approx(60, abs=0.05)
+
+
+async def test_an_engine_nobody_listens_to_stops_reading(engine: FfmpegNormalizer) -> None:
+    taken = 0
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal taken
+        for chunk in endless_wav(200 * MEGABYTE):
+            taken += len(chunk)
+            yield chunk
+
+    events = engine.normalize(chunks(), Request(keep_audio=True))
+    async for event in events:
+        if isinstance(event, Samples):
+            break
+
+    assert await settled(lambda: taken) < 16 * MEGABYTE
+    await events.aclose()
+
+
+async def test_a_caller_who_does_not_read_is_not_read_from(
+    stub: rpc.NormalizerServiceStub,
+) -> None:
+    taken = 0
+
+    async def sending() -> AsyncIterator[pb.NormalizeRequest]:
+        nonlocal taken
+        yield start()
+        for chunk in endless_wav(400 * MEGABYTE):
+            taken += len(chunk)
+            yield pb.NormalizeRequest(chunk=chunk)
+
+    call = stub.Normalize(sending())
+    await call.read()
+
+    assert await settled(lambda: taken) < 64 * MEGABYTE
+    call.cancel()
+
+
+async def test_a_caller_may_go_on_sending_what_nobody_needs(engine: FfmpegNormalizer) -> None:
+    taken = 0
+    padding = (4 * MEGABYTE).to_bytes(4, "big") + b"free" + bytes(4 * MEGABYTE - 8)
+    data = fast_m4a() + padding  # ffmpeg ends after the last sound, far from the last byte
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal taken
+        async for chunk in sent(data):
+            taken += len(chunk)
+            yield chunk
+
+    seconds = 0.0
+    async for event in engine.normalize(chunks(), Request()):
+        if isinstance(event, Samples):
+            seconds += len(event.data) / 32_000
+
+    assert seconds == pytest.approx(SECONDS, abs=0.05)
+    assert taken == len(data)
+
+
+async def test_recordings_over_the_limit_wait_for_their_turn(make_engine: EngineMaker) -> None:
+    engine = make_engine(max_recordings=1)
+    first = engine.normalize(sent(recording("wav")), Request())
+    second = engine.normalize(sent(recording("wav")), Request())
+    await anext(first)
+    waiting = asyncio.ensure_future(anext(second))
+
+    async for _ in first:
+        assert not waiting.done()
+
+    await waiting
+    await second.aclose()

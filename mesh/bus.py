@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 GIB = 1024**3
 BATCH = 500
+ANSWER_SECONDS = 5
 WRONG_LAST_SEQUENCE = (10071, 10164)
 OUT_OF_ROOM = (10023, 10047, 10077)
 """Insufficient resources, storage exceeded, a stream's own limit."""
@@ -104,7 +105,7 @@ class Bus:
     def __init__(self, client: Client, names: Names) -> None:
         self.client = client
         self.names = names
-        self.jetstream: JetStreamContext = client.jetstream(timeout=5)
+        self.jetstream: JetStreamContext = client.jetstream(timeout=ANSWER_SECONDS)
         self.jobs: KeyValue
         self.artifacts: ObjectStore
 
@@ -173,16 +174,20 @@ class Bus:
         request = {"seq": sequence, "next_by_subj": subject, "batch": batch}
         inbox = self.client.new_inbox()
         found: list[Stored] = []
+        answers: asyncio.Queue[Msg] = asyncio.Queue()
         async with storing():
-            answers = await self.client.subscribe(inbox)
+            # Not next_msg(): its wait_for may swallow a cancellation.
+            listening = await self.client.subscribe(inbox, cb=answers.put)
             try:
                 await self.client.publish(
                     f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox
                 )
-                while (stored := _stored(await answers.next_msg(timeout=5))) is not None:
-                    found.append(stored)
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    while (stored := _stored(await answers.get())) is not None:
+                        found.append(stored)
             finally:
-                await answers.unsubscribe()
+                if not self.client.is_closed:
+                    await listening.unsubscribe()
         return found
 
 

@@ -49,6 +49,8 @@ def _options(service: str) -> tuple[tuple[str, str | int], ...]:
         # A restarted service is found again in a second, not after minutes of backoff.
         ("grpc.max_reconnect_backoff_ms", 1_000),
         ("grpc.initial_reconnect_backoff_ms", 200),
+        # A proxy from the environment is for the outside, not for our own services.
+        ("grpc.enable_http_proxy", 0),
         # A stalled reader then costs 95 KB on the server, not 5 MB.
         ("grpc.http2.bdp_probe", 0),
     )

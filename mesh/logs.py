@@ -67,6 +67,8 @@ def _rendering(log_format: LogFormat) -> list[structlog.typing.Processor]:
             return [StructlogFormatter()]
         case "json":
             return [
-                structlog.processors.dict_tracebacks,
+                structlog.processors.ExceptionRenderer(
+                    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+                ),
                 structlog.processors.JSONRenderer(ensure_ascii=False),
             ]

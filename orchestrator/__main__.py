@@ -8,6 +8,7 @@ from functools import partial
 from mesh.bus import Bus, Limits
 from mesh.server import Service
 from mesh.service import run_process, serve
+from mesh.tasks import stop
 from orchestrator import health, stats
 from orchestrator.admin_servicer import AdminServicer
 from orchestrator.artifacts import Artifacts
@@ -68,8 +69,7 @@ async def assembled(
         try:
             yield services(settings, bus, stages, pipeline, queue, index), index.catch_up
         finally:
-            for task in tasks:
-                task.cancel()
+            await stop(*tasks)
 
 
 def services(  # noqa: PLR0913 # wiring

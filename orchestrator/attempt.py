@@ -12,6 +12,7 @@ from structlog import get_logger
 from mesh.bus import Bus
 from mesh.errors import InternalError
 from mesh.reasons import Reason
+from mesh.tasks import stop
 from orchestrator.artifacts import UPLOAD, Artifacts
 from orchestrator.ending import end_job, reset_stages, skip_open_stages
 from orchestrator.history import History
@@ -98,9 +99,10 @@ class Attempt:
                     group.create_task(tracker.keep_telling()),
                     group.create_task(self._raise_when_cancelled()),
                 ]
-                await self._pipeline.run(self._task(), tracker)
-                for helper in helpers:
-                    helper.cancel()
+                try:
+                    await self._pipeline.run(self._task(), tracker)
+                finally:
+                    await stop(*helpers)
         except ExceptionGroup as failures:
             raise first_of(failures) from None
 

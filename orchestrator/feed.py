@@ -10,6 +10,7 @@ from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import MeshError
+from mesh.tasks import stop
 from orchestrator.story import PREVIOUS, SEQUENCE, StoryReader
 from ytcaption.v1 import event_pb2, job_pb2
 
@@ -50,9 +51,7 @@ class JobFeed:
         try:
             yield
         finally:
-            rereading.cancel()
-            with suppress(asyncio.CancelledError):
-                await rereading
+            await stop(rereading)
             if not self._bus.client.is_closed:
                 await live.unsubscribe()
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
+from mesh.tasks import stop
 from orchestrator.ending import reset_stages
 from orchestrator.pipeline import Pipeline, Task
 from orchestrator.stages import StageError, StageId
@@ -25,8 +26,7 @@ async def transcribe_live(pipeline: Pipeline, task: Task) -> AsyncGenerator[Resp
     except StageError as error:
         raise error.error from error
     finally:
-        running.cancel()
-        await asyncio.wait([running])
+        await stop(running)
 
 
 async def _run(pipeline: Pipeline, task: Task, sink: "_LiveSink") -> None:

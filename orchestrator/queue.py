@@ -13,6 +13,7 @@ from nats.js.errors import NotFoundError
 from structlog import get_logger
 
 from mesh.bus import Bus, storing
+from mesh.tasks import stop
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
@@ -27,7 +28,6 @@ class WorkQueue:
     def __init__(self, bus: Bus, *, ack_wait_seconds: float) -> None:
         self._bus = bus
         self._ack_wait = ack_wait_seconds
-        self._pulling: JetStreamContext.PullSubscription | None = None
 
     async def put(self, job: job_pb2.Job) -> int:
         """Stores the job's work item durably and returns its sequence."""
@@ -52,8 +52,8 @@ class WorkQueue:
             info = await self._bus.jetstream.stream_info(self._bus.names.work_stream)
         return info.state.messages
 
-    async def open(self) -> None:
-        """Makes the consumer all runners share."""
+    async def open(self) -> "Puller":
+        """A lane of its own to the consumer all runners share."""
         config = api.ConsumerConfig(
             durable_name=CONSUMER,
             ack_policy=api.AckPolicy.EXPLICIT,
@@ -62,24 +62,13 @@ class WorkQueue:
             max_ack_pending=10_000,
         )
         async with storing():
-            self._pulling = await self._bus.jetstream.pull_subscribe(
+            pulling = await self._bus.jetstream.pull_subscribe(
                 self._bus.names.work("*"),
                 durable=CONSUMER,
                 stream=self._bus.names.work_stream,
                 config=config,
             )
-
-    async def take(self) -> Msg | None:
-        """The next item, or None if there is none for now."""
-        assert self._pulling is not None, "open() first"  # noqa: S101
-        try:
-            return (await self._pulling.fetch(1, timeout=PULL_SECONDS))[0]
-        except (NatsTimeoutError, TimeoutError):
-            return None
-        except NatsError as error:
-            log.warning("cannot pull work", error=str(error) or type(error).__name__)
-            await asyncio.sleep(1)
-            return None
+        return Puller(pulling)
 
     @asynccontextmanager
     async def kept_alive(self, message: Msg) -> AsyncIterator[None]:
@@ -88,7 +77,7 @@ class WorkQueue:
         try:
             yield
         finally:
-            beating.cancel()
+            await stop(beating)
 
     async def _beat(self, message: Msg) -> None:
         while True:
@@ -97,3 +86,22 @@ class WorkQueue:
                 await message.in_progress()
             except NatsError as error:  # the broker restarts; the next beat may get through
                 log.warning("heartbeat lost", error=str(error) or type(error).__name__)
+
+
+class Puller:
+    """Takes one item at a time."""
+
+    def __init__(self, pulling: JetStreamContext.PullSubscription) -> None:
+        self._pulling = pulling
+
+    async def take(self) -> Msg | None:
+        """The next item, or None if there is none for now."""
+        try:
+            # One at a time: larger fetches stall now and then.
+            return (await self._pulling.fetch(1, timeout=PULL_SECONDS))[0]
+        except (NatsTimeoutError, TimeoutError):
+            return None
+        except NatsError as error:
+            log.warning("cannot pull work", error=str(error) or type(error).__name__)
+            await asyncio.sleep(1)
+            return None

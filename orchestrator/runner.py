@@ -9,13 +9,14 @@ from structlog.contextvars import bound_contextvars
 
 from mesh.bus import Bus
 from mesh.errors import MeshError, NotFoundError
+from mesh.tasks import stop
 from orchestrator.attempt import Attempt
 from orchestrator.ending import tell_end
 from orchestrator.history import History, read_history
 from orchestrator.jobs import ConflictError, Jobs, Kept
 from orchestrator.lease import Lease, LostError
 from orchestrator.pipeline import Pipeline
-from orchestrator.queue import WorkQueue
+from orchestrator.queue import Puller, WorkQueue
 from orchestrator.settings import Settings
 from orchestrator.story import StoryReader, StoryWriter, open_story
 from ytcaption.v1 import job_pb2
@@ -38,14 +39,18 @@ class Runner:
 
     async def run(self) -> None:
         """Works until cancelled; a job under way is then given back."""
-        await self._queue.open()
-        async with asyncio.TaskGroup() as lanes:
-            for _ in range(self._settings.concurrency):
-                lanes.create_task(self._lane())
+        lanes = [
+            asyncio.create_task(self._lane(await self._queue.open()))
+            for _ in range(self._settings.concurrency)
+        ]
+        try:
+            await asyncio.gather(*lanes)
+        finally:
+            await stop(*lanes)
 
-    async def _lane(self) -> None:
+    async def _lane(self, puller: Puller) -> None:
         while True:
-            message = await self._queue.take()
+            message = await puller.take()
             if message is None:
                 continue
             item = job_pb2.WorkItem.FromString(message.data)

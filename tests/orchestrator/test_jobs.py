@@ -242,7 +242,9 @@ async def test_a_job_cancelled_while_it_runs_keeps_what_was_heard(
 ) -> None:
     script.pause_before_segment = 3
     job = await client.create()
-    await asyncio.wait_for(script.paused.wait(), 5)
+    async for seen in client.watch(job.job_id):
+        if seen.event.segment_settled.segment.index == 2:
+            break
 
     request = pb.CancelJobRequest(job_id=job.job_id, note="enough")
     ended = (await client.pipeline.CancelJob(request)).job

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cli.channel import UNARY_SECONDS, Server
 from cli.exits import CommandError, Exit
+from mesh.calls import truthful
 from mesh.correlation import call_metadata, current
 from mesh.frames import cut
 from ytcaption.v1 import job_pb2 as job_pb
@@ -88,7 +89,7 @@ async def _upload(server: Server, order: Order, file: LocalFile, on_sent: OnSent
         force=order.force,
     )
     frames = _frames(start, file.path, on_sent)
-    call = server.pipeline.CreateJobFromUpload(frames, metadata=call_metadata())
+    call = truthful(server.pipeline.CreateJobFromUpload(frames, metadata=call_metadata()))
     try:
         return (await call).job
     finally:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
+from mesh.calls import truthful
 from mesh.correlation import call_metadata
 from mesh.errors import TimedOutError, UnavailableError
 from mesh.reasons import Reason
@@ -180,9 +181,8 @@ class _Run:
 
     async def _normalize(self) -> None:
         container = await self._container
-        call = self._stages.normalizer.Normalize(
-            self._media_frames(container), metadata=call_metadata()
-        )
+        frames = self._media_frames(container)
+        call = truthful(self._stages.normalizer.Normalize(frames, metadata=call_metadata()))
         await self._sink.stage_started(NORMALIZATION)
         async with aclosing(self._events(NORMALIZATION, call)) as events:
             async for event in events:
@@ -226,7 +226,8 @@ class _Run:
             yield normalizer_pb.NormalizeRequest(chunk=chunk)
 
     async def _transcribe(self) -> None:
-        call = self._stages.transcriber.Transcribe(self._audio_frames(), metadata=call_metadata())
+        frames = self._audio_frames()
+        call = truthful(self._stages.transcriber.Transcribe(frames, metadata=call_metadata()))
         await self._sink.stage_started(TRANSCRIPTION)
         async with aclosing(self._events(TRANSCRIPTION, call)) as events:
             async for event in events:

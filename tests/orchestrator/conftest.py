@@ -13,7 +13,7 @@ from mesh.bus import Bus
 from mesh.server import running_server
 from orchestrator.__main__ import assembled
 from orchestrator.settings import Settings
-from tests.orchestrator.client import Client
+from tests.client import Client
 from tests.orchestrator.scripted import Script, scripted_services
 
 Start = Callable[..., AbstractAsyncContextManager[Client]]
@@ -38,17 +38,17 @@ async def start(broker: Broker, script: Script, tmp_path: Path) -> AsyncIterator
 
         @asynccontextmanager
         async def started(**changes: Any) -> AsyncIterator[Client]:
-            settings = Settings(
-                nats_url=broker.url,
-                downloader=address,
-                normalizer=address,
-                transcriber=address,
-                storage_bytes=256 * 1024**2,
-                retry_seconds=0.01,
-                ack_wait_seconds=2,
-                work_dir=tmp_path / "work",
-                **changes,
-            )
+            usual = {
+                "nats_url": broker.url,
+                "downloader": address,
+                "normalizer": address,
+                "transcriber": address,
+                "storage_bytes": 256 * 1024**2,
+                "retry_seconds": 0.01,
+                "ack_wait_seconds": 2,
+                "work_dir": tmp_path / "work",
+            }
+            settings = Settings(**(usual | changes))
             async with (
                 assembled(settings) as (services, get_ready),
                 running_server(services, grace_seconds=0) as server,

@@ -10,7 +10,7 @@ from mesh.bus import Bus
 from mesh.errors import SourceRefusedError, UnavailableError
 from mesh.reasons import Reason
 from mesh.status import reason_of
-from tests.orchestrator.client import URL, Client
+from tests.client import URL, Client
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.scripted import SECOND, Script
 from ytcaption.v1 import event_pb2, job_pb2

@@ -1,0 +1,94 @@
+"""The whole mesh as a user runs it, and a site to fetch from; both on loopback, once a session."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import pytest
+
+from mesh.addresses import free_ports, is_taken
+from tests.client import Client
+from tests.site import Site, serving
+from ytcaption.v1 import admin_service_pb2 as admin_pb
+from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
+
+DATA = Path(__file__).parent / "data"
+COMMAND = str(Path(sys.executable).with_name("ytcaption"))
+START_SECONDS = 90
+
+
+@dataclass(frozen=True, slots=True)
+class RealMesh:
+    """A running `ytcaption up`."""
+
+    server: str
+    """Address of the orchestrator."""
+    pid: int
+    data_dir: Path
+
+
+@pytest.fixture(scope="session")
+def real_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
+    data_dir = tmp_path_factory.mktemp("mesh")
+    port = _four_free_ports()
+    command = [COMMAND, "up", "--port", str(port), "--metrics-port", "0"]
+    command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
+    hurried = {**os.environ, "ORCHESTRATOR_RETRY_SECONDS": "0.1"}
+    with (data_dir / "up.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=hurried
+        )
+    try:
+        server = f"127.0.0.1:{port}"
+        _wait_until_healthy(server, process, data_dir / "up.log")
+        yield RealMesh(server, process.pid, data_dir)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _four_free_ports() -> int:
+    while True:
+        port = free_ports(1)[0]
+        if port < 65_000 and not any(is_taken(f"127.0.0.1:{port + more}") for more in range(4)):
+            return port
+
+
+def _wait_until_healthy(server: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    with grpc.insecure_channel(server) as channel:
+        # The generated types know the asyncio stub only.
+        stub: Any = admin_rpc.AdminServiceStub(cast(Any, channel))
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                health = stub.GetHealth(admin_pb.GetHealthRequest(), timeout=5)
+            except grpc.RpcError:
+                time.sleep(0.1)
+                continue
+            if health.healthy:
+                return
+    pytest.fail(f"the mesh did not come up: {log.read_text()}")
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    with serving(DATA) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spoken_url(site: Site) -> str:
+    return f"{site.url}/files/short.ogg"
+
+
+@pytest.fixture
+async def client(real_mesh: RealMesh) -> AsyncIterator[Client]:
+    """A caller of the real mesh."""
+    async with grpc.aio.insecure_channel(real_mesh.server) as channel:
+        yield Client(channel)

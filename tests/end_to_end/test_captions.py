@@ -1,0 +1,90 @@
+"""Real speech through the real mesh."""
+
+import json
+from pathlib import Path
+
+import pytest
+from jiwer import wer
+
+from tests.client import Client
+from tests.conftest import DATA
+from tests.site import Site
+from ytcaption.v1 import event_pb2, job_pb2, media_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
+
+
+def plain(text: str) -> str:
+    """Words only, as Whisper's own scoring compares them."""
+    kept = "".join(c.lower() if c.isalnum() or c.isspace() else " " for c in text)
+    return " ".join(kept.split())
+
+
+def chunks_of(path: Path) -> list[bytes]:
+    data = path.read_bytes()
+    return [data[begin : begin + 65_536] for begin in range(0, len(data), 65_536)]
+
+
+async def test_the_first_segment_settles_before_the_download_has_finished(
+    client: Client, site: Site
+) -> None:
+    job = await client.create(f"{site.url}/held/sample.ogg")
+    order: list[str] = []
+    async for seen in client.watch(job.job_id):
+        event = seen.event
+        if event.type == event_pb2.EVENT_TYPE_SEGMENT_SETTLED:
+            order.append("segment")
+            site.release.set()  # only now does the site send the last third
+        elif event.type == event_pb2.EVENT_TYPE_COLLECTION_RESULT:
+            order.append("downloaded")
+        elif event.type == event_pb2.EVENT_TYPE_JOB_FINISHED:
+            ended = event.job_finished.job
+
+    assert order[0] == "segment"
+    assert "downloaded" in order
+    assert ended.state == job_pb2.JOB_STATE_SUCCEEDED
+    reference = (DATA / "sample.txt").read_text()
+    assert wer(plain(reference), plain(await client.text(job.job_id))) < 0.1
+
+
+async def test_portuguese_is_detected_and_heard(client: Client) -> None:
+    job = await client.upload(*chunks_of(DATA / "portuguese.ogg"), file_name="portuguese.ogg")
+    ended = await client.finished(job.job_id)
+
+    assert (ended.language, ended.model) == ("pt", "base")
+    assert ended.language_probability > 0.5
+    reference = (DATA / "portuguese.txt").read_text()
+    assert wer(plain(reference), plain(await client.text(job.job_id))) < 0.2
+
+
+async def test_the_json_captions_hold_what_scripts_rely_on(client: Client) -> None:
+    job = await client.upload(*chunks_of(DATA / "short.ogg"), file_name="short.ogg")
+    await client.finished(job.job_id)
+    request = pb.GetCaptionsRequest(job_id=job.job_id, format=media_pb2.CAPTION_FORMAT_JSON)
+    captions = await client.pipeline.GetCaptions(request)
+    found = json.loads(captions.content)
+
+    assert captions.file_name == "short.json"
+    assert captions.complete
+    assert (found["language"], found["model"]) == ("en", "base")
+    assert found["duration"] == pytest.approx(
+        (await client.job(job.job_id)).media.duration.ToTimedelta().total_seconds(), abs=0.05
+    )
+    assert plain(found["text"]) == plain((DATA / "short.txt").read_text())
+    ends = [0.0]
+    for segment in found["segments"]:
+        assert ends[-1] <= segment["start"] < segment["end"] <= found["duration"] + 0.05
+        ends.append(segment["end"])
+
+
+async def test_the_kept_audio_is_what_the_options_say(client: Client) -> None:
+    job = await client.upload(*chunks_of(DATA / "short.ogg"), file_name="short.ogg")
+    ended = await client.finished(job.job_id)
+    artifact = ended.artifacts[0]
+    request = pb.DownloadArtifactRequest(job_id=job.job_id, name=artifact.name)
+    frames = [frame async for frame in client.pipeline.DownloadArtifact(request)]
+    audio = b"".join(frame.chunk for frame in frames[1:])
+
+    assert frames[0].artifact == artifact
+    assert len(audio) == artifact.size_bytes
+    assert audio.startswith(b"\x1a\x45\xdf\xa3")  # Matroska, of which WebM is a kind
+    assert "remove_noise" in {applied.option for applied in ended.applied_filters}

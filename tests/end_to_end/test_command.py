@@ -1,0 +1,101 @@
+"""The command as a user types it."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from tests.conftest import COMMAND, DATA, RealMesh
+from tests.end_to_end.test_captions import plain
+from tests.site import Site, serving
+
+
+def run(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [COMMAND, *arguments], capture_output=True, text=True, timeout=110, **options
+    )
+
+
+def test_transcribe_writes_four_files_and_prints_the_captions(tmp_path: Path) -> None:
+    done = run("transcribe", str(DATA / "short.ogg"), "-o", str(tmp_path))
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "short.json", "short.srt", "short.txt", "short.vtt",
+    ]  # fmt: skip
+    words = plain((DATA / "short.txt").read_text())
+    assert plain((tmp_path / "short.txt").read_text()) == words
+    assert plain(json.loads((tmp_path / "short.json").read_text())["text"]) == words
+    assert words.split()[0] in plain(done.stdout)
+
+
+def test_ctrl_c_on_transcribe_leaves_no_process_and_says_so(tmp_path: Path) -> None:
+    mark = f"YTCAPTION_TEST_{os.getpid()}_{tmp_path.name}"
+    with serving(DATA) as site:  # never released: the job cannot end by itself
+        command = [COMMAND, "transcribe", f"{site.url}/held/sample.ogg"]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, "MARK": mark}, start_new_session=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline()  # the first caption: everything is under way
+        assert len(_marked(mark)) > 5
+        process.send_signal(signal.SIGINT)
+        process.stdout.close()
+        assert process.wait(20) == 130
+
+    assert _marked(mark) == []
+
+
+def _marked(mark: str) -> list[str]:
+    """Processes that inherited the mark from the command."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("MARK") == mark and process.status() != "zombie":
+                found.append(" ".join(process.cmdline()))
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_a_watch_begun_in_the_middle_sees_everything(real_mesh: RealMesh, site: Site) -> None:
+    server = ("--server", real_mesh.server)
+    site.release.clear()
+    job = run("submit", f"{site.url}/held/sample.ogg", *server).stdout.strip()
+    first = subprocess.Popen(
+        [COMMAND, "watch", job, "--json", *server], stdout=subprocess.PIPE, text=True
+    )
+    assert first.stdout is not None
+    seen = [first.stdout.readline()]
+    while "segment" not in seen[-1]:  # it is in the middle now: a third is still held back
+        seen.append(first.stdout.readline())
+    second = subprocess.Popen(
+        [COMMAND, "watch", job, "--json", *server], stdout=subprocess.PIPE, text=True
+    )
+    assert second.stdout is not None
+    late = [second.stdout.readline()]
+    site.release.set()
+    seen += first.communicate(timeout=60)[0].splitlines()
+    late += second.communicate(timeout=60)[0].splitlines()
+
+    assert stored(late) == stored(seen)
+    assert len(stored(seen)) > 10
+
+
+def stored(lines: list[str]) -> list[tuple[int, str]]:
+    """The stored events among printed lines."""
+    updates = [json.loads(line) for line in lines]
+    return [
+        (int(update["sequence"]), update["event"]["event_id"])
+        for update in updates
+        if int(update.get("sequence", 0))
+    ]
+
+
+def test_help_names_every_exit_code() -> None:
+    shown = run("--help").stdout
+    assert all(code in shown for code in ("0", "1", "2", "3", "4", "130", "143"))

@@ -1,0 +1,71 @@
+"""Every error we define has a status, and comes back as the same error."""
+
+import grpc
+import pytest
+
+from mesh.errors import InternalError, MeshError, UnusableMediaError
+from mesh.reasons import RETRYABLE, Reason
+from mesh.server import running_server
+from mesh.status import CODES, reason_of, to_error, to_status
+from tests.mesh.echo import Echo, echo_service
+from ytcaption.v1 import downloader_service_pb2 as pb
+from ytcaption.v1 import downloader_service_pb2_grpc as rpc
+
+
+def test_every_error_has_a_code() -> None:
+    assert set(MeshError.__subclasses__()) == set(CODES)
+
+
+def test_subclasses_inherit_the_code_of_their_parent() -> None:
+    for kind in CODES:
+        narrower = type("NarrowerError", (kind,), {})
+        assert to_status(narrower("x", reason=Reason.INTERNAL)).code is CODES[kind]
+
+
+def test_every_reason_spells_its_own_name() -> None:
+    assert all(reason.name == reason.value for reason in Reason)
+    assert set(Reason) > RETRYABLE
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CODES if kind is not UnusableMediaError])
+async def test_an_error_survives_the_wire(kind: type[MeshError]) -> None:
+    raised = kind("no such luck", reason=Reason.NO_AUDIO)
+    async with (
+        running_server([echo_service(Echo(raised))], grace_seconds=0) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            _ = [r async for r in rpc.DownloaderServiceStub(channel).Download(pb.DownloadRequest())]
+
+    back = to_error(caught.value)
+    assert (type(back), str(back), back.reason) == (kind, "no such luck", Reason.NO_AUDIO)
+
+
+async def test_a_fault_of_ours_tells_the_caller_nothing_of_our_insides() -> None:
+    async with (
+        running_server(
+            [echo_service(Echo(ZeroDivisionError("secret")))], grace_seconds=0
+        ) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            _ = [r async for r in rpc.DownloaderServiceStub(channel).Download(pb.DownloadRequest())]
+
+    assert caught.value.details() == "internal error"
+    assert isinstance(to_error(caught.value), InternalError)
+
+
+async def test_an_rpc_nobody_built_says_so_with_a_reason() -> None:
+    async with (
+        running_server([echo_service(Echo(None))], grace_seconds=0) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        stub = rpc.DownloaderServiceStub(channel)
+        with pytest.raises(grpc.aio.AioRpcError) as unary:
+            await stub.Purge(pb.DownloaderServicePurgeRequest())
+        with pytest.raises(grpc.aio.AioRpcError) as stream:
+            _ = [r async for r in stub.Resolve(pb.ResolveRequest())]
+
+    for caught in (unary, stream):
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert reason_of(caught.value) == "NOT_IMPLEMENTED"

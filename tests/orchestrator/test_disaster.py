@@ -1,0 +1,142 @@
+"""What happens to jobs when runners and brokers die."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import grpc
+import pytest
+
+from mesh.addresses import free_ports
+from mesh.broker import Broker, running_broker
+from mesh.bus import Bus
+from mesh.errors import UnavailableError
+from mesh.status import reason_of
+from tests.client import Client
+from tests.orchestrator.conftest import Start
+from tests.orchestrator.scripted import Script
+from ytcaption.v1 import job_pb2
+
+TEXT = "".join(f"word {second}\n" for second in range(1, 7))
+
+
+@pytest.mark.parametrize("heard", range(6))
+async def test_another_runner_goes_on_where_the_first_one_stopped(
+    start: Start, script: Script, heard: int
+) -> None:
+    script.pause_before_segment = heard
+    async with start() as first:
+        job = await first.create()
+        await asyncio.wait_for(script.paused.wait(), 5)
+        if heard:
+            await _seen(first, job.job_id, heard - 1)
+    script.pause_before_segment = None
+    async with start() as second:
+        ended = await second.finished(job.job_id)
+        assert (ended.state, ended.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 2)
+        assert await second.text(job.job_id) == TEXT
+        events = await second.events(job.job_id)
+
+    indexes = [e.segment_settled.segment.index for e in events if e.HasField("segment_settled")]
+    assert indexes == list(range(6))
+    assert script.starts[-1].settled_offset.ToSeconds() == heard - heard % 2
+
+
+async def _seen(client: Client, job_id: str, index: int) -> int:
+    async for seen in client.watch(job_id):
+        segment = seen.event.segment_settled
+        if seen.event.HasField("segment_settled") and segment.segment.index == index:
+            return seen.sequence
+    raise AssertionError("the job ended too soon")
+
+
+async def test_a_watcher_that_comes_back_misses_and_repeats_nothing(
+    client: Client, script: Script
+) -> None:
+    script.pause_before_segment = 3
+    job = await client.create()
+    sequence = await _seen(client, job.job_id, 1)
+    script.go_on.set()
+    later = [seen.sequence async for seen in client.watch(job.job_id, sequence) if seen.sequence]
+    whole = [seen.sequence async for seen in client.watch(job.job_id) if seen.sequence]
+
+    assert whole == sorted(set(whole))
+    assert later == [found for found in whole if found > sequence]
+
+
+async def test_either_orchestrator_serves_any_watch(start: Start, script: Script) -> None:
+    script.pause_before_segment = 2
+    async with start(concurrency=1) as one, start(concurrency=1) as other:
+        job = await one.create()
+        watching = [asyncio.create_task(side.events(job.job_id)) for side in (one, other)]
+        await asyncio.wait_for(script.paused.wait(), 5)
+        script.go_on.set()
+        first, second = await asyncio.gather(*watching)
+
+    assert [event.event_id for event in first] == [event.event_id for event in second]
+
+
+async def test_a_broker_killed_in_mid_job_costs_nothing(
+    script: Script, tmp_path: Path, start: Start, broker: Broker
+) -> None:
+    script.pause_before_segment = 3
+    async with start() as client:
+        job = await client.create()
+        watching = asyncio.create_task(client.events(job.job_id))
+        await asyncio.wait_for(script.paused.wait(), 5)
+        os.kill(broker.pid, signal.SIGKILL)
+        port = int(broker.url.rpartition(":")[2])
+        async with running_broker(tmp_path / "nats", port):
+            script.go_on.set()
+            events = await asyncio.wait_for(watching, 60)
+            text = await client.text(job.job_id)
+            again = await client.events(job.job_id)
+
+    assert events[-1].job_finished.job.state == job_pb2.JOB_STATE_SUCCEEDED
+    assert text == TEXT
+    assert [event.event_id for event in events] == [event.event_id for event in again]
+
+
+async def test_a_job_that_cannot_be_stored_is_refused_as_unavailable(
+    start: Start, broker: Broker
+) -> None:
+    async with start() as client:
+        os.kill(broker.pid, signal.SIGKILL)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await client.create()
+
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert reason_of(caught.value) == "STORAGE_UNAVAILABLE"
+
+
+async def test_a_work_item_without_a_job_never_runs(
+    client: Client, script: Script, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.runner.HALF_MADE_SECONDS", 0)
+    orphan = job_pb2.WorkItem(job_id="01a1e222-262d-7292-9757-501b145b41af")
+    orphan.enqueue_time.GetCurrentTime()
+    subject = bus.names.work(orphan.job_id)
+    await bus.publish(subject, orphan.SerializeToString())
+
+    async def gone() -> None:
+        while [item async for item in bus.read(bus.names.work_stream, subject)]:
+            await asyncio.sleep(0.02)
+
+    await asyncio.wait_for(gone(), 10)
+    assert script.downloads == []
+
+
+async def test_no_broker_at_all_is_a_clear_failure() -> None:
+    with pytest.raises(UnavailableError, match="no NATS server answers"):
+        async with Bus.connected(f"nats://127.0.0.1:{free_ports(1)[0]}"):
+            pass
+
+
+async def test_a_stopped_stage_is_tried_again_and_named(start: Start, script: Script) -> None:
+    nowhere = f"127.0.0.1:{free_ports(1)[0]}"
+    async with start(transcriber=nowhere, max_attempts=2) as client:
+        job = await client.finished((await client.create()).job_id)
+
+    assert (job.failure.reason, job.attempt) == ("STAGE_UNAVAILABLE", 2)
+    assert job.failure.stage == job_pb2.STAGE_TRANSCRIPTION

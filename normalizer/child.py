@@ -110,8 +110,8 @@ async def _kill(process: Process, transport: SubprocessTransport) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     try:
-        if process.stdin is not None:
-            process.stdin.close()
+        if process.stdin is not None and not process.stdin.is_closing():
+            process.stdin.transport.abort()  # nobody is left to read what it still holds
         # asyncio waits for the pipes as well as for the process: nothing may be left in them.
         for stream in (process.stdout, process.stderr):
             while stream is not None and await stream.read(MAX_FRAME_BYTES):

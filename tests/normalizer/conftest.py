@@ -1,8 +1,10 @@
 """A real engine, alone and behind a real socket."""
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import grpc
 import psutil
@@ -12,10 +14,12 @@ from mesh.server import Service, running_server
 from normalizer.ffmpeg import FfmpegNormalizer, Limits
 from normalizer.servicer import NormalizerServicer
 from normalizer.spool import Spool
+from tests.normalizer.media import until
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 
 EngineMaker = Callable[..., FfmpegNormalizer]
+ScriptMaker = Callable[[str], str]
 
 
 @pytest.fixture
@@ -44,20 +48,37 @@ def engine(make_engine: EngineMaker) -> FfmpegNormalizer:
     return make_engine()
 
 
+class WatchedServicer(NormalizerServicer):
+    """The real one, and how many of its calls are under way."""
+
+    under_way = 0
+
+    async def Normalize(self, request_iterator: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        self.under_way += 1
+        try:
+            async with aclosing(super().Normalize(request_iterator, context)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    yield event
+        finally:
+            self.under_way -= 1
+
+
 @pytest.fixture
 async def stub(
     engine: FfmpegNormalizer, work_dir: Path
 ) -> AsyncIterator[rpc.NormalizerServiceStub]:
+    servicer = WatchedServicer(engine, Spool(work_dir, 2**30))
     service = Service.of(
         pb.DESCRIPTOR.services_by_name["NormalizerService"],
         rpc.add_NormalizerServiceServicer_to_server,
-        NormalizerServicer(engine, Spool(work_dir, 2**30)),
+        servicer,
     )
     async with (
         running_server([service], grace_seconds=0) as server,
         grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         yield rpc.NormalizerServiceStub(channel)
+        await until(lambda: not servicer.under_way, 5)
 
 
 @pytest.fixture
@@ -72,3 +93,16 @@ def children() -> Callable[[], list[psutil.Process]]:
         ]
 
     return running
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> ScriptMaker:
+    """A program to be run instead of ffmpeg, to force its faults."""
+
+    def write(body: str) -> str:
+        path = tmp_path / "ffmpeg"
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return write

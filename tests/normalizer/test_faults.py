@@ -17,23 +17,8 @@ from mesh.errors import (
 )
 from mesh.reasons import Reason
 from normalizer.engine import Request
-from tests.normalizer.conftest import EngineMaker
+from tests.normalizer.conftest import EngineMaker, ScriptMaker
 from tests.normalizer.media import normalized, recording, sent, until
-
-ScriptMaker = Callable[[str], str]
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> ScriptMaker:
-    """A program to be run instead of ffmpeg, to force its faults."""
-
-    def write(body: str) -> str:
-        path = tmp_path / "ffmpeg"
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
-        return str(path)
-
-    return write
 
 
 async def test_a_missing_ffmpeg_is_named_before_anything_starts(

@@ -19,8 +19,8 @@ from tests.normalizer.media import (
     wave,
 )
 
-HISS = "anoisesrc=duration=8:amplitude=0.02:color=white:sample_rate=48000"
-BROADBAND = "anoisesrc=duration=4:amplitude=0.5:color=white:sample_rate=48000"
+HISS = "anoisesrc=duration=8:seed=7:amplitude=0.02:color=white:sample_rate=48000"
+BROADBAND = "anoisesrc=duration=4:seed=7:amplitude=0.5:color=white:sample_rate=48000"
 RUMBLE = (
     f"aevalsrc='0.3*sin(2*PI*40*t)+0.3*sin(2*PI*{TONE_HZ}*t)':sample_rate=44100:duration={SECONDS}"
 )
@@ -60,7 +60,7 @@ async def test_kept_audio_is_opus_in_webm_of_the_shape_asked_for(
     sound = decoded(outcome.kept, rate=48_000)
     assert len(sound) / 48_000 == pytest.approx(SECONDS, abs=0.05)
     above_8k = strength(sound, 10_000, rate=48_000) - strength(sound, 4_000, rate=48_000)
-    assert (above_8k < -30) == narrow
+    assert (above_8k < -20) == narrow
     assert outcome.finished[0].kept_bytes == len(outcome.kept)
 
 

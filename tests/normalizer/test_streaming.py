@@ -1,15 +1,17 @@
 """The call over a real socket: events flow while bytes arrive, at the pace of the slowest."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
+import psutil
 import pytest
 
 from mesh.frames import MAX_FRAME_BYTES
 from normalizer.engine import Request, Samples
 from normalizer.ffmpeg import FfmpegNormalizer
-from tests.normalizer.conftest import EngineMaker
-from tests.normalizer.media import SECONDS, endless_wav, fast_m4a, recording, sent, settled
+from tests.normalizer.conftest import EngineMaker, ScriptMaker
+from tests.normalizer.media import SECONDS, endless_wav, normalized, recording, sent, settled, until
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 
@@ -48,7 +50,7 @@ async def test_started_is_first_finished_last_and_every_frame_fits(
 async def test_first_samples_leave_before_everything_was_sent(
     stub: rpc.NormalizerServiceStub, suffix: str
 ) -> None:
-    data = recording(suffix, sound="anoisesrc=duration=60:amplitude=0.3:sample_rate=44100")
+    data = recording(suffix, sound="anoisesrc=duration=60:seed=7:amplitude=0.3:sample_rate=44100")
     heard = asyncio.Event()
 
     async def sending() -> AsyncIterator[pb.NormalizeRequest]:
@@ -105,24 +107,30 @@ async def test_a_caller_who_does_not_read_is_not_read_from(
     call.cancel()
 
 
-async def test_a_caller_may_go_on_sending_what_nobody_needs(engine: FfmpegNormalizer) -> None:
-    taken = 0
-    padding = (4 * MEGABYTE).to_bytes(4, "big") + b"free" + bytes(4 * MEGABYTE - 8)
-    data = fast_m4a() + padding  # ffmpeg ends after the last sound, far from the last byte
+async def test_the_call_ends_only_when_the_caller_has_sent_everything(
+    make_engine: EngineMaker,
+    script: ScriptMaker,
+    children: Callable[[], list[psutil.Process]],
+    tmp_path: Path,
+) -> None:
+    samples = tmp_path / "samples.mka"
+    samples.write_bytes(recording("mka", "-ac", "1", "-ar", "16000", "-c:a", "pcm_s16le"))
+    satisfied = make_engine(script(f"head -c 9000 >/dev/null; cat {samples}"))
+    everything_sent = False
 
     async def chunks() -> AsyncIterator[bytes]:
-        nonlocal taken
-        async for chunk in sent(data):
-            taken += len(chunk)
-            yield chunk
+        nonlocal everything_sent
+        yield bytes(9000)
+        await until(lambda: not children(), 10)
+        yield bytes(9000)
+        yield b"and more that nobody needs"
+        everything_sent = True
 
-    seconds = 0.0
-    async for event in engine.normalize(chunks(), Request()):
-        if isinstance(event, Samples):
-            seconds += len(event.data) / 32_000
+    outcome = await normalized(satisfied, chunks())
 
-    assert seconds == pytest.approx(SECONDS, abs=0.05)
-    assert taken == len(data)
+    assert outcome.finished
+    assert outcome.seconds == pytest.approx(SECONDS)
+    assert everything_sent
 
 
 async def test_recordings_over_the_limit_wait_for_their_turn(make_engine: EngineMaker) -> None:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
 
 from imageio_ffmpeg import get_ffmpeg_exe
 
@@ -31,7 +30,7 @@ def _ffmpeg(*arguments: str | Path) -> None:
 
 
 class _Quiet(SimpleHTTPRequestHandler):
-    extensions_map: ClassVar[dict[str, str]] = {
+    extensions_map = {  # noqa: RUF012 # as the base class has it
         **SimpleHTTPRequestHandler.extensions_map,
         ".ogg": "audio/ogg",
     }
@@ -40,10 +39,15 @@ class _Quiet(SimpleHTTPRequestHandler):
         """The mesh has logs of its own."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A reader that has seen enough hangs up; that is no error."""
+
+
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """The address of a web server on loopback that has the files of a folder."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
+    server = _Server(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -80,8 +81,10 @@ async def _run_all(server: str, url: str, folder: Path) -> dict[str, str]:
 
 
 def _name(command: str) -> str:
-    """What a block asks for: the last part of its address, or what is special about it."""
+    """What a block asks for: the rpc it calls, or what is special about it."""
     for special in ("list-services", "list-methods", "Health/Check", "after_sequence"):
         if special in command:
             return special
-    return command.split("/")[-1].split('"')[0]
+    called = re.search(r"\$SERVER/[\w.]+/(\w+)", command)
+    assert called, command
+    return called[1]

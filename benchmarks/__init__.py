@@ -1,0 +1,1 @@
+"""Measurements of the running mesh; each is a command of its own."""

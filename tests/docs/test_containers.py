@@ -1,0 +1,141 @@
+"""What can be proved about the containers without a container engine."""
+
+import re
+import subprocess
+import sys
+from asyncio import create_subprocess_exec
+from fnmatch import fnmatch
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from mesh import broker
+from mesh.server import running_server
+from tests.docs.pages import ROOT, page
+
+DOCKERFILE = page("Dockerfile").replace("\\\n", " ")
+COMPOSE: dict[str, Any] = yaml.safe_load(page("docker-compose.yml"))
+SERVICES = ("orchestrator", "downloader", "normalizer", "transcriber")
+PORTS = {"orchestrator": 50051, "downloader": 50052, "normalizer": 50053, "transcriber": 50054}
+
+
+def _target(name: str) -> str:
+    """The lines of one build target."""
+    return DOCKERFILE.split(f" AS {name}\n")[1].split("\nFROM ")[0]
+
+
+def _copied() -> list[str]:
+    lines = re.findall(r"^COPY (.*)$", DOCKERFILE, re.MULTILINE)
+    return [source for line in lines for source in line.split()[:-1]]
+
+
+def test_everything_copied_exists_and_is_let_through_to_the_builder() -> None:
+    allowed = [line[1:] for line in page(".dockerignore").splitlines() if line.startswith("!")]
+
+    assert _copied()
+    for source in _copied():
+        assert (ROOT / source).exists(), source
+        assert any(fnmatch(source, pattern) for pattern in allowed), source
+
+
+def test_every_package_of_the_wheel_is_copied() -> None:
+    packages = re.search(r"^packages = \[(\"mesh\".*)\]$", page("pyproject.toml"), re.MULTILINE)
+
+    assert packages
+    for package in re.findall(r'"([^"]+)"', packages[1]):
+        assert package.split("/")[0] in _copied()
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_target_runs_its_service_and_listens_where_it_says(name: str) -> None:
+    target, port = _target(name), PORTS[name]
+
+    assert find_spec(f"{name}.__main__")
+    assert f'CMD ["python", "-P", "-m", "{name}"]' in target
+    assert f"{name.upper()}_LISTEN=0.0.0.0:{port}" in target
+    assert f'healthcheck.py", "127.0.0.1:{port}"]' in target
+    assert f"EXPOSE {port} {port - 50051 + 9101}" in target
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_service_runs_as_root(name: str) -> None:
+    users = re.findall(r"^USER (\w+)$", _target("base") + _target(name), re.MULTILINE)
+
+    assert users[-1] == "ytcaption"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_variable_set_for_a_service_is_a_setting_of_it(name: str) -> None:
+    settings = import_module(f"{name}.settings").Settings
+    known = {f"{name.upper()}_{field.upper()}" for field in settings.model_fields}
+    in_image = re.findall(rf"\b({name.upper()}_\w+)=", _target(name))
+    in_compose = COMPOSE["services"][name].get("environment", {})
+
+    assert {*in_image, *in_compose} <= known
+
+
+def test_compose_builds_targets_that_exist_from_files_that_exist() -> None:
+    for name, service in COMPOSE["services"].items():
+        if "build" in service:
+            assert service["build"]["target"] == name
+            assert f" AS {name}\n" in DOCKERFILE
+        for volume in service.get("volumes", ()):
+            source = volume.split(":")[0]
+            known = (ROOT / source).is_file() if source[0] == "." else source in COMPOSE["volumes"]
+            assert known, volume
+
+
+def test_only_two_ports_are_published_and_only_on_loopback() -> None:
+    published = [
+        port for service in COMPOSE["services"].values() for port in service.get("ports", ())
+    ]
+
+    assert sorted(published) == ["127.0.0.1:50051:50051", "127.0.0.1:9090:9090"]
+
+
+def test_prometheus_asks_every_service() -> None:
+    [job] = yaml.safe_load(page("deploy/prometheus.yml"))["scrape_configs"]
+
+    assert job["static_configs"][0]["targets"] == [
+        f"{name}:{PORTS[name] - 50051 + 9101}" for name in SERVICES
+    ]
+
+
+def test_the_real_broker_accepts_its_configuration() -> None:
+    command = [str(broker.find_binary()), "-t", "--config", str(ROOT / "deploy/nats.conf")]
+
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=30)
+
+    assert checked.returncode == 0, checked.stderr
+    assert "is valid" in checked.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ["sync_interval: always", "js_ack_fc_v2: false", "max_payload: 4MB"]
+)
+def test_the_broker_is_as_careful_as_the_embedded_one(line: str) -> None:
+    assert line in page("deploy/nats.conf")
+    assert line in broker.CONFIGURATION
+
+
+@pytest.mark.parametrize(("serving", "code"), [(True, 0), (False, 1)])
+async def test_the_health_check_says_what_the_server_says(serving: bool, code: int) -> None:
+    async with running_server([], serving=serving) as server:
+        assert await _health_check(f"127.0.0.1:{server.port}") == code
+
+
+async def test_the_health_check_fails_if_nobody_answers() -> None:
+    async with running_server([]) as server:
+        address = f"127.0.0.1:{server.port}"
+
+    assert await _health_check(address) == 1
+
+
+async def _health_check(address: str) -> int:
+    script = Path(ROOT, "deploy", "healthcheck.py")
+    process = await create_subprocess_exec(sys.executable, str(script), address)
+    return await process.wait()

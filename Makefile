@@ -11,7 +11,7 @@ run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
 
 test: $(READY)
-	$(BIN)/python -m pytest $(ARGS)
+	scripts/test $(ARGS)
 
 check: $(READY)
 	scripts/check

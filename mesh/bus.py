@@ -3,15 +3,14 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Literal, Self, TypeVar
+from typing import Self, TypeVar
 
-import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
-from nats.js import JetStreamContext, api
+from nats.js import JetStreamContext
 from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError, NotFoundError
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
@@ -19,31 +18,18 @@ from structlog import get_logger
 
 from mesh.errors import LimitExceededError, UnavailableError
 from mesh.reasons import Reason
+from mesh.stores import Limits, Names, key_value, make_streams, object_store
 
 log = get_logger(__name__)
 
 T = TypeVar("T")
 
-GIB = 1024**3
 BATCH = 500
 ANSWER_SECONDS = 5
+CONNECT_SECONDS = 10
 WRONG_LAST_SEQUENCE = (10071, 10164)
 OUT_OF_ROOM = (10023, 10047, 10077)
 """Insufficient resources, storage exceeded, a stream's own limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much each store may hold; full means refused at once, never a time-out."""
-
-    replicas: int = 1
-    storage_bytes: int = 16 * GIB
-    """In all; the broker sets it aside, so it must have it."""
-    event_age_seconds: float = 30 * 86_400
-
-    def share(self, part: float) -> int:
-        """A part of the whole storage."""
-        return int(self.storage_bytes * part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,48 +41,6 @@ class Stored:
     data: bytes
     deleted: bool
     """A key that was deleted or purged."""
-
-
-class Names:
-    """What our streams, buckets and subjects are called under one prefix."""
-
-    def __init__(self, prefix: str) -> None:
-        self.work_stream = f"{prefix}_WORK"
-        self.events_stream = f"{prefix}_EVENTS"
-        self.dead_letter_stream = f"{prefix}_DLQ"
-        self.jobs_bucket = f"{prefix}_JOBS"
-        self.artifacts_bucket = f"{prefix}_ARTIFACTS"
-        self._root = prefix.lower()
-
-    def streams(self) -> list[str]:
-        """Every stream of ours, those behind the buckets included."""
-        return [
-            self.work_stream,
-            self.events_stream,
-            self.dead_letter_stream,
-            f"KV_{self.jobs_bucket}",
-            f"OBJ_{self.artifacts_bucket}",
-        ]
-
-    def work(self, job_id: str) -> str:
-        """Subject of a job's one work item."""
-        return f"{self._root}.work.{job_id}"
-
-    def event(self, job_id: str, kind: str) -> str:
-        """Subject of one kind of stored event of a job."""
-        return f"{self._root}.events.{job_id}.{kind}"
-
-    def dead_letter(self, job_id: str) -> str:
-        """Subject of a job's dead letter."""
-        return f"{self._root}.dlq.{job_id}"
-
-    def live(self, job_id: str, kind: Literal["event", "progress", "*"]) -> str:
-        """Core subject on which a job's runner tells watchers what just happened."""
-        return f"{self._root}.live.{job_id}.{kind}"
-
-    def cancel(self, job_id: str) -> str:
-        """Core subject on which a job's runner is told to stop."""
-        return f"{self._root}.cancel.{job_id}"
 
 
 class Bus:
@@ -115,39 +59,20 @@ class Bus:
         cls, url: str, *, prefix: str = "YTC", limits: Limits | None = None, name: str = ""
     ) -> AsyncIterator[Self]:
         """Connects, makes what is missing, and reconnects for ever until the block ends."""
-        try:
-            client = await nats.connect(
-                url,
-                name=name or "ytcaption",
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=0.25,
-                allow_reconnect=True,
-                error_cb=_log_error,
-                disconnected_cb=_log_disconnect,
-                reconnected_cb=_log_reconnect,
-                connect_timeout=5,
-            )
-        except (NatsError, OSError) as error:
-            raise UnavailableError(
-                f"no NATS server answers at {url}", reason=Reason.STORAGE_UNAVAILABLE
-            ) from error
+        client = await _connect(url, name or "ytcaption")
         bus = cls(client, Names(prefix))
         try:
             async with storing():
-                await bus._make_stores(limits or Limits())
+                await bus._open(limits or Limits())
             yield bus
         finally:
-            await client.close()
+            with suppress(NatsError, OSError):  # a broker that is gone needs no goodbye
+                await client.close()
 
-    async def _make_stores(self, limits: Limits) -> None:
-        names, js = self.names, self.jetstream
-        for config in _streams(names, limits):
-            try:
-                await js.stream_info(str(config.name))
-            except NotFoundError:
-                await js.add_stream(config)
-        self.jobs = await _key_value(js, names.jobs_bucket, limits)
-        self.artifacts = await _object_store(js, names.artifacts_bucket, limits)
+    async def _open(self, limits: Limits) -> None:
+        await make_streams(self.jetstream, self.names, limits)
+        self.jobs = await key_value(self.jetstream, self.names.jobs_bucket, limits)
+        self.artifacts = await object_store(self.jetstream, self.names.artifacts_bucket, limits)
 
     async def publish(
         self, subject: str, data: bytes, headers: dict[str, str] | None = None
@@ -189,6 +114,28 @@ class Bus:
                 if not self.client.is_closed:
                     await listening.unsubscribe()
         return found
+
+
+async def _connect(url: str, name: str) -> Client:
+    """Left to itself the client would try for ever, and say so four times a second."""
+    client, narrator = Client(), _Narrator()
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await client.connect(
+                url.split(","),
+                name=name,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.25,  # type: ignore[arg-type] # it only sleeps that long
+                error_cb=narrator.error,
+                disconnected_cb=narrator.disconnected,
+                reconnected_cb=narrator.reconnected,
+                connect_timeout=5,
+            )
+    except (NatsError, TimeoutError, OSError) as error:
+        raise UnavailableError(
+            f"no NATS server answers at {url}", reason=Reason.STORAGE_UNAVAILABLE
+        ) from error
+    return client
 
 
 def _stored(message: Msg) -> Stored | None:
@@ -240,75 +187,21 @@ async def outlast(act: Callable[[], Awaitable[T]], seconds: float = 60) -> T:
             await asyncio.sleep(0.2)
 
 
-def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
-    bounded = api.StreamConfig(
-        storage=api.StorageType.FILE,
-        num_replicas=limits.replicas,
-        discard=api.DiscardPolicy.NEW,
-        allow_direct=True,
-    )
-    return [
-        bounded.evolve(
-            name=names.work_stream,
-            subjects=[names.work("*")],
-            retention=api.RetentionPolicy.WORK_QUEUE,
-            max_bytes=limits.share(0.04),
-            # At most one work item a job, by construction.
-            max_msgs_per_subject=1,
-            discard_new_per_subject=True,
-        ),
-        bounded.evolve(
-            name=names.events_stream,
-            subjects=[names.event("*", "*")],
-            max_bytes=limits.share(0.16),
-            max_age=limits.event_age_seconds,
-        ),
-        bounded.evolve(
-            name=names.dead_letter_stream,
-            subjects=[names.dead_letter("*")],
-            max_bytes=limits.share(0.02),
-        ),
-    ]
+class _Narrator:
+    """Says once what the client tries four times a second."""
 
+    def __init__(self) -> None:
+        self._said = ""
 
-async def _key_value(js: JetStreamContext, bucket: str, limits: Limits) -> KeyValue:
-    try:
-        return await js.key_value(bucket)
-    except NotFoundError:
-        return await js.create_key_value(
-            api.KeyValueConfig(
-                bucket=bucket,
-                history=1,
-                storage=api.StorageType.FILE,
-                replicas=limits.replicas,
-                max_bytes=limits.share(0.08),
-                direct=True,
-            )
-        )
+    async def error(self, error: Exception) -> None:
+        words = str(error) or type(error).__name__
+        if words != self._said:
+            self._said = words
+            log.warning("nats", error=words)
 
+    async def disconnected(self) -> None:
+        log.warning("disconnected from nats")
 
-async def _object_store(js: JetStreamContext, bucket: str, limits: Limits) -> ObjectStore:
-    try:
-        return await js.object_store(bucket)
-    except NotFoundError:
-        return await js.create_object_store(
-            bucket,
-            config=api.ObjectStoreConfig(
-                bucket=bucket,
-                storage=api.StorageType.FILE,
-                replicas=limits.replicas,
-                max_bytes=limits.share(0.7),
-            ),
-        )
-
-
-async def _log_error(error: Exception) -> None:
-    log.warning("nats", error=str(error) or type(error).__name__)
-
-
-async def _log_disconnect() -> None:
-    log.warning("disconnected from nats")
-
-
-async def _log_reconnect() -> None:
-    log.info("connected to nats again")
+    async def reconnected(self) -> None:
+        self._said = ""
+        log.info("connected to nats again")

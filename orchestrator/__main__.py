@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
-from mesh.bus import Bus, Limits
+from mesh.bus import Bus
 from mesh.server import Service
 from mesh.service import run_process, serve
+from mesh.stores import Limits
 from mesh.tasks import stop
 from orchestrator import health, stats
 from orchestrator.admin_servicer import AdminServicer
@@ -62,9 +63,11 @@ async def assembled(
         )
         queue = WorkQueue(bus, ack_wait_seconds=settings.ack_wait_seconds)
         index = JobIndex(bus)
+        stages_serve = partial(health.until_stages_serve, stages)
+        runner = Runner(bus, settings, queue, pipeline, stages_serve)
         tasks = [
             background.create_task(index.keep_warm()),
-            background.create_task(Runner(bus, settings, queue, pipeline).run()),
+            background.create_task(runner.run()),
         ]
         try:
             yield services(settings, bus, stages, pipeline, queue, index), index.catch_up

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
+from structlog import get_logger
 
 from mesh.bus import Bus
 from orchestrator.settings import Settings
 from orchestrator.stages import Stages
 
+log = get_logger(__name__)
+
 ASK_SECONDS = 3.0
+RETRY_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,25 @@ async def _ask_broker(settings: Settings, bus: Bus) -> Health:
             await bus.jetstream.account_info()
     except Exception as error:  # noqa: BLE001 # whatever it is, it is the answer
         return Health("nats", False, str(error) or type(error).__name__, settings.nats_url)
-    version = bus.client.connected_server_version
+    found = bus.client.connected_server_version
+    version = f"{found.major}.{found.minor}.{found.patch}"
     return Health("nats", True, f"nats-server {version}", settings.nats_url)
+
+
+async def until_stages_serve(stages: Stages) -> None:
+    """A job taken while a stage still loads would only waste an attempt."""
+    told = ""
+    while True:
+        found = await asyncio.gather(
+            *(_ask_stage(name, "", *channel) for name, channel in stages.channels.items())
+        )
+        missing = ", ".join(part.name for part in found if not part.healthy)
+        if not missing:
+            return
+        if missing != told:
+            log.warning("no work is taken until every stage serves", missing=missing)
+            told = missing
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 async def _ask_stage(name: str, address: str, service: str, channel: grpc.aio.Channel) -> Health:

@@ -1,13 +1,15 @@
 """Takes work from the queue and sees each job through to an end, or to its next attempt."""
 
 import asyncio
+import math
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from nats.aio.msg import Msg
 from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
-from mesh.bus import Bus
+from mesh.bus import Bus, outlast
 from mesh.errors import MeshError, NotFoundError
 from mesh.tasks import stop
 from orchestrator.attempt import Attempt
@@ -16,7 +18,7 @@ from orchestrator.history import History, read_history
 from orchestrator.jobs import ConflictError, Jobs, Kept
 from orchestrator.lease import Lease, LostError
 from orchestrator.pipeline import Pipeline
-from orchestrator.queue import Puller, WorkQueue
+from orchestrator.queue import WorkQueue
 from orchestrator.settings import Settings
 from orchestrator.story import StoryReader, StoryWriter, open_story
 from ytcaption.v1 import job_pb2
@@ -30,7 +32,15 @@ HALF_MADE_SECONDS = 30
 class Runner:
     """Works on several jobs at once, each in a lane of its own."""
 
-    def __init__(self, bus: Bus, settings: Settings, queue: WorkQueue, pipeline: Pipeline) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        settings: Settings,
+        queue: WorkQueue,
+        pipeline: Pipeline,
+        stages_serve: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._stages_serve = stages_serve
         self._bus = bus
         self._settings = settings
         self._queue = queue
@@ -39,17 +49,16 @@ class Runner:
 
     async def run(self) -> None:
         """Works until cancelled; a job under way is then given back."""
-        lanes = [
-            asyncio.create_task(self._lane(await self._queue.open()))
-            for _ in range(self._settings.concurrency)
-        ]
+        lanes = [asyncio.create_task(self._lane()) for _ in range(self._settings.concurrency)]
         try:
             await asyncio.gather(*lanes)
         finally:
             await stop(*lanes)
 
-    async def _lane(self, puller: Puller) -> None:
+    async def _lane(self) -> None:
+        puller = await outlast(self._queue.open, math.inf)
         while True:
+            await self._stages_serve()
             message = await puller.take()
             if message is None:
                 continue

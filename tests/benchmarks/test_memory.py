@@ -98,18 +98,21 @@ def test_the_memory_of_a_running_service_is_found(tmp_path: Path) -> None:
     (tmp_path / "orchestrator.py").write_text(
         "import sys\nkept = bytes(20_000_000)\nprint('here', flush=True)\nsys.stdin.read()\n"
     )
-    command = [sys.executable, "-P", "-m", "orchestrator"]
+    service = [sys.executable, "-P", "-m", "orchestrator"]
+    mesh = [sys.executable, "-c", f"import subprocess; subprocess.run({service!r})"]
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, env={"PYTHONPATH": str(tmp_path)}, stdin=pipe, stdout=pipe
+        mesh, env={"PYTHONPATH": str(tmp_path)}, stdin=pipe, stdout=pipe
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
 
-        found = measure(psutil.Process())["orchestrator"]
+        root = psutil.Process(process.pid)
+        children = [child.pid for child in root.children()]
+        found = measure(root)["orchestrator"]
         process.communicate()
 
-    assert found.pid == process.pid
+    assert [found.pid] == children
     assert found.with_children == found.own > 1_000_000
 
 

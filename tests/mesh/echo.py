@@ -24,10 +24,10 @@ class Echo(rpc.DownloaderServiceServicer):
         yield pb.DownloadResponse(media=media_pb2.MediaInfo(title=current()))
 
 
-def echo_service(echo: Echo) -> Service:
+def echo_service(error: Exception | None) -> Service:
     """The echo, ready to be served."""
     return Service.of(
         pb.DESCRIPTOR.services_by_name["DownloaderService"],
         rpc.add_DownloaderServiceServicer_to_server,
-        echo,
+        Echo(error),  # type: ignore[abstract] # the rest is left unbuilt on purpose
     )

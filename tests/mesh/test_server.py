@@ -1,14 +1,15 @@
 """What every service of ours does the same way."""
 
 import json
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Iterator
 
 import grpc
 import pytest
+import structlog
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 from prometheus_client import REGISTRY
-from structlog import get_logger
 
 from mesh.calls import truthful
 from mesh.channel import open_channel
@@ -19,7 +20,7 @@ from mesh.logs import configure_logs
 from mesh.reasons import Reason
 from mesh.server import RunningServer, Service, running_server
 from mesh.status import reason_of
-from tests.mesh.echo import Echo, echo_service
+from tests.mesh.echo import echo_service
 from ytcaption.v1 import downloader_service_pb2 as pb
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
@@ -30,7 +31,7 @@ NAME = "ytcaption.v1.DownloaderService"
 
 @pytest.fixture
 async def server() -> AsyncIterator[RunningServer]:
-    async with running_server([echo_service(Echo(None))], grace_seconds=0) as running:
+    async with running_server([echo_service(None)], grace_seconds=0) as running:
         yield running
 
 
@@ -54,12 +55,22 @@ async def test_a_call_without_one_is_given_one(server: RunningServer) -> None:
     assert len(titles[0]) == 36
 
 
+@pytest.fixture
+def restored_logs() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("restored_logs")
 async def test_log_lines_are_json_with_the_correlation_id(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure_logs("tester", "INFO", "json")
     adopt("thread-2")
-    get_logger("here").info("hello", answer=42)
+    structlog.get_logger("here").info("hello", answer=42)
 
     line = json.loads(capsys.readouterr().err.splitlines()[-1])
     assert line["event"] == "hello"
@@ -82,7 +93,7 @@ async def test_a_taken_port_is_a_clear_failure(server: RunningServer) -> None:
 
 
 async def test_a_replica_that_is_not_serving_gets_no_calls(server: RunningServer) -> None:
-    async with running_server([echo_service(Echo(None))], grace_seconds=0) as other:
+    async with running_server([echo_service(None)], grace_seconds=0) as other:
         await other.set_serving(False)
         both = f"127.0.0.1:{server.port},127.0.0.1:{other.port}"
         async with open_channel(both, NAME) as channel:

@@ -7,7 +7,7 @@ from mesh.errors import InternalError, MeshError, UnusableMediaError
 from mesh.reasons import RETRYABLE, Reason
 from mesh.server import running_server
 from mesh.status import CODES, reason_of, to_error, to_status
-from tests.mesh.echo import Echo, echo_service
+from tests.mesh.echo import echo_service
 from ytcaption.v1 import downloader_service_pb2 as pb
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
 
@@ -31,7 +31,7 @@ def test_every_reason_spells_its_own_name() -> None:
 async def test_an_error_survives_the_wire(kind: type[MeshError]) -> None:
     raised = kind("no such luck", reason=Reason.NO_AUDIO)
     async with (
-        running_server([echo_service(Echo(raised))], grace_seconds=0) as server,
+        running_server([echo_service(raised)], grace_seconds=0) as server,
         grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -43,9 +43,7 @@ async def test_an_error_survives_the_wire(kind: type[MeshError]) -> None:
 
 async def test_a_fault_of_ours_tells_the_caller_nothing_of_our_insides() -> None:
     async with (
-        running_server(
-            [echo_service(Echo(ZeroDivisionError("secret")))], grace_seconds=0
-        ) as server,
+        running_server([echo_service(ZeroDivisionError("secret"))], grace_seconds=0) as server,
         grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -57,7 +55,7 @@ async def test_a_fault_of_ours_tells_the_caller_nothing_of_our_insides() -> None
 
 async def test_an_rpc_nobody_built_says_so_with_a_reason() -> None:
     async with (
-        running_server([echo_service(Echo(None))], grace_seconds=0) as server,
+        running_server([echo_service(None)], grace_seconds=0) as server,
         grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         stub = rpc.DownloaderServiceStub(channel)

@@ -38,7 +38,7 @@ async def start(broker: Broker, script: Script, tmp_path: Path) -> AsyncIterator
 
         @asynccontextmanager
         async def started(**changes: Any) -> AsyncIterator[Client]:
-            usual = {
+            usual: dict[str, Any] = {
                 "nats_url": broker.url,
                 "downloader": address,
                 "normalizer": address,

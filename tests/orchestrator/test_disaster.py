@@ -12,10 +12,11 @@ from mesh.addresses import free_ports
 from mesh.broker import Broker, running_broker
 from mesh.bus import Bus
 from mesh.errors import UnavailableError
+from mesh.server import running_server
 from mesh.status import reason_of
 from tests.client import Client
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.scripted import Script
+from tests.orchestrator.scripted import Script, scripted_services
 from ytcaption.v1 import job_pb2
 
 TEXT = "".join(f"word {second}\n" for second in range(1, 7))
@@ -119,11 +120,9 @@ async def test_a_work_item_without_a_job_never_runs(
     subject = bus.names.work(orphan.job_id)
     await bus.publish(subject, orphan.SerializeToString())
 
-    async def gone() -> None:
+    async with asyncio.timeout(10):
         while [item async for item in bus.read(bus.names.work_stream, subject)]:
-            await asyncio.sleep(0.02)
-
-    await asyncio.wait_for(gone(), 10)
+            pass
     assert script.downloads == []
 
 
@@ -133,10 +132,32 @@ async def test_no_broker_at_all_is_a_clear_failure() -> None:
             pass
 
 
-async def test_a_stopped_stage_is_tried_again_and_named(start: Start, script: Script) -> None:
-    nowhere = f"127.0.0.1:{free_ports(1)[0]}"
-    async with start(transcriber=nowhere, max_attempts=2) as client:
-        job = await client.finished((await client.create()).job_id)
+async def test_a_job_waits_for_its_stages_instead_of_wasting_attempts(
+    start: Start, script: Script
+) -> None:
+    port = free_ports(1)[0]
+    async with start(transcriber=f"127.0.0.1:{port}") as client:
+        job = await client.create()
+        async with running_server(scripted_services(script), f"127.0.0.1:{port}", grace_seconds=0):
+            ended = await client.finished(job.job_id)
 
-    assert (job.failure.reason, job.attempt) == ("STAGE_UNAVAILABLE", 2)
-    assert job.failure.stage == job_pb2.STAGE_TRANSCRIPTION
+    assert (ended.state, ended.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
+
+
+async def test_a_stage_that_dies_is_named_and_tried_again(start: Start, script: Script) -> None:
+    script.pause_before_segment = 1
+    port = free_ports(1)[0]
+    listen = f"127.0.0.1:{port}"
+    async with start(transcriber=listen) as client:
+        async with running_server(scripted_services(script), listen, grace_seconds=0):
+            job = await client.create()
+            await asyncio.wait_for(script.paused.wait(), 10)
+        script.pause_before_segment = None
+        async with running_server(scripted_services(script), listen, grace_seconds=0):
+            events = await client.events(job.job_id)
+
+    failed = [event.attempt_failed.failure for event in events if event.HasField("attempt_failed")]
+    assert [(failure.reason, failure.stage) for failure in failed] == [
+        ("STAGE_UNAVAILABLE", job_pb2.STAGE_TRANSCRIPTION)
+    ]
+    assert events[-1].job_finished.job.state == job_pb2.JOB_STATE_SUCCEEDED

@@ -1,0 +1,140 @@
+"""Everything of ours that lives on the broker: names, sizes, and how it is made."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from nats.js import JetStreamContext, api
+from nats.js.errors import NotFoundError
+from nats.js.kv import KeyValue
+from nats.js.object_store import ObjectStore
+
+GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much each store may hold; full means refused at once, never a time-out."""
+
+    replicas: int = 1
+    storage_bytes: int = 16 * GIB
+    """In all; the broker sets it aside, so it must have it."""
+    event_age_seconds: float = 30 * 86_400
+
+    def share(self, part: float) -> int:
+        """A part of the whole storage."""
+        return int(self.storage_bytes * part)
+
+
+class Names:
+    """What our streams, buckets and subjects are called under one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self.work_stream = f"{prefix}_WORK"
+        self.events_stream = f"{prefix}_EVENTS"
+        self.dead_letter_stream = f"{prefix}_DLQ"
+        self.jobs_bucket = f"{prefix}_JOBS"
+        self.artifacts_bucket = f"{prefix}_ARTIFACTS"
+        self._root = prefix.lower()
+
+    def streams(self) -> list[str]:
+        """Every stream of ours, those behind the buckets included."""
+        return [
+            self.work_stream,
+            self.events_stream,
+            self.dead_letter_stream,
+            f"KV_{self.jobs_bucket}",
+            f"OBJ_{self.artifacts_bucket}",
+        ]
+
+    def work(self, job_id: str) -> str:
+        """Subject of a job's one work item."""
+        return f"{self._root}.work.{job_id}"
+
+    def event(self, job_id: str, kind: str) -> str:
+        """Subject of one kind of stored event of a job."""
+        return f"{self._root}.events.{job_id}.{kind}"
+
+    def dead_letter(self, job_id: str) -> str:
+        """Subject of a job's dead letter."""
+        return f"{self._root}.dlq.{job_id}"
+
+    def live(self, job_id: str, kind: Literal["event", "progress", "*"]) -> str:
+        """Core subject on which a job's runner tells watchers what just happened."""
+        return f"{self._root}.live.{job_id}.{kind}"
+
+    def cancel(self, job_id: str) -> str:
+        """Core subject on which a job's runner is told to stop."""
+        return f"{self._root}.cancel.{job_id}"
+
+
+async def make_streams(js: JetStreamContext, names: Names, limits: Limits) -> None:
+    """Makes the streams that are missing; those that are there stay as they are."""
+    for config in _streams(names, limits):
+        try:
+            await js.stream_info(str(config.name))
+        except NotFoundError:
+            await js.add_stream(config)
+
+
+def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
+    bounded = api.StreamConfig(
+        storage=api.StorageType.FILE,
+        num_replicas=limits.replicas,
+        discard=api.DiscardPolicy.NEW,
+        allow_direct=True,
+    )
+    return [
+        bounded.evolve(
+            name=names.work_stream,
+            subjects=[names.work("*")],
+            retention=api.RetentionPolicy.WORK_QUEUE,
+            max_bytes=limits.share(0.04),
+            # At most one work item a job, by construction.
+            max_msgs_per_subject=1,
+            discard_new_per_subject=True,
+        ),
+        bounded.evolve(
+            name=names.events_stream,
+            subjects=[names.event("*", "*")],
+            max_bytes=limits.share(0.16),
+            max_age=limits.event_age_seconds,
+        ),
+        bounded.evolve(
+            name=names.dead_letter_stream,
+            subjects=[names.dead_letter("*")],
+            max_bytes=limits.share(0.02),
+        ),
+    ]
+
+
+async def key_value(js: JetStreamContext, bucket: str, limits: Limits) -> KeyValue:
+    """The bucket of that name, made if it is missing."""
+    try:
+        return await js.key_value(bucket)
+    except NotFoundError:
+        return await js.create_key_value(
+            api.KeyValueConfig(
+                bucket=bucket,
+                history=1,
+                storage=api.StorageType.FILE,
+                replicas=limits.replicas,
+                max_bytes=limits.share(0.08),
+                direct=True,
+            )
+        )
+
+
+async def object_store(js: JetStreamContext, bucket: str, limits: Limits) -> ObjectStore:
+    """The object store of that name, made if it is missing."""
+    try:
+        return await js.object_store(bucket)
+    except NotFoundError:
+        return await js.create_object_store(
+            bucket,
+            config=api.ObjectStoreConfig(
+                bucket=bucket,
+                storage=api.StorageType.FILE,
+                replicas=limits.replicas,
+                max_bytes=limits.share(0.7),
+            ),
+        )

@@ -15,6 +15,7 @@ from mesh.reasons import Reason
 from mesh.tasks import stop
 from orchestrator.artifacts import UPLOAD, Artifacts
 from orchestrator.ending import end_job, reset_stages, skip_open_stages
+from orchestrator.figures import ATTEMPTS_FAILED, JOBS_RUNNING, stage_name
 from orchestrator.history import History
 from orchestrator.lease import Lease
 from orchestrator.pipeline import Pipeline, Task, first_of
@@ -53,7 +54,10 @@ class Attempt:
 
     async def run(self) -> float | None:
         """Seconds until the next attempt, or None if the job is terminal now."""
-        with tempfile.TemporaryDirectory(dir=self._settings.work_dir) as folder:
+        with (
+            JOBS_RUNNING.track_inprogress(),
+            tempfile.TemporaryDirectory(dir=self._settings.work_dir) as folder,
+        ):
             spool = Path(folder) / KEPT_AUDIO
             tracker = JobTracker(self._lease, self._story, self._history, spool)
             try:
@@ -159,6 +163,7 @@ class Attempt:
                 attempt=job.attempt,
             )
         )
+        ATTEMPTS_FAILED.labels(stage_name(error.stage), error.error.reason).inc()
         log.warning("attempt failed", reason=job.failure.reason, error=str(error))
         if job.failure.retryable and self._history.failures + 1 < job.max_attempts:
             return await self._put_off(tracker)

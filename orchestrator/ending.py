@@ -6,6 +6,7 @@ from structlog import get_logger
 
 from mesh.bus import Bus
 from orchestrator.deadletters import DeadLetters
+from orchestrator.figures import note_job_end, note_stage_end
 from orchestrator.lease import Lease
 from orchestrator.stages import StateId
 from orchestrator.story import StoryWriter
@@ -29,6 +30,7 @@ async def end_job(bus: Bus, lease: Lease, story: StoryWriter, state: StateId) ->
     )
     await story.tell(event_pb2.EVENT_TYPE_EXECUTION_RESULT, execution_result=result)
     await lease.save()
+    note_job_end(job, state)
     await tell_end(bus, job, story)
 
 
@@ -45,8 +47,14 @@ def skip_open_stages(job: job_pb2.Job) -> None:
     """Stages that had not ended will not."""
     for status in job.stages:
         if status.state in (job_pb2.STAGE_STATE_RUNNING, job_pb2.STAGE_STATE_PENDING):
-            status.state = job_pb2.STAGE_STATE_SKIPPED
-            status.end_time.CopyFrom(from_current_time())
+            end_stage(status, job_pb2.STAGE_STATE_SKIPPED)
+
+
+def end_stage(status: job_pb2.StageStatus, state: "job_pb2.StageState.ValueType") -> None:
+    """Marks a stage as over."""
+    status.state = state
+    status.end_time.CopyFrom(from_current_time())
+    note_stage_end(status)
 
 
 def reset_stages(job: job_pb2.Job) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -15,6 +15,7 @@ from mesh.errors import TimedOutError, UnavailableError
 from mesh.reasons import Reason
 from mesh.status import to_error
 from orchestrator.pipe import Pipe
+from orchestrator.sink import Sink
 from orchestrator.stages import StageError, StageId, Stages
 from orchestrator.stall import StallWatch
 from ytcaption.v1 import downloader_service_pb2 as downloader_pb
@@ -48,40 +49,6 @@ class Task:
     """The language an earlier attempt settled on; empty if the options decide."""
 
 
-class Sink(Protocol):
-    """Whoever wants to know what happens; slow ones slow the pipeline down."""
-
-    async def stage_started(self, stage: StageId) -> None:
-        """A stage answered for the first time."""
-
-    async def stage_completed(self, stage: StageId) -> None:
-        """A stage has handed everything on."""
-
-    async def media_found(self, media: media_pb2.MediaInfo) -> None:
-        """The source said what it is."""
-
-    async def filters_chosen(self, started: normalizer_pb.NormalizeStarted) -> None:
-        """The normalizer said what it will do."""
-
-    async def model_ready(self, started: transcriber_pb.TranscribeStarted) -> None:
-        """The transcriber said who listens."""
-
-    async def moved(self, stage: StageId, progress: media_pb2.Progress) -> None:
-        """A stage has come further."""
-
-    async def audio_kept(self, frame: bytes) -> None:
-        """A piece of the audio kept for people."""
-
-    async def normalized(self, finished: normalizer_pb.NormalizeFinished) -> None:
-        """The length of the recording is known for sure."""
-
-    async def heard(self, segment: media_pb2.Segment) -> None:
-        """A piece of text is settled."""
-
-    async def finished(self, finished: transcriber_pb.TranscribeFinished) -> None:
-        """Everything was heard."""
-
-
 class Pipeline:
     """Runs tasks through the stages."""
 
@@ -92,7 +59,8 @@ class Pipeline:
 
     async def run(self, task: Task, sink: Sink) -> None:
         """Returns when all is heard; raises the first failure, once everything else has stopped."""
-        run = _Run(self._stages, task, sink, StallWatch(self._stall_seconds))
+        watch = StallWatch(self._stall_seconds)
+        run = _Run(self._stages, task, sink, watch, self._deadline_seconds)
         try:
             async with asyncio.timeout(self._deadline_seconds), asyncio.TaskGroup() as group:
                 watching = group.create_task(run.watch.raise_when_stalled())
@@ -119,8 +87,11 @@ def first_of(failures: ExceptionGroup[Exception]) -> Exception:
 class _Run:
     """One task on its way."""
 
-    def __init__(self, stages: Stages, task: Task, sink: Sink, watch: StallWatch) -> None:
+    def __init__(
+        self, stages: Stages, task: Task, sink: Sink, watch: StallWatch, deadline_seconds: float
+    ) -> None:
         self._stages = stages
+        self._deadline = deadline_seconds
         self._task = task
         self._sink = sink
         self.watch = watch
@@ -131,6 +102,10 @@ class _Run:
     def stages(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         fetch = self._download if self._task.bytes_source is None else self._read_own
         return [fetch, self._normalize, self._transcribe]
+
+    def _terms(self) -> dict[str, Any]:
+        """A stage that loses us must not work for ever, and must know whom it works for."""
+        return {"timeout": self._deadline, "metadata": call_metadata()}
 
     async def _events(self, stage: StageId, call: Any) -> AsyncGenerator[Any, None]:
         """What a stage answers; ends after `finished`, and always leaves the call dead."""
@@ -150,7 +125,7 @@ class _Run:
 
     async def _download(self) -> None:
         request = downloader_pb.DownloadRequest(job_id=self._task.job_id, source_url=self._task.url)
-        call = self._stages.downloader.Download(request, metadata=call_metadata())
+        call = self._stages.downloader.Download(request, **self._terms())
         await self._sink.stage_started(DOWNLOAD)
         async with aclosing(self._events(DOWNLOAD, call)) as events:
             async for event in events:
@@ -182,7 +157,7 @@ class _Run:
     async def _normalize(self) -> None:
         container = await self._container
         frames = self._media_frames(container)
-        call = truthful(self._stages.normalizer.Normalize(frames, metadata=call_metadata()))
+        call = truthful(self._stages.normalizer.Normalize(frames, **self._terms()))
         await self._sink.stage_started(NORMALIZATION)
         async with aclosing(self._events(NORMALIZATION, call)) as events:
             async for event in events:
@@ -227,7 +202,7 @@ class _Run:
 
     async def _transcribe(self) -> None:
         frames = self._audio_frames()
-        call = truthful(self._stages.transcriber.Transcribe(frames, metadata=call_metadata()))
+        call = truthful(self._stages.transcriber.Transcribe(frames, **self._terms()))
         await self._sink.stage_started(TRANSCRIPTION)
         async with aclosing(self._events(TRANSCRIPTION, call)) as events:
             async for event in events:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from google.protobuf.timestamp import from_current_time
 
+from orchestrator.ending import end_stage
+from orchestrator.figures import SEGMENTS
 from orchestrator.history import History
 from orchestrator.lease import Lease
 from orchestrator.stages import StageId
@@ -77,9 +79,7 @@ class JobTracker:
 
     def end_stage(self, stage: StageId, state: "job_pb2.StageState.ValueType") -> None:
         """Marks a stage as over."""
-        status = self._stage(stage)
-        status.state = state
-        status.end_time.CopyFrom(from_current_time())
+        end_stage(self._stage(stage), state)
 
     async def _tell_stage(self, stage: StageId) -> None:
         self._dirty = True
@@ -159,6 +159,7 @@ class JobTracker:
         self._job.segment_count = self._segments
         self._job.language = segment.language
         self._dirty = True
+        SEGMENTS.inc()
         settled = event_pb2.SegmentSettled(segment=segment)
         await self._story.tell(event_pb2.EVENT_TYPE_SEGMENT_SETTLED, segment_settled=settled)
 

@@ -5,6 +5,7 @@ import asyncio
 import grpc
 import pytest
 from nats.js.errors import NotFoundError
+from prometheus_client import REGISTRY
 
 from mesh.bus import Bus
 from mesh.errors import SourceRefusedError, UnavailableError
@@ -269,3 +270,23 @@ async def test_a_queued_job_is_cancelled_without_a_runner(
         assert (await client.job(running.job_id)).state == job_pb2.JOB_STATE_RUNNING
         with pytest.raises(NotFoundError):
             await bus.jetstream.get_last_msg("OTHER_WORK", f"other.work.{queued.job_id}")
+
+
+async def test_stages_and_ends_are_counted_for_prometheus(client: Client, script: Script) -> None:
+    def count(name: str, **labels: str) -> float:
+        return REGISTRY.get_sample_value(name, labels) or 0
+
+    stages = ("download", "normalization", "transcription")
+    before = [count("ytcaption_stage_seconds_count", stage=s, state="completed") for s in stages]
+    succeeded = count("ytcaption_jobs_ended_total", state="succeeded", reason="")
+    refused = count("ytcaption_jobs_ended_total", state="failed", reason="VIDEO_PRIVATE")
+
+    await client.finished((await client.create()).job_id)
+    script.failures = [SourceRefusedError("private", reason=Reason.VIDEO_PRIVATE)]
+    await client.finished((await client.create()).job_id)
+
+    after = [count("ytcaption_stage_seconds_count", stage=s, state="completed") for s in stages]
+    assert after == [known + 1 for known in before]
+    assert count("ytcaption_jobs_ended_total", state="succeeded", reason="") == succeeded + 1
+    private = count("ytcaption_jobs_ended_total", state="failed", reason="VIDEO_PRIVATE")
+    assert private == refused + 1

@@ -125,7 +125,6 @@ class Attempt:
             bytes_total=job.source.upload.size_bytes if uploaded else None,
             settled_offset=history.settled_offset,
             next_index=history.next_index,
-            language=history.language,
         )
 
     async def _succeeded(self, tracker: JobTracker, spool: Path) -> None:

@@ -18,7 +18,6 @@ class History:
     settled_offset: Duration = field(default_factory=Duration)
     next_index: int = 0
     """Index of the first segment after `settled_offset`."""
-    language: str = ""
     failures: int = 0
     """Attempts that ended in an error, as opposed to those that lost their runner."""
     finished: bool = False
@@ -40,7 +39,6 @@ class History:
     def _note_segment(self, event: event_pb2.Event) -> None:
         segment = event.segment_settled.segment
         self.segments = segment.index + 1
-        self.language = self.language or segment.language
         settled = segment.settled_offset
         if settled.ToTimedelta() > self.settled_offset.ToTimedelta():
             self.settled_offset = settled

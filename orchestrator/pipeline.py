@@ -45,8 +45,6 @@ class Task:
     keep_audio: bool = True
     settled_offset: Duration = field(default_factory=Duration)
     next_index: int = 0
-    language: str = ""
-    """The language an earlier attempt settled on; empty if the options decide."""
 
 
 class Pipeline:
@@ -221,11 +219,12 @@ class _Run:
 
     async def _audio_frames(self) -> AsyncIterator[transcriber_pb.TranscribeRequest]:
         options = self._task.options
+        # A resumed job detects again, from the same windows: so it is as sure as the first time.
         named = options.language if options.language != "auto" else ""
         yield transcriber_pb.TranscribeRequest(
             start=transcriber_pb.TranscribeStart(
                 job_id=self._task.job_id,
-                language=self._task.language or named,
+                language=named,
                 language_out=options.language_out,
                 word_timestamps=options.word_timestamps,
                 initial_prompt=options.initial_prompt,

@@ -13,6 +13,7 @@ from mesh.tasks import stop
 from orchestrator import health, stats
 from orchestrator.admin_servicer import AdminServicer
 from orchestrator.artifacts import Artifacts
+from orchestrator.cache import Cache
 from orchestrator.control import Control
 from orchestrator.feed import Feeds
 from orchestrator.index import JobIndex
@@ -23,7 +24,7 @@ from orchestrator.reading import Reading
 from orchestrator.runner import Runner
 from orchestrator.servicer import Engines, PipelineServicer
 from orchestrator.settings import Settings
-from orchestrator.stages import Stages, open_stages
+from orchestrator.stages import Stages, open_stages, selected_model
 from orchestrator.story import StoryReader
 from orchestrator.submission import Submission
 from ytcaption.v1 import (
@@ -64,7 +65,8 @@ async def assembled(
         queue = WorkQueue(bus, ack_wait_seconds=settings.ack_wait_seconds)
         index = JobIndex(bus)
         stages_serve = partial(health.until_stages_serve, stages)
-        runner = Runner(bus, settings, queue, pipeline, stages_serve)
+        cache = Cache(bus, settings, partial(selected_model, stages))
+        runner = Runner(bus, settings, queue, pipeline, stages_serve, cache)
         tasks = [
             background.create_task(index.keep_warm()),
             background.create_task(runner.run()),

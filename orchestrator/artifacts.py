@@ -1,5 +1,6 @@
 """Files kept for jobs: uploads, audio, transcripts. Streamed in and out, never held whole."""
 
+import tempfile
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,6 +32,14 @@ class Artifacts:
             async with storing():
                 info = await self._bus.artifacts.put(f"{job_id}/{name}", file)
         return info.size or 0
+
+    async def copy(self, origin_id: str, job_id: str, name: str, folder: Path) -> None:
+        """Gives a job a file of another one, by way of the disk."""
+        with tempfile.NamedTemporaryFile(dir=folder) as spool:
+            async for piece in self.read(origin_id, name):
+                spool.write(piece)
+            spool.flush()
+            await self.put_file(job_id, name, Path(spool.name))
 
     async def put_transcript(self, job_id: str, transcript: media_pb2.Transcript) -> None:
         """Stores the whole text."""

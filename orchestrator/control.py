@@ -7,6 +7,7 @@ from mesh.bus import Bus, storing
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
 from orchestrator.artifacts import Artifacts
+from orchestrator.cache import cache_pointer
 from orchestrator.ending import end_job, skip_open_stages
 from orchestrator.feed import Feeds
 from orchestrator.history import read_history
@@ -92,7 +93,9 @@ class Control:
         events = await self._purge(names.events_stream, names.event(job_id, "*"))
         await self._purge(names.dead_letter_stream, names.dead_letter(job_id))
         if kept.record.request_id:
-            await self._jobs.forget_request(kept.record.request_id)
+            await self._jobs.forget(f"request.{kept.record.request_id}")
+        if (await self._jobs.pointer(cache_pointer(kept.record))).job_id == job_id:
+            await self._jobs.forget(cache_pointer(kept.record))
         await self._jobs.remove(job_id)
         return Removed(events=events, artifacts=artifacts)
 

@@ -40,6 +40,15 @@ class Kept:
         return self.job.state in TERMINAL
 
 
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A key of the bucket that stands for a job: a request, or a cached result."""
+
+    key: str
+    job_id: str = ""
+    revision: int = 0
+
+
 class Jobs:
     """Reads and writes job records."""
 
@@ -97,17 +106,35 @@ class Jobs:
 
     async def job_of_request(self, request_id: str, job_id: str) -> str:
         """The job a request_id stands for; claims it for `job_id` if it is new."""
-        key = f"request.{request_id}"
+        pointer = Pointer(f"request.{request_id}")
         try:
-            async with storing():
-                await self._bus.jobs.create(key, job_id.encode())
-        except KeyWrongLastSequenceError:
-            async with storing():
-                entry = await self._bus.jobs.get(key)
-            return (entry.value or b"").decode()
+            await self.point(pointer, job_id)
+        except ConflictError:
+            return (await self.pointer(pointer.key)).job_id
         return job_id
 
-    async def forget_request(self, request_id: str) -> None:
-        """The same request_id makes a new job from now on."""
+    async def pointer(self, key: str) -> "Pointer":
+        """Where a key points now; to "" if nowhere."""
+        try:
+            async with storing():
+                entry = await self._bus.jobs.get(key)
+        except KeyNotFoundError:
+            return Pointer(key)
+        return Pointer(key, (entry.value or b"").decode(), entry.revision or 0)
+
+    async def point(self, pointer: "Pointer", job_id: str) -> None:
+        """Lets the key point to this job, unless somebody moved it since; then ConflictError."""
+        bucket, value = self._bus.jobs, job_id.encode()
+        try:
+            async with storing():
+                if pointer.revision:
+                    await bucket.update(pointer.key, value, last=pointer.revision)
+                else:
+                    await bucket.create(pointer.key, value)
+        except KeyWrongLastSequenceError as error:
+            raise ConflictError(pointer.key) from error
+
+    async def forget(self, key: str) -> None:
+        """Lets the key point nowhere."""
         async with storing():
-            await self._bus.jobs.purge(f"request.{request_id}")
+            await self._bus.jobs.purge(key)

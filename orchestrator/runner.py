@@ -13,6 +13,7 @@ from mesh.bus import Bus, outlast
 from mesh.errors import MeshError, NotFoundError
 from mesh.tasks import stop
 from orchestrator.attempt import Attempt
+from orchestrator.cache import ACTIVE, Cache
 from orchestrator.ending import tell_end
 from orchestrator.history import History, read_history
 from orchestrator.jobs import ConflictError, Jobs, Kept
@@ -29,17 +30,23 @@ HALF_MADE_SECONDS = 30
 """CreateJob stores the work item first: one whose job never follows is dropped after this."""
 
 
+TWIN_SECONDS = 0.5
+"""How often a job looks whether the identical one under way has ended."""
+
+
 class Runner:
     """Works on several jobs at once, each in a lane of its own."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 # everything a job needs
         self,
         bus: Bus,
         settings: Settings,
         queue: WorkQueue,
         pipeline: Pipeline,
         stages_serve: Callable[[], Awaitable[None]],
+        cache: Cache,
     ) -> None:
+        self._cache = cache
         self._stages_serve = stages_serve
         self._bus = bus
         self._settings = settings
@@ -92,10 +99,23 @@ class Runner:
             return _wait_for_record(item)
         history = await read_history(StoryReader(self._bus), item.job_id)
         if not kept.terminal:
-            return await self._attempt(kept, history)
+            return await self._share_or_attempt(kept, history)
         if not history.finished:  # the last runner died between the record and the story
             story = StoryWriter(self._bus, kept.job, history.last_sequence)
             await tell_end(self._bus, kept.job, story)
+        return None
+
+    async def _share_or_attempt(self, kept: Kept, history: History) -> float | None:
+        """One run serves identical jobs, those that came while it was under way included."""
+        twin = await self._cache.twin_of(kept.record)
+        if twin is None or kept.record.cancel_requested:
+            return await self._attempt(kept, history)
+        if twin.state in ACTIVE:
+            return TWIN_SECONDS
+        try:
+            await self._cache.serve(kept, history, twin)
+        except NotFoundError:  # its files went away this very moment
+            return TWIN_SECONDS
         return None
 
     async def _attempt(self, kept: Kept, history: History) -> float | None:

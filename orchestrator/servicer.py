@@ -57,7 +57,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         submission = self._engines.submission
         ticket = await submission.ticket(request.request_id)
         job = ticket.accepted or await submission.accept(
-            ticket, source, options, request.correlation_id
+            ticket, source, options, request.correlation_id, force=request.force
         )
         return pb.CreateJobResponse(job=job)
 
@@ -83,7 +83,9 @@ class PipelineServicer(rpc.PipelineServiceServicer):
                 file_name=plain_name(start.file_name), size_bytes=file.size, sha256=file.sha256
             )
         source = job_pb2.Source(upload=upload)
-        job = await engines.submission.accept(ticket, source, options, start.correlation_id)
+        job = await engines.submission.accept(
+            ticket, source, options, start.correlation_id, force=start.force
+        )
         return pb.CreateJobFromUploadResponse(job=job)
 
     async def GetJob(self, request: pb.GetJobRequest, context: Any) -> pb.GetJobResponse:

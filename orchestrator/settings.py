@@ -59,6 +59,9 @@ class Settings(ServiceSettings):
     ack_wait_seconds: float = Field(default=15, gt=0)
     """A runner silent for this long loses its job to another."""
 
+    cache_hours: float = Field(default=24, ge=0)
+    """For so long the captions of a finished job serve identical ones; 0 turns it off."""
+
     stall_seconds: float = Field(default=120, gt=0)
     """An attempt in which no stage moves for this long has failed."""
 

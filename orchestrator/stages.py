@@ -8,11 +8,13 @@ from typing import TypeAlias
 import grpc
 
 from mesh.channel import open_channel
+from mesh.correlation import call_metadata
 from mesh.errors import MeshError, TimedOutError
 from orchestrator.settings import Settings
 from ytcaption.v1 import downloader_service_pb2_grpc as downloader_rpc
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import normalizer_service_pb2_grpc as normalizer_rpc
+from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as transcriber_rpc
 
 StageId: TypeAlias = "job_pb2.Stage.ValueType"
@@ -66,3 +68,11 @@ async def open_stages(settings: Settings) -> AsyncIterator[Stages]:
             transcriber=transcriber_rpc.TranscriberServiceStub(channels["transcriber"][1]),
             channels=channels,
         )
+
+
+async def selected_model(stages: Stages) -> str:
+    """The model a job would get now."""
+    listed = await stages.transcriber.ListModels(
+        transcriber_pb.ListModelsRequest(), timeout=5, metadata=call_metadata()
+    )
+    return next((model.name for model in listed.models if model.selected), "")

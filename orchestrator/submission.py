@@ -11,6 +11,7 @@ from structlog import get_logger
 from mesh.bus import Bus
 from mesh.correlation import current, new_id
 from mesh.errors import LimitExceededError, MeshError, NotFoundError
+from orchestrator.cache import cache_key
 from orchestrator.ending import reset_stages
 from orchestrator.jobs import Jobs
 from orchestrator.options import check_word
@@ -57,6 +58,8 @@ class Submission:
         source: job_pb2.Source,
         options: job_pb2.JobOptions,
         correlation_id: str,
+        *,
+        force: bool,
     ) -> job_pb2.Job:
         """Returns once both the job and its work item are on disk."""
         job = job_pb2.Job(
@@ -72,7 +75,12 @@ class Submission:
         # The work item first: a runner that finds no job waits, then drops it. The other way
         # round, a failure in between would leave a job that is queued for ever.
         await self._enqueue(job)
-        record = job_pb2.JobRecord(job=job, request_id=ticket.request_key)
+        record = job_pb2.JobRecord(
+            job=job,
+            request_id=ticket.request_key,
+            force=force,
+            cache_key=cache_key(source, options),
+        )
         try:
             await self._jobs.create(record)
         except KeyWrongLastSequenceError:  # the same request, at the same time

@@ -21,7 +21,8 @@ class Client:
         self.admin = admin_rpc.AdminServiceStub(channel)
 
     async def create(self, url: str = URL, **fields: Any) -> job_pb2.Job:
-        request = pb.CreateJobRequest(source_url=url, **fields)
+        # Most tests want a run of their own.
+        request = pb.CreateJobRequest(source_url=url, **({"force": True} | fields))
         return (await self.pipeline.CreateJob(request)).job
 
     async def job(self, job_id: str) -> job_pb2.Job:
@@ -51,7 +52,8 @@ class Client:
 
     async def upload(self, *chunks: bytes, **start: Any) -> job_pb2.Job:
         async def frames() -> AsyncIterator[pb.CreateJobFromUploadRequest]:
-            yield pb.CreateJobFromUploadRequest(start=pb.UploadStart(**start))
+            opening = pb.UploadStart(**({"force": True} | start))
+            yield pb.CreateJobFromUploadRequest(start=opening)
             for chunk in chunks:
                 yield pb.CreateJobFromUploadRequest(chunk=chunk)
 

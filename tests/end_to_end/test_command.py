@@ -65,7 +65,7 @@ def _marked(mark: str) -> list[str]:
 def test_a_watch_begun_in_the_middle_sees_everything(real_mesh: RealMesh, site: Site) -> None:
     server = ("--server", real_mesh.server)
     site.release.clear()
-    job = run("submit", f"{site.url}/held/sample.ogg", *server).stdout.strip()
+    job = run("submit", f"{site.url}/held/sample.ogg", "--force", *server).stdout.strip()
     first = subprocess.Popen(
         [COMMAND, "watch", job, "--json", *server], stdout=subprocess.PIPE, text=True
     )

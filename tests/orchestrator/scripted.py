@@ -25,6 +25,7 @@ class Script:
     def __init__(self) -> None:
         self.seconds = 6
         """Length of every recording; each second is one segment."""
+        self.model = "scripted"
         self.failures: list[MeshError] = []
         """Raised by the next downloads, one each."""
         self.pause_before_segment: int | None = None
@@ -109,13 +110,19 @@ class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
     def __init__(self, script: Script) -> None:
         self._script = script
 
+    async def ListModels(  # noqa: N802
+        self, request: transcriber_pb.ListModelsRequest, context: Any
+    ) -> transcriber_pb.ListModelsResponse:
+        model = transcriber_pb.Model(name=self._script.model, selected=True)
+        return transcriber_pb.ListModelsResponse(models=[model])
+
     async def Transcribe(  # noqa: N802
         self, request_iterator: AsyncIterator[transcriber_pb.TranscribeRequest], context: Any
     ) -> AsyncIterator[transcriber_pb.TranscribeResponse]:
         response = transcriber_pb.TranscribeResponse
         start = (await anext(aiter(request_iterator))).start
         self._script.starts.append(start)
-        yield response(started=transcriber_pb.TranscribeStarted(model="scripted"))
+        yield response(started=transcriber_pb.TranscribeStarted(model=self._script.model))
         settled = int(start.settled_offset.ToSeconds())
         second = size = 0
         async for frame in request_iterator:

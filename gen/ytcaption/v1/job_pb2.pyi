@@ -751,12 +751,18 @@ class JobRecord(_message.Message):
     CANCEL_REQUESTED_FIELD_NUMBER: _builtins.int
     RUNNER_ID_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    FORCE_FIELD_NUMBER: _builtins.int
+    CACHE_KEY_FIELD_NUMBER: _builtins.int
     cancel_requested: _builtins.bool
     """A caller asked for it to stop."""
     runner_id: _builtins.str
     """The runner that owns the current attempt; empty if none."""
     request_id: _builtins.str
-    """The caller's request_id; empty if none was given."""
+    """The caller's request_id, hashed; empty if none was given."""
+    force: _builtins.bool
+    """Run even if the same source and options were captioned lately."""
+    cache_key: _builtins.str
+    """Hash of source and options; equal for jobs that may share one run."""
     @_builtins.property
     def job(self) -> Global___Job:
         """The job as callers see it."""
@@ -768,10 +774,12 @@ class JobRecord(_message.Message):
         cancel_requested: _builtins.bool = ...,
         runner_id: _builtins.str = ...,
         request_id: _builtins.str = ...,
+        force: _builtins.bool = ...,
+        cache_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_requested", b"cancel_requested", "job", b"job", "request_id", b"request_id", "runner_id", b"runner_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cache_key", b"cache_key", "cancel_requested", b"cancel_requested", "force", b"force", "job", b"job", "request_id", b"request_id", "runner_id", b"runner_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -16,6 +16,8 @@ from ytcaption.v1 import job_pb2, media_pb2
 
 UPLOAD = "upload"
 TRANSCRIPT = "transcript.pb"
+SOURCE = "source"
+"""What was downloaded, until the job has succeeded."""
 BATCH = 4
 """Chunks of 128 KiB read ahead."""
 
@@ -76,17 +78,26 @@ class Artifacts:
 
     async def remove(self, job: job_pb2.Job) -> int:
         """Removes every file of a job and returns how many there were."""
-        names = {artifact.name for artifact in job.artifacts} | {UPLOAD, TRANSCRIPT}
-        removed = 0
-        for name in names:
-            try:
-                async with storing():
-                    info = await self._bus.artifacts.get_info(f"{job.job_id}/{name}")
-            except (ObjectNotFoundError, KeyMissingError):
-                continue
-            await self._purge(str(info.name), str(info.nuid))
-            removed += 1
-        return removed
+        names = {artifact.name for artifact in job.artifacts} | {UPLOAD, SOURCE, TRANSCRIPT}
+        return sum([await self.drop(job.job_id, name) for name in sorted(names)])
+
+    async def size(self, job_id: str, name: str) -> int | None:
+        """Bytes of a file, or None if there is none."""
+        try:
+            async with storing():
+                return (await self._bus.artifacts.get_info(f"{job_id}/{name}")).size or 0
+        except (ObjectNotFoundError, KeyMissingError):
+            return None
+
+    async def drop(self, job_id: str, name: str) -> bool:
+        """Removes one file; says whether there was one."""
+        try:
+            async with storing():
+                info = await self._bus.artifacts.get_info(f"{job_id}/{name}")
+        except (ObjectNotFoundError, KeyMissingError):
+            return False
+        await self._purge(str(info.name), str(info.nuid))
+        return True
 
     async def _purge(self, name: str, nuid: str) -> None:
         """The store's own delete leaves the name behind; a person may ask us to forget it."""

@@ -13,10 +13,11 @@ from mesh.bus import Bus
 from mesh.errors import InternalError
 from mesh.reasons import Reason
 from mesh.tasks import stop
-from orchestrator.artifacts import UPLOAD, Artifacts
+from orchestrator.artifacts import SOURCE, UPLOAD, Artifacts
 from orchestrator.ending import end_job, reset_stages, skip_open_stages
 from orchestrator.figures import ATTEMPTS_FAILED, JOBS_RUNNING, stage_name
 from orchestrator.history import History
+from orchestrator.keeper import SourceKeeper
 from orchestrator.lease import Lease
 from orchestrator.pipeline import Pipeline, Task, first_of
 from orchestrator.settings import Settings
@@ -58,11 +59,12 @@ class Attempt:
             JOBS_RUNNING.track_inprogress(),
             tempfile.TemporaryDirectory(dir=self._settings.work_dir) as folder,
         ):
-            spool = Path(folder) / KEPT_AUDIO
+            spool, source = Path(folder) / KEPT_AUDIO, Path(folder) / SOURCE
             tracker = JobTracker(self._lease, self._story, self._history, spool)
+            keeper = SourceKeeper(self._artifacts, self._job.job_id, source)
             try:
                 await self._begin(tracker)
-                await self._run_unless_cancelled(tracker)
+                await self._run_unless_cancelled(await self._task(source), tracker, keeper)
             except StageError as error:
                 return await self._failed(tracker, error)
             except _CancelRequestedError:
@@ -70,6 +72,7 @@ class Attempt:
                 return None
             finally:
                 tracker.close()
+                await keeper.settle()
             await self._succeeded(tracker, spool)
         return None
 
@@ -96,15 +99,23 @@ class Attempt:
         start = event_pb2.StartCollection(sources=[source], options=job.options)
         await self._story.tell(event_pb2.EVENT_TYPE_START_COLLECTION, start_collection=start)
 
-    async def _run_unless_cancelled(self, tracker: JobTracker) -> None:
+    async def _run_unless_cancelled(
+        self, task: Task, tracker: JobTracker, keeper: SourceKeeper
+    ) -> None:
+        if task.spool is not None:
+            tracker.on_downloaded = keeper.note_whole
         try:
             async with asyncio.TaskGroup() as group:
                 helpers = [
                     group.create_task(tracker.keep_telling()),
                     group.create_task(self._raise_when_cancelled()),
+                    group.create_task(keeper.keep_soon()),
                 ]
                 try:
-                    await self._pipeline.run(self._task(), tracker)
+                    await self._pipeline.run(task, tracker)
+                except StageError:
+                    await keeper.keep()
+                    raise
                 finally:
                     await stop(*helpers)
         except ExceptionGroup as failures:
@@ -114,15 +125,17 @@ class Attempt:
         await self._lease.cancel_requested.wait()
         raise _CancelRequestedError
 
-    def _task(self) -> Task:
+    async def _task(self, spool: Path) -> Task:
         job, history = self._job, self._history
-        uploaded = job.source.WhichOneof("origin") == "upload"
+        kept = UPLOAD if job.source.WhichOneof("origin") == "upload" else SOURCE
+        size = await self._artifacts.size(job.job_id, kept)
         return Task(
             job_id=job.job_id,
             options=job.options,
             url=job.source.url,
-            bytes_source=self._artifacts.read(job.job_id, UPLOAD) if uploaded else None,
-            bytes_total=job.source.upload.size_bytes if uploaded else None,
+            bytes_source=None if size is None else self._artifacts.read(job.job_id, kept),
+            bytes_total=size,
+            spool=spool if size is None else None,
             settled_offset=history.settled_offset,
             next_index=history.next_index,
         )
@@ -134,6 +147,7 @@ class Attempt:
             del job.artifacts[:]
             job.artifacts.add(name=KEPT_AUDIO, media_type=tracker.kept_media_type, size_bytes=size)
         await self._artifacts.put_transcript(job.job_id, await self._transcript(tracker))
+        await self._artifacts.drop(job.job_id, SOURCE)
         job.progress = 1.0
         await self._end(job_pb2.JOB_STATE_SUCCEEDED)
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -14,7 +15,7 @@ from mesh.correlation import call_metadata
 from mesh.errors import TimedOutError, UnavailableError
 from mesh.reasons import Reason
 from mesh.status import to_error
-from orchestrator.pipe import Pipe
+from orchestrator.pipe import Frames, Pipe, Spool
 from orchestrator.sink import Sink
 from orchestrator.stages import StageError, StageId, Stages
 from orchestrator.stall import StallWatch
@@ -42,6 +43,8 @@ class Task:
     bytes_source: AsyncIterable[bytes] | None = None
     """Media we already have."""
     bytes_total: int | None = None
+    spool: Path | None = None
+    """Where the downloaded bytes are kept; unset: nowhere, and the download waits for the model."""
     keep_audio: bool = True
     settled_offset: Duration = field(default_factory=Duration)
     next_index: int = 0
@@ -72,6 +75,8 @@ class Pipeline:
             raise StageError(
                 job_pb2.STAGE_UNSPECIFIED, TimedOutError(late, reason=Reason.DEADLINE)
             ) from None
+        finally:
+            run.close()
 
 
 def first_of(failures: ExceptionGroup[Exception]) -> Exception:
@@ -93,9 +98,12 @@ class _Run:
         self._task = task
         self._sink = sink
         self.watch = watch
-        self._media = Pipe()
+        self._media: Frames = Pipe() if task.spool is None else Spool(task.spool)
         self._samples = Pipe()
         self._container = asyncio.get_running_loop().create_future()
+
+    def close(self) -> None:
+        self._media.close()
 
     def stages(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         fetch = self._download if self._task.bytes_source is None else self._read_own

@@ -1,6 +1,7 @@
 """Turns what the pipeline reports into the job's record, story and live figures."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from google.protobuf.timestamp import from_current_time
@@ -31,6 +32,7 @@ class JobTracker:
         self._dirty = False
         self.kept_media_type = ""
         self.kept_bytes = 0
+        self.on_downloaded: Callable[[], None] = lambda: None
         self.ended = transcriber_pb.TranscribeFinished()
 
     @property
@@ -75,6 +77,7 @@ class JobTracker:
         self.end_stage(stage, job_pb2.STAGE_STATE_COMPLETED)
         await self._tell_stage(stage)
         if stage == job_pb2.STAGE_DOWNLOAD:
+            self.on_downloaded()
             await self.tell_collected()
 
     def end_stage(self, stage: StageId, state: "job_pb2.StageState.ValueType") -> None:

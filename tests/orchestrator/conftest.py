@@ -11,11 +11,13 @@ import pytest
 from mesh.broker import Broker, running_broker
 from mesh.bus import Bus
 from mesh.server import running_server
+from mesh.stores import Limits
 from orchestrator.__main__ import assembled
 from orchestrator.settings import Settings
 from tests.client import Client
 from tests.orchestrator.scripted import Script, scripted_services
 
+STORAGE = 256 * 1024**2
 Start = Callable[..., AbstractAsyncContextManager[Client]]
 
 
@@ -43,7 +45,7 @@ async def start(broker: Broker, script: Script, tmp_path: Path) -> AsyncIterator
                 "downloader": address,
                 "normalizer": address,
                 "transcriber": address,
-                "storage_bytes": 256 * 1024**2,
+                "storage_bytes": STORAGE,
                 "retry_seconds": 0.01,
                 "ack_wait_seconds": 2,
                 "work_dir": tmp_path / "work",
@@ -67,6 +69,12 @@ async def client(start: Start) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def bus(broker: Broker, client: Client) -> AsyncIterator[Bus]:
-    async with Bus.connected(broker.url) as connected:
+async def broker_bus(broker: Broker) -> AsyncIterator[Bus]:
+    async with Bus.connected(broker.url, limits=Limits(storage_bytes=STORAGE)) as connected:
         yield connected
+
+
+@pytest.fixture
+async def bus(broker_bus: Bus, client: Client) -> Bus:
+    """For tests that also want an orchestrator."""
+    return broker_bus

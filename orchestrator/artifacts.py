@@ -4,11 +4,12 @@ from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from nats.js.api import ObjectInfo
 from nats.js.errors import NotFoundError as KeyMissingError
 from nats.js.errors import ObjectNotFoundError
 
-from mesh.bus import Bus, storing
-from mesh.errors import NotFoundError
+from mesh.bus import Bus, outlast, storing
+from mesh.errors import NotFoundError, UnavailableError
 from mesh.frames import cut
 from mesh.reasons import Reason
 from ytcaption.v1 import job_pb2, media_pb2
@@ -25,17 +26,30 @@ class Artifacts:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
-    async def put_file(self, job_id: str, name: str, path: Path) -> int:
-        """Stores a file and returns its size."""
-        with path.open("rb") as file:  # nats-py reads it in a thread
-            async with storing():
-                info = await self._bus.artifacts.put(f"{job_id}/{name}", file)
-        return info.size or 0
+    async def put_file(
+        self, job_id: str, name: str, path: Path, *, patience_seconds: float = 0
+    ) -> int:
+        """Stores a file and returns its size; what a dying broker cut short is put again."""
 
-    async def put_transcript(self, job_id: str, transcript: media_pb2.Transcript) -> None:
+        async def put() -> int:
+            with path.open("rb") as file:  # nats-py reads it in a thread
+                async with storing():
+                    info = await self._bus.artifacts.put(f"{job_id}/{name}", file)
+            return info.size or 0
+
+        return await outlast(put, patience_seconds)
+
+    async def put_transcript(
+        self, job_id: str, transcript: media_pb2.Transcript, *, patience_seconds: float = 0
+    ) -> None:
         """Stores the whole text."""
-        async with storing():
-            await self._bus.artifacts.put(f"{job_id}/{TRANSCRIPT}", transcript.SerializeToString())
+        data = transcript.SerializeToString()
+
+        async def put() -> None:
+            async with storing():
+                await self._bus.artifacts.put(f"{job_id}/{TRANSCRIPT}", data)
+
+        await outlast(put, patience_seconds)
 
     async def transcript(self, job_id: str) -> media_pb2.Transcript:
         """The whole text of a finished job."""
@@ -43,19 +57,25 @@ class Artifacts:
         return media_pb2.Transcript.FromString(data)
 
     async def read(
-        self, job_id: str, name: str, offset: int = 0, limit: int = 0
+        self,
+        job_id: str,
+        name: str,
+        offset: int = 0,
+        limit: int = 0,
+        *,
+        patience_seconds: float = 0,
     ) -> AsyncIterator[bytes]:
         """The file from an offset on, up to a limit (0: none), in pieces that fit a frame."""
         bucket = self._bus.names.artifacts_bucket
-        try:
-            async with storing():
-                info = await self._bus.artifacts.get_info(f"{job_id}/{name}")
-        except (ObjectNotFoundError, KeyMissingError) as error:
-            raise NotFoundError(
-                f"job {job_id} keeps no {name!r}", reason=Reason.ARTIFACT_NOT_FOUND
-            ) from error
-        chunks = self._bus.read(f"OBJ_{bucket}", f"$O.{bucket}.C.{info.nuid}", batch=BATCH)
-        left = limit or info.size or 0
+        info = await outlast(lambda: self._info(job_id, name), patience_seconds)
+        chunks = self._bus.read(
+            f"OBJ_{bucket}",
+            f"$O.{bucket}.C.{info.nuid}",
+            batch=BATCH,
+            patience_seconds=patience_seconds,
+        )
+        left = max(0, (info.size or 0) - offset)
+        left = min(limit, left) if limit else left
         async for chunk in chunks:
             data = chunk.data[offset : offset + left]
             offset = max(0, offset - len(chunk.data))
@@ -64,6 +84,19 @@ class Artifacts:
                 yield piece
             if not left:
                 return
+        if left:  # a put that the broker's death cut in two
+            raise UnavailableError(
+                f"{name!r} of job {job_id} ends too soon", reason=Reason.STORAGE_UNAVAILABLE
+            )
+
+    async def _info(self, job_id: str, name: str) -> ObjectInfo:
+        try:
+            async with storing():
+                return await self._bus.artifacts.get_info(f"{job_id}/{name}")
+        except (ObjectNotFoundError, KeyMissingError) as error:
+            raise NotFoundError(
+                f"job {job_id} keeps no {name!r}", reason=Reason.ARTIFACT_NOT_FOUND
+            ) from error
 
     async def remove(self, job: job_pb2.Job) -> int:
         """Removes every file of a job and returns how many there were."""

@@ -28,6 +28,8 @@ from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 log = get_logger(__name__)
 
 KEPT_AUDIO = "audio.webm"
+PATIENCE_SECONDS = 60
+"""A broker that is back within this time costs an attempt nothing."""
 
 
 class _CancelRequestedError(Exception):
@@ -121,7 +123,11 @@ class Attempt:
             job_id=job.job_id,
             options=job.options,
             url=job.source.url,
-            bytes_source=self._artifacts.read(job.job_id, UPLOAD) if uploaded else None,
+            bytes_source=(
+                self._artifacts.read(job.job_id, UPLOAD, patience_seconds=PATIENCE_SECONDS)
+                if uploaded
+                else None
+            ),
             bytes_total=job.source.upload.size_bytes if uploaded else None,
             settled_offset=history.settled_offset,
             next_index=history.next_index,
@@ -130,10 +136,14 @@ class Attempt:
     async def _succeeded(self, tracker: JobTracker, spool: Path) -> None:
         job = self._job
         if tracker.kept_media_type and tracker.kept_bytes:
-            size = await self._artifacts.put_file(job.job_id, KEPT_AUDIO, spool)
+            size = await self._artifacts.put_file(
+                job.job_id, KEPT_AUDIO, spool, patience_seconds=PATIENCE_SECONDS
+            )
             del job.artifacts[:]
             job.artifacts.add(name=KEPT_AUDIO, media_type=tracker.kept_media_type, size_bytes=size)
-        await self._artifacts.put_transcript(job.job_id, await self._transcript(tracker))
+        await self._artifacts.put_transcript(
+            job.job_id, await self._transcript(tracker), patience_seconds=PATIENCE_SECONDS
+        )
         job.progress = 1.0
         await self._end(job_pb2.JOB_STATE_SUCCEEDED)
 
@@ -145,7 +155,8 @@ class Attempt:
         )
         if self._job.HasField("language_probability"):
             transcript.language_probability = self._job.language_probability
-        async for _, event in StoryReader(self._bus).events(self._job.job_id):
+        story = StoryReader(self._bus).events(self._job.job_id, patience_seconds=PATIENCE_SECONDS)
+        async for _, event in story:
             if event.HasField("segment_settled"):
                 transcript.segments.append(event.segment_settled.segment)
         return transcript

@@ -1,4 +1,4 @@
-"""Whether any job is lost while everything dies: `python -m benchmarks.chaos [--jobs 50 --kills 60]`.
+"""Whether a job is lost while everything dies: `python -m benchmarks.chaos [--jobs 50]`.
 
 Starts the whole mesh under its supervisor, hears every source once undisturbed, then submits jobs
 by address and by upload while SIGKILL hits every kind of process at seeded random moments. Exits

@@ -5,7 +5,7 @@ OUT ?= out
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: run test check setup bench clean
+.PHONY: run test check setup bench chaos clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
@@ -18,6 +18,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.memory
+
+chaos: $(READY)
+	$(BIN)/python -m benchmarks.chaos $(ARGS)
 
 setup: $(READY)
 

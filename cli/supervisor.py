@@ -12,8 +12,8 @@ from mesh.errors import MeshError
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
-STEADY_SECONDS = 60.0
-"""Who ran this long is taken for healthy again."""
+STEADY_SECONDS = 10.0
+"""Who ran this long after it was ready was not killed by its own start."""
 
 
 class Narrator(Protocol):

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Self, TypeVar
 
 from nats.aio.client import Client
@@ -82,11 +83,18 @@ class Bus:
             return (await self.jetstream.publish(subject, data, headers=headers)).seq
 
     async def read(
-        self, stream: str, subject: str, after: int = 0, *, batch: int = BATCH
+        self,
+        stream: str,
+        subject: str,
+        after: int = 0,
+        *,
+        batch: int = BATCH,
+        patience_seconds: float = 0,
     ) -> AsyncIterator[Stored]:
         """Everything stored under a subject filter after a sequence, without making a consumer."""
         while True:
-            found = await self._read_batch(stream, subject, after + 1, batch)
+            reading = partial(self._read_batch, stream, subject, after + 1, batch)
+            found = await outlast(reading, patience_seconds)
             for stored in found:
                 yield stored
             if len(found) < batch:
@@ -140,8 +148,11 @@ async def _connect(url: str, name: str) -> Client:
 
 def _stored(message: Msg) -> Stored | None:
     headers = message.headers or {}
-    if not message.data and headers.get("Status") in ("204", "404"):
+    status = headers.get("Status", "") if not message.data else ""
+    if status in ("204", "404"):
         return None
+    if status:  # such as 503 while a stream is being recovered
+        raise NatsError(f"status {status}: {headers.get('Description', '')}")
     return Stored(
         sequence=int(headers["Nats-Sequence"]),
         subject=headers["Nats-Subject"],

@@ -5,11 +5,12 @@ from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from nats.js.api import ObjectInfo
 from nats.js.errors import NotFoundError as KeyMissingError
 from nats.js.errors import ObjectNotFoundError
 
-from mesh.bus import Bus, storing
-from mesh.errors import NotFoundError
+from mesh.bus import Bus, outlast, storing
+from mesh.errors import NotFoundError, UnavailableError
 from mesh.frames import cut
 from mesh.reasons import Reason
 from ytcaption.v1 import job_pb2, media_pb2
@@ -25,15 +26,21 @@ BATCH = 4
 class Artifacts:
     """Files under <job id>/<name> in the object store."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, *, patience_seconds: float = 0) -> None:
         self._bus = bus
+        self._patience = patience_seconds
+        """A broker that is back within this time costs the caller nothing but time."""
 
     async def put_file(self, job_id: str, name: str, path: Path) -> int:
-        """Stores a file and returns its size."""
-        with path.open("rb") as file:  # nats-py reads it in a thread
-            async with storing():
-                info = await self._bus.artifacts.put(f"{job_id}/{name}", file)
-        return info.size or 0
+        """Stores a file and returns its size; what a dying broker cut short is put again."""
+
+        async def put() -> int:
+            with path.open("rb") as file:  # nats-py reads it in a thread
+                async with storing():
+                    info = await self._bus.artifacts.put(f"{job_id}/{name}", file)
+            return info.size or 0
+
+        return await outlast(put, self._patience)
 
     async def copy(self, origin_id: str, job_id: str, name: str, folder: Path) -> None:
         """Gives a job a file of another one, by way of the disk."""
@@ -45,8 +52,13 @@ class Artifacts:
 
     async def put_transcript(self, job_id: str, transcript: media_pb2.Transcript) -> None:
         """Stores the whole text."""
-        async with storing():
-            await self._bus.artifacts.put(f"{job_id}/{TRANSCRIPT}", transcript.SerializeToString())
+        data = transcript.SerializeToString()
+
+        async def put() -> None:
+            async with storing():
+                await self._bus.artifacts.put(f"{job_id}/{TRANSCRIPT}", data)
+
+        await outlast(put, self._patience)
 
     async def transcript(self, job_id: str) -> media_pb2.Transcript:
         """The whole text of a finished job."""
@@ -58,15 +70,15 @@ class Artifacts:
     ) -> AsyncIterator[bytes]:
         """The file from an offset on, up to a limit (0: none), in pieces that fit a frame."""
         bucket = self._bus.names.artifacts_bucket
-        try:
-            async with storing():
-                info = await self._bus.artifacts.get_info(f"{job_id}/{name}")
-        except (ObjectNotFoundError, KeyMissingError) as error:
-            raise NotFoundError(
-                f"job {job_id} keeps no {name!r}", reason=Reason.ARTIFACT_NOT_FOUND
-            ) from error
-        chunks = self._bus.read(f"OBJ_{bucket}", f"$O.{bucket}.C.{info.nuid}", batch=BATCH)
-        left = limit or info.size or 0
+        info = await outlast(lambda: self._info(job_id, name), self._patience)
+        chunks = self._bus.read(
+            f"OBJ_{bucket}",
+            f"$O.{bucket}.C.{info.nuid}",
+            batch=BATCH,
+            patience_seconds=self._patience,
+        )
+        left = max(0, (info.size or 0) - offset)
+        left = min(limit, left) if limit else left
         async for chunk in chunks:
             data = chunk.data[offset : offset + left]
             offset = max(0, offset - len(chunk.data))
@@ -75,6 +87,19 @@ class Artifacts:
                 yield piece
             if not left:
                 return
+        if left:  # a put that the broker's death cut in two
+            raise UnavailableError(
+                f"{name!r} of job {job_id} ends too soon", reason=Reason.STORAGE_UNAVAILABLE
+            )
+
+    async def _info(self, job_id: str, name: str) -> ObjectInfo:
+        try:
+            async with storing():
+                return await self._bus.artifacts.get_info(f"{job_id}/{name}")
+        except (ObjectNotFoundError, KeyMissingError) as error:
+            raise NotFoundError(
+                f"job {job_id} keeps no {name!r}", reason=Reason.ARTIFACT_NOT_FOUND
+            ) from error
 
     async def remove(self, job: job_pb2.Job) -> int:
         """Removes every file of a job and returns how many there were."""
@@ -84,19 +109,17 @@ class Artifacts:
     async def size(self, job_id: str, name: str) -> int | None:
         """Bytes of a file, or None if there is none."""
         try:
-            async with storing():
-                return (await self._bus.artifacts.get_info(f"{job_id}/{name}")).size or 0
-        except (ObjectNotFoundError, KeyMissingError):
+            return (await outlast(lambda: self._info(job_id, name), self._patience)).size or 0
+        except NotFoundError:
             return None
 
     async def drop(self, job_id: str, name: str) -> bool:
         """Removes one file; says whether there was one."""
         try:
-            async with storing():
-                info = await self._bus.artifacts.get_info(f"{job_id}/{name}")
-        except (ObjectNotFoundError, KeyMissingError):
+            info = await outlast(lambda: self._info(job_id, name), self._patience)
+        except NotFoundError:
             return False
-        await self._purge(str(info.name), str(info.nuid))
+        await outlast(lambda: self._purge(str(info.name), str(info.nuid)), self._patience)
         return True
 
     async def _purge(self, name: str, nuid: str) -> None:

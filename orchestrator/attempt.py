@@ -29,6 +29,8 @@ from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 log = get_logger(__name__)
 
 KEPT_AUDIO = "audio.webm"
+PATIENCE_SECONDS = 60
+"""A broker that is back within this time costs an attempt nothing."""
 
 
 class _CancelRequestedError(Exception):
@@ -46,7 +48,7 @@ class Attempt:
         self._pipeline = pipeline
         self._lease = lease
         self._history = history
-        self._artifacts = Artifacts(bus)
+        self._artifacts = Artifacts(bus, patience_seconds=PATIENCE_SECONDS)
         self._story = StoryWriter(bus, lease.job, history.last_sequence)
 
     @property
@@ -159,7 +161,8 @@ class Attempt:
         )
         if self._job.HasField("language_probability"):
             transcript.language_probability = self._job.language_probability
-        async for _, event in StoryReader(self._bus).events(self._job.job_id):
+        story = StoryReader(self._bus).events(self._job.job_id, patience_seconds=PATIENCE_SECONDS)
+        async for _, event in story:
             if event.HasField("segment_settled"):
                 transcript.segments.append(event.segment_settled.segment)
         return transcript

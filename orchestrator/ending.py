@@ -4,7 +4,7 @@ from google.protobuf.duration import from_seconds
 from google.protobuf.timestamp import from_current_time
 from structlog import get_logger
 
-from mesh.bus import Bus
+from mesh.bus import Bus, outlast
 from orchestrator.deadletters import DeadLetters
 from orchestrator.figures import note_job_end, note_stage_end
 from orchestrator.lease import Lease
@@ -20,6 +20,26 @@ async def end_job(bus: Bus, lease: Lease, story: StoryWriter, state: StateId) ->
     job = lease.job
     job.state = state
     job.end_time.CopyFrom(from_current_time())
+    # First of all: who dies after this leaves the telling to the next, never a second run.
+    await lease.save()
+    note_job_end(job, state)
+    await tell_end(bus, job, story)
+
+
+async def tell_end(
+    bus: Bus, job: job_pb2.Job, story: StoryWriter, *, result_told: bool = False
+) -> None:
+    """What follows from a terminal record; done again by the next runner if the last one died."""
+    if not result_told:
+        await _tell_result(job, story)
+    if job.state == job_pb2.JOB_STATE_FAILED:
+        await outlast(lambda: DeadLetters(bus).bury(job))
+    finished = event_pb2.JobFinished(job=job)
+    await story.tell(event_pb2.EVENT_TYPE_JOB_FINISHED, job_finished=finished)
+    log.info("job ended", state=job_pb2.JobState.Name(job.state), attempt=job.attempt)
+
+
+async def _tell_result(job: job_pb2.Job, story: StoryWriter) -> None:
     result = event_pb2.ExecutionResult(
         state=job.stages[job_pb2.STAGE_TRANSCRIPTION - 1].state,
         language=job.language,
@@ -29,18 +49,6 @@ async def end_job(bus: Bus, lease: Lease, story: StoryWriter, state: StateId) ->
         failure=job.failure if job.HasField("failure") else None,
     )
     await story.tell(event_pb2.EVENT_TYPE_EXECUTION_RESULT, execution_result=result)
-    await lease.save()
-    note_job_end(job, state)
-    await tell_end(bus, job, story)
-
-
-async def tell_end(bus: Bus, job: job_pb2.Job, story: StoryWriter) -> None:
-    """What follows from a terminal record; done again by the next runner if the last one died."""
-    if job.state == job_pb2.JOB_STATE_FAILED:
-        await DeadLetters(bus).bury(job)
-    finished = event_pb2.JobFinished(job=job)
-    await story.tell(event_pb2.EVENT_TYPE_JOB_FINISHED, job_finished=finished)
-    log.info("job ended", state=job_pb2.JobState.Name(job.state), attempt=job.attempt)
 
 
 def skip_open_stages(job: job_pb2.Job) -> None:

@@ -60,6 +60,11 @@ class JobFeed:
         return self._told[-1].sequence if self._told else 0
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing is stored of the job."""
+        return not self._told
+
+    @property
     def ended(self) -> bool:
         """Whether the job's last event is here. A replayed job goes on after it."""
         return bool(self._told) and self._told[-1].event.type == event_pb2.EVENT_TYPE_JOB_FINISHED

@@ -20,6 +20,8 @@ class History:
     """Index of the first segment after `settled_offset`."""
     failures: int = 0
     """Attempts that ended in an error, as opposed to those that lost their runner."""
+    result_told: bool = False
+    """The story has the result; only its end may be missing."""
     finished: bool = False
     """The story has its end."""
 
@@ -31,10 +33,12 @@ class History:
                 self._note_segment(event)
             case "attempt_failed":
                 self.failures += 1
+            case "execution_result":
+                self.result_told = True
             case "job_finished":
                 self.finished = True
             case "job_accepted":  # a replay starts a new life of the same job
-                self.finished, self.failures = False, 0
+                self.finished, self.result_told, self.failures = False, False, 0
 
     def _note_segment(self, event: event_pb2.Event) -> None:
         segment = event.segment_settled.segment
@@ -45,9 +49,11 @@ class History:
             self.next_index = segment.index + 1
 
 
-async def read_history(stories: StoryReader, job_id: str) -> History:
+async def read_history(
+    stories: StoryReader, job_id: str, *, patience_seconds: float = 0
+) -> History:
     """Reads the whole story once."""
     history = History()
-    async for sequence, event in stories.events(job_id):
+    async for sequence, event in stories.events(job_id, patience_seconds=patience_seconds):
         history.note(sequence, event)
     return history

@@ -12,7 +12,7 @@ from structlog.contextvars import bound_contextvars
 from mesh.bus import Bus, outlast
 from mesh.errors import MeshError, NotFoundError
 from mesh.tasks import stop
-from orchestrator.attempt import Attempt
+from orchestrator.attempt import PATIENCE_SECONDS, Attempt
 from orchestrator.cache import ACTIVE, Cache
 from orchestrator.ending import tell_end
 from orchestrator.history import History, read_history
@@ -94,15 +94,15 @@ class Runner:
     async def _work(self, item: job_pb2.WorkItem) -> float | None:
         """Seconds until the next attempt, or None if nothing is left to do."""
         try:
-            kept = await self._jobs.get(item.job_id)
+            kept = await outlast(lambda: self._jobs.get(item.job_id))
         except NotFoundError:
             return _wait_for_record(item)
-        history = await read_history(StoryReader(self._bus), item.job_id)
+        history = await self._read_history(item.job_id)
         if not kept.terminal:
             return await self._share_or_attempt(kept, history)
         if not history.finished:  # the last runner died between the record and the story
             story = StoryWriter(self._bus, kept.job, history.last_sequence)
-            await tell_end(self._bus, kept.job, story)
+            await tell_end(self._bus, kept.job, story, result_told=history.result_told)
         return None
 
     async def _share_or_attempt(self, kept: Kept, history: History) -> float | None:
@@ -118,10 +118,13 @@ class Runner:
             return TWIN_SECONDS
         return None
 
+    async def _read_history(self, job_id: str) -> History:
+        return await read_history(StoryReader(self._bus), job_id, patience_seconds=PATIENCE_SECONDS)
+
     async def _attempt(self, kept: Kept, history: History) -> float | None:
         if not history.last_sequence:
             await open_story(self._bus, kept.job)
-            history = await read_history(StoryReader(self._bus), kept.job.job_id)
+            history = await self._read_history(kept.job.job_id)
         lease = Lease(self._jobs, kept)
         await lease.take()
 

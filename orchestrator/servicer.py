@@ -107,7 +107,8 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         yield pb.WatchJobResponse(job=job)
         async with self._engines.feeds.of(job.job_id) as feed:
             await feed.read_stored()
-            follow = job.state not in TERMINAL or feed.ended  # else its story has aged away
+            # A terminal job without a story has outlived it; one without its end is being told.
+            follow = job.state not in TERMINAL or not feed.empty
             async with aclosing(feed.watch(request.after_sequence, follow=follow)) as updates:
                 async for update in updates:
                     yield _to_wire(update)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp import from_current_time
+from nats.errors import Error as NatsError
 from nats.js.errors import APIError
 
 from mesh.bus import WRONG_LAST_SEQUENCE, Bus, outlast
@@ -27,11 +28,16 @@ class StoryReader:
         self._bus = bus
 
     async def events(
-        self, job_id: str, after: int = 0
+        self, job_id: str, after: int = 0, *, patience_seconds: float = 0
     ) -> AsyncIterator[tuple[int, event_pb2.Event]]:
         """Stored events with their sequence numbers, oldest first."""
         names = self._bus.names
-        stored = self._bus.read(names.events_stream, names.event(job_id, "*"), after)
+        stored = self._bus.read(
+            names.events_stream,
+            names.event(job_id, "*"),
+            after,
+            patience_seconds=patience_seconds,
+        )
         async for message in stored:
             yield message.sequence, event_pb2.Event.FromString(message.data)
 
@@ -60,7 +66,9 @@ class StoryWriter:
             headers = {SEQUENCE: str(sequence), PREVIOUS: str(self._last_sequence)}
             self._last_sequence = sequence
             live = self._bus.names.live(self._job.job_id, "event")
-            await self._bus.client.publish(live, event.SerializeToString(), headers=headers)
+            # It is stored: watchers find it there if they do not hear of it now.
+            with suppress(NatsError):
+                await self._bus.client.publish(live, event.SerializeToString(), headers=headers)
 
     async def _store(self, event: event_pb2.Event) -> int:
         kind = event_pb2.EventType.Name(event.type).removeprefix("EVENT_TYPE_").lower()
@@ -103,7 +111,8 @@ class StoryWriter:
     async def show_progress(self, progress: job_pb2.JobProgress) -> None:
         """Tells watchers the live figures; nothing is stored."""
         subject = self._bus.names.live(self._job.job_id, "progress")
-        await self._bus.client.publish(subject, progress.SerializeToString())
+        with suppress(NatsError):  # the client holds only so much for a broker that is away
+            await self._bus.client.publish(subject, progress.SerializeToString())
 
 
 async def open_story(bus: Bus, job: job_pb2.Job, *, patience_seconds: float = 60) -> None:

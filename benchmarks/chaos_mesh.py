@@ -1,0 +1,161 @@
+"""A mesh of its own under `ytcaption up`, and who kills its processes."""
+
+import asyncio
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+import click
+import psutil
+
+from benchmarks.processes import SERVICES, service_of
+from cli.channel import is_serving
+from mesh.addresses import free_ports, is_taken
+
+START_SECONDS = 120
+STOP_SECONDS = 40
+LOOK_SECONDS = 0.1
+IMPATIENT = {
+    "ORCHESTRATOR_RETRY_SECONDS": "0.2",
+    "ORCHESTRATOR_RETRY_LIMIT_SECONDS": "2",
+    "ORCHESTRATOR_ACK_WAIT_SECONDS": "3",
+    # Every kill costs somebody an attempt; here that is nobody's fault.
+    "ORCHESTRATOR_MAX_ATTEMPTS": "10000",
+    "ORCHESTRATOR_MAX_CRASHES": "10000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UpMesh:
+    """A running `ytcaption up`."""
+
+    server: str
+    pid: int
+    log: Path
+
+    def alive(self, kind: str) -> psutil.Process | None:
+        """The process that is this service now; after a kill it is another one."""
+        for process in psutil.Process(self.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                if service_of(process.cmdline()) == kind:
+                    return process
+        return None
+
+
+@asynccontextmanager
+async def up_mesh(data_dir: Path) -> AsyncIterator[UpMesh]:
+    """The whole mesh on free ports, supervised, until the block ends."""
+    port = _free_row(4)
+    command = [sys.executable, "-m", "cli", "up", "--port", str(port), "--metrics-port", "0"]
+    command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
+    log = data_dir.with_suffix(".log")
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **IMPATIENT},
+            start_new_session=True,
+        )
+    mesh = UpMesh(f"127.0.0.1:{port}", process.pid, log)
+    try:
+        await _until_it_serves(mesh, process)
+        yield mesh
+    finally:
+        await _stop(process)
+
+
+def _free_row(count: int) -> int:
+    while True:
+        port = free_ports(1)[0]
+        row = (f"127.0.0.1:{port + more}" for more in range(count))
+        if port < 65_000 and not any(is_taken(address) for address in row):
+            return port
+
+
+async def _until_it_serves(mesh: UpMesh, process: asyncio.subprocess.Process) -> None:
+    deadline = monotonic() + START_SECONDS
+    while monotonic() < deadline and process.returncode is None:
+        if await is_serving(mesh.server):
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+    words = mesh.log.read_text(encoding="utf-8", errors="replace")
+    raise click.ClickException(f"the mesh did not come up: {words[-2000:]}")
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:  # the leashes end what it leaves behind
+        process.kill()
+        await process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """One kill to come."""
+
+    kind: str
+    pause: float
+
+
+def blows(count: int, pause: float, rng: random.Random) -> Iterator[Blow]:
+    """Every kind in turn, in an order and at moments nobody can foresee but by the seed."""
+    deck: list[str] = []
+    for _ in range(count):
+        if not deck:
+            deck = rng.sample(SERVICES, len(SERVICES))
+        # Now and then two at once.
+        quick = rng.random() < 0.15
+        yield Blow(deck.pop(), rng.uniform(0, 0.2) if quick else rng.uniform(0.2, 2 * pause))
+
+
+@dataclass(slots=True)
+class Killer:
+    """Kills what the mesh consists of, and counts."""
+
+    mesh: UpMesh
+    say: Callable[[str], None]
+    kills: Counter[str] = field(default_factory=Counter)
+    over: bool = False
+    moved: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def run(self, planned: Iterator[Blow], is_over: Callable[[], bool]) -> None:
+        """Strikes every planned blow, or stops early when there is nothing left to disturb."""
+        try:
+            for blow in planned:
+                await asyncio.sleep(blow.pause)
+                if is_over():
+                    return
+                await self._strike(blow.kind)
+        finally:
+            self.over = True
+            await self._tell()
+
+    async def _strike(self, kind: str) -> None:
+        while (victim := await asyncio.to_thread(self.mesh.alive, kind)) is None:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_SECONDS)  # the supervisor is about to start it again
+        with suppress(psutil.NoSuchProcess):
+            victim.kill()
+            self.kills[kind] += 1
+            self.say(f"kill {self.kills.total()}: {kind} ({victim.pid})")
+        await self._tell()
+
+    async def _tell(self) -> None:
+        async with self.moved:
+            self.moved.notify_all()
+
+    async def until(self, kills: float) -> None:
+        """Returns once that many were killed, or no more will be."""
+        async with self.moved:
+            await self.moved.wait_for(lambda: self.over or self.kills.total() >= kills)

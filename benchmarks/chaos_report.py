@@ -1,0 +1,136 @@
+"""What became of every job, counted and judged."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from benchmarks.chaos_caller import Seen
+from benchmarks.processes import SERVICES
+from ytcaption.v1 import event_pb2, job_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one accepted job."""
+
+    job_id: str
+    source: str
+    state: str
+    """UNKNOWN if nobody knows the job."""
+    attempts: int
+    cuts: int
+    """How often its watcher was cut off."""
+    results: int
+    """Good results in its story."""
+    ends: int
+    differs: bool
+    repeated: int
+    missed: int
+
+    @property
+    def lost(self) -> bool:
+        """Accepted, but not seen through."""
+        return self.state != "SUCCEEDED"
+
+    @property
+    def ran_twice(self) -> bool:
+        """More than one result."""
+        return self.results > 1 or self.ends > 1
+
+
+def judge(  # noqa: PLR0913 # everything that is known about a job
+    job_id: str,
+    source: str,
+    job: job_pb2.Job | None,
+    story: Sequence[pb.WatchJobResponse],
+    seen: Seen,
+    *,
+    differs: bool,
+) -> Outcome:
+    """Compares what the watcher saw with what is stored."""
+    events = [update.event for update in story]
+    stored = {update.sequence for update in story}
+    told = [e.segment_settled.segment.index for e in events if e.HasField("segment_settled")]
+    results = [
+        event
+        for event in events
+        if event.HasField("execution_result")
+        and event.execution_result.state == job_pb2.STAGE_STATE_COMPLETED
+    ]
+    return Outcome(
+        job_id=job_id,
+        source=source,
+        state=_state(job),
+        attempts=job.attempt if job else 0,
+        cuts=seen.cuts,
+        results=len(results),
+        ends=sum(event.type == event_pb2.EVENT_TYPE_JOB_FINISHED for event in events),
+        differs=differs,
+        repeated=_repeated(seen.sequences) + max(_repeated(seen.segments), _repeated(told)),
+        missed=len(stored - set(seen.sequences)),
+    )
+
+
+def _state(job: job_pb2.Job | None) -> str:
+    return job_pb2.JobState.Name(job.state).removeprefix("JOB_STATE_") if job else "UNKNOWN"
+
+
+def _repeated(numbers: Sequence[int]) -> int:
+    return len(numbers) - len(set(numbers))
+
+
+@dataclass(slots=True)
+class Run:
+    """One chaos from its first job to its last."""
+
+    seed: int
+    jobs: int
+    outcomes: list[Outcome] = field(default_factory=list)
+    kills: Mapping[str, int] = field(default_factory=dict)
+    not_accepted: int = 0
+    """Asked for, but never accepted before the time was up."""
+    surplus: int = 0
+    """Jobs nobody asked for: a request that was repeated made a second one."""
+    wall_seconds: float = 0
+
+    def figures(self) -> dict[str, int]:
+        """All that is counted; everything but the first two must be 0."""
+        found = self.outcomes
+        return {
+            "jobs accepted": len(found),
+            "kills": sum(self.kills.values()),
+            "jobs not accepted in time": self.not_accepted,
+            "jobs lost": sum(outcome.lost for outcome in found),
+            "jobs nobody asked for": self.surplus,
+            "jobs with a second result": sum(outcome.ran_twice for outcome in found),
+            "transcripts that differ": sum(outcome.differs for outcome in found),
+            "events a watcher saw twice": sum(outcome.repeated for outcome in found),
+            "events a watcher missed": sum(outcome.missed for outcome in found),
+        }
+
+    def fault(self) -> str:
+        """Why the run fails; empty if it passes."""
+        bad = list(self.figures().items())[2:]
+        return ", ".join(f"{count} {name}" for name, count in bad if count)
+
+
+def table(run: Run) -> str:
+    """A line for each figure."""
+    attempts = [outcome.attempts for outcome in run.outcomes]
+    kills = ", ".join(f"{name} {run.kills.get(name, 0)}" for name in SERVICES)
+    rows: list[tuple[str, object]] = [
+        *run.figures().items(),
+        ("kills by process", kills),
+        ("attempts a job, mean", f"{sum(attempts) / max(1, len(attempts)):.1f}"),
+        ("attempts a job, most", max(attempts, default=0)),
+        ("watches cut off", sum(outcome.cuts for outcome in run.outcomes)),
+        ("wall time", f"{run.wall_seconds:.0f} s"),
+    ]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in rows)
+
+
+def to_json(run: Run) -> dict[str, Any]:
+    """Everything that was counted."""
+    return {**asdict(run), "figures": run.figures(), "fault": run.fault()}

@@ -50,6 +50,12 @@ class Orchestrator:
         return int(psutil.Process(self.pid).memory_info().rss)
 
     @property
+    def cpu_seconds(self) -> float:
+        """Processor time it has used."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
+    @property
     def pipelines(self) -> "list[rpc.PipelineServiceAsyncStub]":
         """A stub for each connection."""
         return [rpc.PipelineServiceStub(channel) for channel in self.channels]

@@ -66,10 +66,16 @@ async def watchers_held(site: Site, watchers: int, plan: Plan) -> list[Figure]:
         job = (await stub.CreateJob(pb.CreateJobRequest(source_url=plan.url))).job
         with watching(orchestrator, job.job_id, watchers) as calls:
             await asyncio.gather(*(_attached(call) for call in calls))
+            idle = orchestrator.cpu_seconds
             async with running_stages(site):
                 stories = await asyncio.gather(*(_rest(call) for call in calls))
-        cost = orchestrator.rss - before
-    return [*_delays(stories, plan), Figure("memory a watcher", cost / watchers / 1000, "KB")]
+        cost, worked = orchestrator.rss - before, orchestrator.cpu_seconds - idle
+    told = sum(map(len, stories))
+    return [
+        *_delays(stories, plan),
+        Figure("processor time a message to a watcher", worked / told * 1e6, "µs"),
+        Figure("memory a watcher", cost / watchers / 1000, "KB"),
+    ]
 
 
 def _delays(stories: list[list[Arrival]], plan: Plan) -> list[Figure]:

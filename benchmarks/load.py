@@ -7,15 +7,17 @@ watchers cost; beside it, how fast the broker alone stores. Exits with 1 if a ta
 """
 
 import asyncio
+import gc
 import json
 import os
 import platform
 import tempfile
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
+from typing import TypeVar
 
 import click
 import psutil
@@ -27,6 +29,8 @@ from benchmarks.load_state import accepting, finishing, listing, publishing
 from benchmarks.load_watch import slow_watchers, watchers_held
 from mesh.addresses import free_ports
 from mesh.broker import running_broker
+
+Command = TypeVar("Command", bound=Callable[..., object])
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -102,7 +106,7 @@ def write_result(wish: Wish, figures: Sequence[Figure], folder: Path) -> Path:
     return path
 
 
-def _number(name: str, default: int, text: str) -> "click.decorators.FC":  # type: ignore[valid-type]
+def _number(name: str, default: int, text: str) -> Callable[[Command], Command]:
     return click.option(
         name, type=click.IntRange(min=0), default=default, show_default=True, help=text
     )
@@ -129,6 +133,7 @@ def main(results: Path, **sizes: float) -> None:
     """Measures, prints and judges."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     wish = Wish(**sizes)  # type: ignore[arg-type] # named alike
+    gc.disable()  # our own pauses would count as the orchestrator's
     figures = asyncio.run(measure_load(wish))
     click.echo(table(figures))
     click.echo(f"wrote {write_result(wish, figures, results)}", err=True)

@@ -56,12 +56,12 @@ class Orchestrator:
         return float(times.user + times.system)
 
     @property
-    def pipelines(self) -> "list[rpc.PipelineServiceAsyncStub]":
+    def pipelines(self) -> "list[rpc.PipelineServiceStub]":
         """A stub for each connection."""
         return [rpc.PipelineServiceStub(channel) for channel in self.channels]
 
     @property
-    def admin(self) -> "admin_rpc.AdminServiceAsyncStub":
+    def admin(self) -> "admin_rpc.AdminServiceStub":
         """For operators."""
         return admin_rpc.AdminServiceStub(self.channels[0])
 

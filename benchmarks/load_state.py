@@ -97,8 +97,8 @@ async def finishing(site: Site, jobs: int, callers: int) -> list[Figure]:
     async with running_orchestrator(site, "FINISH", concurrency=LANES) as orchestrator:
         await _create(orchestrator, jobs, callers)
         async with running_stages(site):
-            while await _succeeded(orchestrator) < jobs:
-                await asyncio.sleep(POLL_SECONDS)  # noqa: ASYNC110 # it is another process
+            while await _succeeded(orchestrator) < jobs:  # noqa: ASYNC110 # another process
+                await asyncio.sleep(POLL_SECONDS)
         done = await _all_jobs(orchestrator)
     first = min(_seconds(job.start_time) for job in done)
     last = max(_seconds(job.end_time) for job in done)
@@ -107,7 +107,7 @@ async def finishing(site: Site, jobs: int, callers: int) -> list[Figure]:
 
 async def _succeeded(orchestrator: Orchestrator) -> int:
     stats = await orchestrator.admin.GetStats(admin_pb.GetStatsRequest())
-    counts = {found.state: found.count for found in stats.jobs}
+    counts = {found.state: int(found.count) for found in stats.jobs}
     if counts.get(job_pb2.JOB_STATE_FAILED):
         raise RuntimeError("a null-stage job failed")
     return counts.get(job_pb2.JOB_STATE_SUCCEEDED, 0)
@@ -201,7 +201,7 @@ def a_record(number: int) -> job_pb2.JobRecord:
     job.media.title = f"A talk about nothing in particular, part {number}"
     for stage in (1, 2, 3):
         job.stages.add(
-            stage=stage,  # type: ignore[arg-type] # an int is what it is
+            stage=stage,
             state=job_pb2.STAGE_STATE_COMPLETED,
             attempt=1,
             start_time=now,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from time import time
 from typing import Any
@@ -31,7 +31,7 @@ Call = Any
 @contextmanager
 def watching(orchestrator: Orchestrator, job_id: str, watchers: int) -> Iterator[list[Call]]:
     """That many open WatchJob calls, spread over the connections."""
-    opens = [
+    opens: list[Callable[..., Call]] = [
         channel.unary_stream(METHOD, pb.WatchJobRequest.SerializeToString)
         for channel in orchestrator.channels
     ]

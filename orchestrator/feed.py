@@ -1,9 +1,11 @@
 """What watchers of a job see: its story from the start, then live. One feed serves them all."""
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from nats.aio.msg import Msg
 from structlog import get_logger
@@ -11,21 +13,40 @@ from structlog import get_logger
 from mesh.bus import Bus
 from mesh.errors import MeshError
 from mesh.tasks import stop
+from orchestrator.sharing import Shared
 from orchestrator.story import PREVIOUS, SEQUENCE, StoryReader
 from ytcaption.v1 import event_pb2, job_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
 
 log = get_logger(__name__)
 
 REREAD_SECONDS = 2.0
 """Live messages may be lost while the broker restarts, so the store is asked this often."""
 
+PROGRESS_GROUP = 20
+PROGRESS_SECONDS = 0.02
+"""A thousand live figures a second go out in all, evenly: more of them would delay events."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Told:
     """One stored event."""
 
     sequence: int
     event: event_pb2.Event
+
+    @cached_property
+    def response(self) -> pb.WatchJobResponse:
+        """As it goes out; made once for all watchers."""
+        return pb.WatchJobResponse(sequence=self.sequence, event=self.event)
+
+
+class _Watcher:
+    """One who watches: what woke it, and the newest figures it has not seen."""
+
+    def __init__(self, progress: job_pb2.JobProgress | None) -> None:
+        self.awake = asyncio.Event()
+        self.progress = progress
 
 
 class JobFeed:
@@ -37,10 +58,10 @@ class JobFeed:
         self._reader = StoryReader(bus)
         self._told: list[Told] = []
         self._progress: job_pb2.JobProgress | None = None
-        self._progress_count = 0
-        self._changed = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._watchers: dict[_Watcher, None] = {}
         self._reread = asyncio.Event()
-        self._reading = asyncio.Lock()
+        self._read = Shared(self._read_newer)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -48,10 +69,11 @@ class JobFeed:
         subject = self._bus.names.live(self._job_id, "*")
         live = await self._bus.client.subscribe(subject, cb=self._on_live)
         rereading = asyncio.create_task(self._keep_reading())
+        showing = asyncio.create_task(self._keep_showing())
         try:
             yield
         finally:
-            await stop(rereading)
+            await stop(rereading, showing)
             if not self._bus.client.is_closed:
                 await live.unsubscribe()
 
@@ -72,11 +94,10 @@ class JobFeed:
     async def _on_live(self, message: Msg) -> None:
         if message.subject.endswith(".progress"):
             self._progress = job_pb2.JobProgress.FromString(message.data)
-            self._progress_count += 1
-            self._wake()
+            self._moved.set()
             return
         headers = message.headers or {}
-        if int(headers[PREVIOUS]) == self._last and not self._reading.locked():
+        if int(headers[PREVIOUS]) == self._last:
             event = event_pb2.Event.FromString(message.data)
             self._tell(Told(int(headers[SEQUENCE]), event))
         else:  # something before it is missing here
@@ -85,11 +106,20 @@ class JobFeed:
     def _tell(self, told: Told) -> None:
         if told.sequence > self._last:
             self._told.append(told)
-            self._wake()
+            for watcher in self._watchers:
+                watcher.awake.set()
 
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+    async def _keep_showing(self) -> None:
+        """Hands out live figures, a few watchers at a time; events overtake them."""
+        while True:
+            await self._moved.wait()
+            self._moved.clear()
+            watchers = list(self._watchers)
+            for start in range(0, len(watchers), PROGRESS_GROUP):
+                for watcher in watchers[start : start + PROGRESS_GROUP]:
+                    watcher.progress = self._progress
+                    watcher.awake.set()
+                await asyncio.sleep(PROGRESS_SECONDS)
 
     async def _keep_reading(self) -> None:
         while True:
@@ -103,30 +133,34 @@ class JobFeed:
 
     async def read_stored(self) -> None:
         """After this, everything stored before the call is here."""
-        async with self._reading:
-            async for sequence, event in self._reader.events(self._job_id, self._last):
-                self._tell(Told(sequence, event))
+        await self._read()
+
+    async def _read_newer(self) -> None:
+        async for sequence, event in self._reader.events(self._job_id, self._last):
+            self._tell(Told(sequence, event))
 
     async def watch(
         self, after: int, *, follow: bool = True
     ) -> AsyncGenerator[Told | job_pb2.JobProgress, None]:
         """Stored events after a sequence, the newest progress between them; ends with the job."""
-        position = 0
-        seen_progress = 0
-        while True:
-            changed = self._changed
-            while position < len(self._told):
-                told = self._told[position]
-                position += 1
-                if told.sequence > after:
-                    yield told
-            if self.ended or not follow:
-                return
-            if self._progress is not None and self._progress_count > seen_progress:
-                seen_progress = self._progress_count
-                yield self._progress
-                continue
-            await changed.wait()
+        watcher = _Watcher(self._progress)
+        self._watchers[watcher] = None
+        try:
+            position = bisect_right(self._told, after, key=lambda told: told.sequence)
+            while True:
+                watcher.awake.clear()
+                while position < len(self._told):
+                    position += 1
+                    yield self._told[position - 1]
+                if self.ended or not follow:
+                    return
+                if watcher.progress is None:
+                    await watcher.awake.wait()
+                else:
+                    newest, watcher.progress = watcher.progress, None
+                    yield newest
+        finally:
+            del self._watchers[watcher]
 
 
 @dataclass(slots=True)

@@ -1,16 +1,18 @@
 """All jobs in memory, newest first, brought up to date by reading what changed in the bucket."""
 
 import asyncio
+import heapq
 from bisect import bisect_left, insort
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import islice
 
 from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError
 from mesh.reasons import Reason
+from orchestrator.sharing import Shared
 from orchestrator.stages import StateId
 from ytcaption.v1 import job_pb2
 
@@ -19,6 +21,7 @@ log = get_logger(__name__)
 DEFAULT_PAGE = 50
 MAX_PAGE = 200
 IDLE_SECONDS = 1.0
+READ_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,58 @@ class Page:
     total: int
 
 
+class Shelf:
+    """Records as they are stored, in order within their state: no query looks at all of them."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, tuple[StateId, bytes]] = {}
+        self._by_state: dict[StateId, list[str]] = {}
+
+    def put(self, job_id: str, data: bytes) -> None:
+        """Takes in a new record, or one that changed."""
+        state = job_pb2.JobRecord.FromString(data).job.state
+        known = self._records.get(job_id)
+        self._records[job_id] = (state, data)
+        if known is not None:
+            if known[0] == state:
+                return
+            self._take_out(job_id, known[0])
+        insort(self._by_state.setdefault(state, []), job_id)
+
+    def remove(self, job_id: str) -> None:
+        """Forgets a record, if it is there."""
+        known = self._records.pop(job_id, None)
+        if known is not None:
+            self._take_out(job_id, known[0])
+
+    def _take_out(self, job_id: str, state: StateId) -> None:
+        ids = self._by_state[state]
+        del ids[bisect_left(ids, job_id)]
+
+    def page(self, size: int, token: str, states: Collection[StateId]) -> Page:
+        """Jobs older than the token's, newest first; no states means all."""
+        chosen = [ids for state, ids in self._by_state.items() if not states or state in states]
+        newest_first = heapq.merge(*(_before(ids, token) for ids in chosen), reverse=True)
+        found = list(islice(newest_first, size + 1))
+        return Page(
+            jobs=[self._job(job_id) for job_id in found[:size]],
+            next_token=found[size - 1] if len(found) > size else "",
+            total=sum(map(len, chosen)),
+        )
+
+    def _job(self, job_id: str) -> job_pb2.Job:
+        return job_pb2.JobRecord.FromString(self._records[job_id][1]).job
+
+    def counts(self) -> dict[StateId, int]:
+        """How many jobs are in each state."""
+        return {state: len(ids) for state, ids in self._by_state.items() if ids}
+
+
+def _before(ids: list[str], token: str) -> "map[str]":
+    end = bisect_left(ids, token) if token else len(ids)
+    return map(ids.__getitem__, range(end - 1, -1, -1))
+
+
 class JobIndex:
     """Kept from the bucket alone, so any replica can answer; asks the broker only for changes."""
 
@@ -38,9 +93,8 @@ class JobIndex:
         self._stream = f"KV_{bus.names.jobs_bucket}"
         self._root = f"$KV.{bus.names.jobs_bucket}."
         self._sequence = 0
-        self._ids: list[str] = []
-        self._records: dict[str, tuple[StateId, bytes]] = {}
-        self._lock = asyncio.Lock()
+        self._shelf = Shelf()
+        self._read_changes = Shared(self._read)
 
     async def keep_warm(self) -> None:
         """Catches up all the time, so that a query finds little left to read."""
@@ -53,25 +107,21 @@ class JobIndex:
 
     async def catch_up(self) -> None:
         """After this, everything acknowledged before the call is in the index."""
-        async with self._lock:
-            changes = self._bus.read(self._stream, f"{self._root}>", self._sequence)
-            async for change in changes:
-                key = change.subject.removeprefix(self._root)
-                if "." not in key:
-                    self._apply(key, b"" if change.deleted else change.data)
-                self._sequence = change.sequence
+        await self._read_changes()
+
+    async def _read(self) -> None:
+        changes = self._bus.read(self._stream, f"{self._root}>", self._sequence, batch=READ_BATCH)
+        async for change in changes:
+            key = change.subject.removeprefix(self._root)
+            if "." not in key:
+                self._apply(key, b"" if change.deleted else change.data)
+            self._sequence = change.sequence
 
     def _apply(self, job_id: str, data: bytes) -> None:
-        known = job_id in self._records
-        if not data:
-            if known:
-                del self._records[job_id]
-                del self._ids[bisect_left(self._ids, job_id)]
-            return
-        if not known:
-            insort(self._ids, job_id)
-        job = job_pb2.JobRecord.FromString(data).job
-        self._records[job_id] = (job.state, job.SerializeToString())
+        if data:
+            self._shelf.put(job_id, data)
+        else:
+            self._shelf.remove(job_id)
 
     async def page(self, size: int, token: str, states: Collection[StateId]) -> Page:
         """Jobs older than the token's, newest first."""
@@ -80,26 +130,9 @@ class JobIndex:
                 "page_size must not be negative", reason=Reason.REQUEST_INVALID
             )
         await self.catch_up()
-        size = min(size or DEFAULT_PAGE, MAX_PAGE)
-        end = bisect_left(self._ids, token) if token else len(self._ids)
-        found: list[str] = []
-        for position in range(end - 1, -1, -1):
-            if self._matches(self._ids[position], states):
-                found.append(self._ids[position])
-                if len(found) > size:
-                    break
-        jobs = [job_pb2.Job.FromString(self._records[job_id][1]) for job_id in found[:size]]
-        return Page(jobs, found[size - 1] if len(found) > size else "", self._count(states))
-
-    def _matches(self, job_id: str, states: Collection[StateId]) -> bool:
-        return not states or self._records[job_id][0] in states
-
-    def _count(self, states: Collection[StateId]) -> int:
-        if not states:
-            return len(self._ids)
-        return sum(1 for state, _ in self._records.values() if state in states)
+        return self._shelf.page(min(size or DEFAULT_PAGE, MAX_PAGE), token, states)
 
     async def counts(self) -> dict[StateId, int]:
         """How many jobs are in each state."""
         await self.catch_up()
-        return dict(Counter(state for state, _ in self._records.values()))
+        return self._shelf.counts()

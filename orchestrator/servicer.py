@@ -175,6 +175,6 @@ def _adopt(correlation_id: str) -> None:
 def _to_wire(update: Told | job_pb2.JobProgress) -> pb.WatchJobResponse:
     match update:
         case Told():
-            return pb.WatchJobResponse(sequence=update.sequence, event=update.event)
+            return update.response
         case _:
             return pb.WatchJobResponse(progress=update)

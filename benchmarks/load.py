@@ -1,0 +1,146 @@
+"""What the orchestrator bears: `python -m benchmarks.load [--jobs 2000] [--watchers 1000] …`.
+
+Starts a real nats-server that syncs every write, null stages and an orchestrator, each a process
+of its own, and calls it from this one. Measures how many jobs are accepted and finished a second,
+how soon an event reaches every watcher, how fast queries are with many jobs stored, and what slow
+watchers cost; beside it, how fast the broker alone stores. Exits with 1 if a target is missed.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import TypeVar
+
+import click
+import psutil
+
+from benchmarks.load_figures import Figure, table, to_json
+from benchmarks.load_mesh import Site
+from benchmarks.load_stages import Plan
+from benchmarks.load_state import accepting, finishing, listing, publishing
+from benchmarks.load_watch import slow_watchers, watchers_held
+from mesh.addresses import free_ports
+from mesh.broker import running_broker
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How much of everything."""
+
+    jobs: int
+    callers: int
+    finished: int
+    watchers: int
+    segments: int
+    every: float
+    stored: int
+    calls: int
+    slow: int
+    slow_segments: int
+
+
+async def measure_load(wish: Wish) -> list[Figure]:
+    """Everything, one after the other, on one broker; each with stores of its own."""
+    with tempfile.TemporaryDirectory(prefix="ytcaption-load-") as name:
+        folder = Path(name)
+        async with running_broker(folder / "nats") as broker:
+            site = Site(broker, folder, f"127.0.0.1:{free_ports(1)[0]}")
+            plan = Plan(segments=wish.segments, every=wish.every, text=60)
+            steps: list[tuple[str, Awaitable[list[Figure]]]] = []
+            if wish.jobs:
+                steps.append(("storing", publishing(site, wish.jobs)))
+                steps.append(("accepting", accepting(site, wish.jobs, wish.callers)))
+            if wish.finished:
+                steps.append(("finishing", finishing(site, wish.finished, wish.callers)))
+            if wish.watchers:
+                steps.append(("watching", watchers_held(site, wish.watchers, plan)))
+            if wish.slow:
+                steps.append(
+                    ("watching slowly", slow_watchers(site, wish.slow, wish.slow_segments))
+                )
+            if wish.stored:
+                steps.append(("listing", listing(site, wish.stored, wish.calls)))
+            return await _in_turn(steps)
+
+
+async def _in_turn(steps: list[tuple[str, Awaitable[list[Figure]]]]) -> list[Figure]:
+    figures: list[Figure] = []
+    for name, step in steps:
+        began = monotonic()
+        figures += await step
+        click.echo(f"{name}: done in {monotonic() - began:.1f} s", err=True)
+    return figures
+
+
+def write_result(wish: Wish, figures: Sequence[Figure], folder: Path) -> Path:
+    """Everything measured, in a file named after the moment."""
+    folder.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC)
+    path = folder / f"load-{now:%Y%m%dT%H%M%SZ}.json"
+    machine = {
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "load_average": os.getloadavg(),
+    }
+    whole = {
+        "measured_at": now.isoformat(),
+        "machine": machine,
+        "asked": asdict(wish),
+        "figures": to_json(figures),
+    }
+    path.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+def _number(name: str, default: int, text: str) -> Callable[[Command], Command]:
+    return click.option(
+        name, type=click.IntRange(min=0), default=default, show_default=True, help=text
+    )
+
+
+@click.command(help=__doc__)
+@_number("--jobs", 2000, "Jobs to accept; 0 leaves this out, as with all of these.")
+@_number("--callers", 64, "Callers of CreateJob at once.")
+@_number("--finished", 200, "Null-stage jobs to finish.")
+@_number("--watchers", 1000, "Watchers of one job.")
+@_number("--segments", 60, "Segments of the watched job.")
+@click.option("--every", default=0.5, show_default=True, help="Seconds between two of them.")
+@_number("--stored", 100_000, "Jobs to store before listing them.")
+@_number("--calls", 300, "Calls of each query.")
+@_number("--slow", 1000, "Watchers that read nothing for a while.")
+@_number("--slow-segments", 60, "Segments of 2 KB they miss meanwhile.")
+@click.option(
+    "--results",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=RESULTS,
+    help="Folder for the JSON.  [default: benchmarks/results]",
+)
+def main(results: Path, **sizes: float) -> None:
+    """Measures, prints and judges."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    wish = Wish(**sizes)  # type: ignore[arg-type] # named alike
+    gc.disable()  # our own pauses would count as the orchestrator's
+    figures = asyncio.run(measure_load(wish))
+    click.echo(table(figures))
+    click.echo(f"wrote {write_result(wish, figures, results)}", err=True)
+    missed = [figure.name for figure in figures if not figure.met]
+    if missed:
+        raise click.ClickException(f"missed: {'; '.join(missed)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""A broker, null stages and an orchestrator for the load benchmark, each a process of its own."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+import grpc
+import psutil
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from mesh.addresses import free_ports
+from mesh.broker import Broker
+from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
+from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
+
+START_SECONDS = 120.0
+STOP_SECONDS = 15.0
+MIB = 1024**2
+CONNECTIONS = 10
+"""Callers share this many; one connection of HTTP/2 carries a hundred streams or so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where everything of one benchmark lives."""
+
+    broker: Broker
+    folder: Path
+    stages: str
+    """Address of the null stages, whether or not they run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orchestrator:
+    """A running orchestrator and connections to it."""
+
+    pid: int
+    ready_seconds: float
+    channels: list[grpc.aio.Channel]
+
+    @property
+    def rss(self) -> int:
+        """Bytes of memory it has."""
+        return int(psutil.Process(self.pid).memory_info().rss)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time it has used."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
+    @property
+    def pipelines(self) -> "list[rpc.PipelineServiceStub]":
+        """A stub for each connection."""
+        return [rpc.PipelineServiceStub(channel) for channel in self.channels]
+
+    @property
+    def admin(self) -> "admin_rpc.AdminServiceStub":
+        """For operators."""
+        return admin_rpc.AdminServiceStub(self.channels[0])
+
+
+@asynccontextmanager
+async def running_stages(site: Site) -> AsyncIterator[None]:
+    """Null stages until the block ends."""
+    command = [sys.executable, "-P", "-m", "benchmarks.load_stages", site.stages]
+    async with _child(command, {}, site.folder / "stages.log"):
+        yield
+
+
+@asynccontextmanager
+async def running_orchestrator(
+    site: Site, prefix: str, *, storage: int = 512 * MIB, concurrency: int = 2
+) -> AsyncIterator[Orchestrator]:
+    """An orchestrator with stores of its own on the site's broker, until the block ends."""
+    listen = f"127.0.0.1:{free_ports(1)[0]}"
+    variables = {
+        "LISTEN": listen,
+        "METRICS_LISTEN": "",
+        "NATS_URL": site.broker.url,
+        "PREFIX": prefix,
+        "STORAGE_BYTES": str(storage),
+        "DOWNLOADER": site.stages,
+        "NORMALIZER": site.stages,
+        "TRANSCRIBER": site.stages,
+        "CONCURRENCY": str(concurrency),
+        "GRACE_SECONDS": "0",
+        "WORK_DIR": str(site.folder / "work"),
+    }
+    environment = {f"ORCHESTRATOR_{name}": value for name, value in variables.items()}
+    began = monotonic()
+    command = [sys.executable, "-P", "-m", "orchestrator"]
+    log = site.folder / f"orchestrator-{prefix}.log"
+    async with _child(command, environment, log) as process, _connected(listen) as channels:
+        await _until_ready(process, channels[0], log)
+        yield Orchestrator(process.pid, monotonic() - began, channels)
+
+
+@asynccontextmanager
+async def _connected(address: str) -> AsyncIterator[list[grpc.aio.Channel]]:
+    options = (
+        ("grpc.use_local_subchannel_pool", 1),  # else they would share one connection
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.initial_reconnect_backoff_ms", 50),
+        ("grpc.min_reconnect_backoff_ms", 50),
+        ("grpc.max_reconnect_backoff_ms", 50),
+        ("grpc.http2.bdp_probe", 0),  # as the project's own clients do
+    )
+    channels = [grpc.aio.insecure_channel(address, options) for _ in range(CONNECTIONS)]
+    try:
+        yield channels
+    finally:
+        for channel in channels:
+            await channel.close()
+
+
+async def _until_ready(
+    process: asyncio.subprocess.Process, channel: grpc.aio.Channel, log: Path
+) -> None:
+    async with asyncio.timeout(START_SECONDS):
+        while process.returncode is None:
+            with suppress(grpc.aio.AioRpcError):
+                answer = await HealthStub(channel).Check(  # type: ignore[attr-defined] # stubs lack it
+                    HealthCheckRequest(), timeout=5
+                )
+                if answer.status == HealthCheckResponse.SERVING:
+                    return
+            await asyncio.sleep(0.02)
+    raise RuntimeError(f"the orchestrator did not start: {_last_words(log)}")
+
+
+def _last_words(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-2000:]
+
+
+@asynccontextmanager
+async def _child(
+    command: list[str], variables: dict[str, str], log: Path
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    with log.open("ab") as log_file:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log_file,
+            stderr=log_file,
+            env=os.environ | variables,
+        )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            try:
+                async with asyncio.timeout(STOP_SECONDS):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()

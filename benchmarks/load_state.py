@@ -1,0 +1,210 @@
+"""Measures how fast jobs are accepted, finished and found again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import cycle
+from time import perf_counter, time
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from nats.js import JetStreamContext, api
+
+from benchmarks.load_figures import MB, Figure, spread
+from benchmarks.load_mesh import MIB, Orchestrator, Site, running_orchestrator, running_stages
+from benchmarks.load_stages import Plan
+from mesh.bus import Bus
+from mesh.correlation import new_id
+from mesh.stores import Limits
+from ytcaption.v1 import admin_service_pb2 as admin_pb
+from ytcaption.v1 import job_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
+
+RECORD_BYTES = 500
+IN_FLIGHT = 64
+SEEDERS = 256
+LANES = 8
+"""Jobs the runner has under way at once."""
+POLL_SECONDS = 0.25
+RECORD_ROOM = 1_600
+"""Bytes of storage to set aside for a stored job, in all."""
+
+
+async def in_parallel(count: int, callers: int, act: Callable[[int], Awaitable[object]]) -> float:
+    """Seconds it takes to act that often with so many at once."""
+    numbers = iter(range(count))
+
+    async def caller() -> None:
+        for number in numbers:
+            await act(number)
+
+    began = perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(callers):
+            group.create_task(caller())
+    return perf_counter() - began
+
+
+async def publishing(site: Site, messages: int) -> list[Figure]:
+    """The machine's own limit: what JetStream stores a second, without us."""
+    async with Bus.connected(site.broker.url, prefix="RAW", limits=_small()) as bus:
+        js: JetStreamContext = bus.jetstream
+        await js.add_stream(api.StreamConfig(name="RAW_SCRATCH", subjects=["raw.scratch.*"]))
+
+        async def publish(number: int) -> None:
+            await js.publish(f"raw.scratch.{number}", bytes(RECORD_BYTES))
+
+        alone = await in_parallel(max(1, messages // 4), 1, publish)
+        together = await in_parallel(messages, IN_FLIGHT, publish)
+        await js.delete_stream("RAW_SCRATCH")
+    return [
+        Figure("machine: JetStream stores, one after another", messages // 4 / alone, "/s"),
+        Figure(f"machine: JetStream stores, {IN_FLIGHT} at once", messages / together, "/s"),
+    ]
+
+
+def _small() -> Limits:
+    return Limits(storage_bytes=128 * MIB)
+
+
+async def accepting(site: Site, jobs: int, callers: int) -> list[Figure]:
+    """CreateJob with no stage up, so that nothing else runs."""
+    async with running_orchestrator(site, "ACCEPT") as orchestrator:
+        whole, each = await _create(orchestrator, jobs, callers)
+        stats = await orchestrator.admin.GetStats(admin_pb.GetStatsRequest())
+    if stats.queue_depth != jobs:
+        raise RuntimeError(f"{jobs} jobs were accepted, {stats.queue_depth} are queued")
+    return [
+        Figure(f"jobs accepted durably, {callers} callers", jobs / whole, "/s", 200),
+        *spread("CreateJob", each),
+    ]
+
+
+async def _create(orchestrator: Orchestrator, jobs: int, callers: int) -> tuple[float, list[float]]:
+    """Seconds of all together, then of each."""
+    stubs = cycle(orchestrator.pipelines)
+    request = pb.CreateJobRequest(source_url=Plan().url)
+    each: list[float] = []
+
+    async def create(_: int) -> None:
+        began = perf_counter()
+        await next(stubs).CreateJob(request)
+        each.append(perf_counter() - began)
+
+    return await in_parallel(jobs, callers, create), each
+
+
+async def finishing(site: Site, jobs: int, callers: int) -> list[Figure]:
+    """Whole jobs through stages that take no time."""
+    async with running_orchestrator(site, "FINISH", concurrency=LANES) as orchestrator:
+        await _create(orchestrator, jobs, callers)
+        async with running_stages(site):
+            while await _succeeded(orchestrator) < jobs:  # noqa: ASYNC110 # another process
+                await asyncio.sleep(POLL_SECONDS)
+        done = await _all_jobs(orchestrator)
+    first = min(_seconds(job.start_time) for job in done)
+    last = max(_seconds(job.end_time) for job in done)
+    return [Figure(f"null-stage jobs finished, {LANES} at once", jobs / (last - first), "/s")]
+
+
+async def _succeeded(orchestrator: Orchestrator) -> int:
+    stats = await orchestrator.admin.GetStats(admin_pb.GetStatsRequest())
+    counts = {found.state: int(found.count) for found in stats.jobs}
+    if counts.get(job_pb2.JOB_STATE_FAILED):
+        raise RuntimeError("a null-stage job failed")
+    return counts.get(job_pb2.JOB_STATE_SUCCEEDED, 0)
+
+
+async def _all_jobs(orchestrator: Orchestrator) -> list[job_pb2.Job]:
+    found: list[job_pb2.Job] = []
+    token = ""
+    while True:
+        request = pb.ListJobsRequest(page_size=200, page_token=token)
+        page = await orchestrator.pipelines[0].ListJobs(request)
+        found += page.jobs
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+def _seconds(timestamp: Timestamp) -> float:
+    return timestamp.ToNanoseconds() / 1e9
+
+
+async def listing(site: Site, stored: int, calls: int) -> list[Figure]:
+    """Queries with many jobs stored; the records are written past the orchestrator."""
+    storage = max(512 * MIB, stored * RECORD_ROOM * 10)
+    seeded = await _seed(site, stored, storage)
+    async with running_orchestrator(site, "STORED", storage=storage) as orchestrator:
+        stub, admin = orchestrator.pipelines[0], orchestrator.admin
+        first = pb.ListJobsRequest()
+        failed = pb.ListJobsRequest(states=[job_pb2.JOB_STATE_FAILED])
+        page = await stub.ListJobs(first)
+        if page.total_size != stored:
+            raise RuntimeError(f"{stored} jobs are stored, {page.total_size} are listed")
+        some = pb.GetJobRequest(job_id=page.jobs[-1].job_id)
+        figures = [
+            Figure(f"orchestrator ready with {stored:,} stored", orchestrator.ready_seconds, "s"),
+            *spread("ListJobs, first page", await _timed(calls, lambda: stub.ListJobs(first)), 20),
+            *spread("ListJobs, one rare state", await _timed(calls, lambda: stub.ListJobs(failed))),
+            *spread("GetJob", await _timed(calls, lambda: stub.GetJob(some))),
+            *spread(
+                "GetStats",
+                await _timed(calls, lambda: admin.GetStats(admin_pb.GetStatsRequest())),
+            ),
+            Figure("orchestrator's memory with them", orchestrator.rss / MB, "MB"),
+        ]
+    return [Figure("records written past the orchestrator", stored / seeded, "/s"), *figures]
+
+
+async def _timed(calls: int, act: Callable[[], Awaitable[object]]) -> list[float]:
+    times = []
+    for _ in range(calls):
+        began = perf_counter()
+        await act()
+        times.append(perf_counter() - began)
+    return times
+
+
+async def _seed(site: Site, stored: int, storage: int) -> float:
+    limits = Limits(storage_bytes=storage)
+    async with Bus.connected(site.broker.url, prefix="STORED", limits=limits) as bus:
+        subject = f"$KV.{bus.names.jobs_bucket}."
+
+        async def put(number: int) -> None:
+            record = a_record(number)
+            data = record.SerializeToString()
+            await bus.jetstream.publish(subject + record.job.job_id, data, timeout=60)
+
+        return await in_parallel(stored, SEEDERS, put)
+
+
+def a_record(number: int) -> job_pb2.JobRecord:
+    """A job as it looks when it is over; one in a thousand failed."""
+    failed = number % 1000 == 0
+    now = Timestamp()
+    now.FromNanoseconds(int(time() * 1e9))
+    job = job_pb2.Job(
+        job_id=new_id(),
+        correlation_id=new_id(),
+        source=job_pb2.Source(url=f"https://example.test/watch?v={number}"),
+        state=job_pb2.JOB_STATE_FAILED if failed else job_pb2.JOB_STATE_SUCCEEDED,
+        attempt=1,
+        max_attempts=4,
+        create_time=now,
+        update_time=now,
+        start_time=now,
+        end_time=now,
+        model="base",
+        language="en",
+        segment_count=240,
+        progress=1.0,
+    )
+    job.media.title = f"A talk about nothing in particular, part {number}"
+    for stage in (1, 2, 3):
+        job.stages.add(
+            stage=stage,
+            state=job_pb2.STAGE_STATE_COMPLETED,
+            attempt=1,
+            start_time=now,
+            end_time=now,
+        )
+    return job_pb2.JobRecord(job=job, runner_id=new_id())

@@ -1,0 +1,169 @@
+"""Measures watchers: how soon events reach many of them, and what slow ones cost."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from time import time
+from typing import Any
+
+import grpc
+
+from benchmarks.load_figures import MB, Figure, spread
+from benchmarks.load_mesh import Orchestrator, Site, running_orchestrator, running_stages
+from benchmarks.load_stages import Plan
+from mesh.tasks import stop
+from ytcaption.v1 import event_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
+
+METHOD = "/ytcaption.v1.PipelineService/WatchJob"
+SOON = 0.1
+SLOW_TEXT = 2000
+SAMPLE_SECONDS = 0.2
+SETTLE_SECONDS = 1.0
+"""By then as much as will fit is on its way to those who do not read."""
+
+Arrival = tuple[float, bytes]
+Call = Any
+"""A unary-stream call whose messages stay as they came: parsing is not what is measured."""
+
+
+@contextmanager
+def watching(orchestrator: Orchestrator, job_id: str, watchers: int) -> Iterator[list[Call]]:
+    """That many open WatchJob calls, spread over the connections."""
+    opens: list[Callable[..., Call]] = [
+        channel.unary_stream(METHOD, pb.WatchJobRequest.SerializeToString)
+        for channel in orchestrator.channels
+    ]
+    request = pb.WatchJobRequest(job_id=job_id)
+    calls = [opens[number % len(opens)](request) for number in range(watchers)]
+    try:
+        yield calls
+    finally:
+        for call in calls:
+            call.cancel()
+
+
+async def _attached(call: Call) -> None:
+    """The snapshot and the first event have come: from here on, all is live."""
+    for _ in range(2):
+        if await call.read() is grpc.aio.EOF:
+            raise RuntimeError("a watch ended before it began")
+
+
+async def _rest(call: Call) -> list[Arrival]:
+    seen: list[Arrival] = []
+    while (data := await call.read()) is not grpc.aio.EOF:
+        seen.append((time(), data))
+    return seen
+
+
+async def watchers_held(site: Site, watchers: int, plan: Plan) -> list[Figure]:
+    """One job, many watchers: from an event's timestamp to its arrival."""
+    async with running_orchestrator(site, "WATCH") as orchestrator:
+        before = orchestrator.rss
+        stub = orchestrator.pipelines[0]
+        job = (await stub.CreateJob(pb.CreateJobRequest(source_url=plan.url))).job
+        with watching(orchestrator, job.job_id, watchers) as calls:
+            await asyncio.gather(*(_attached(call) for call in calls))
+            idle = orchestrator.cpu_seconds
+            async with running_stages(site):
+                stories = await asyncio.gather(*(_rest(call) for call in calls))
+        cost, worked = orchestrator.rss - before, orchestrator.cpu_seconds - idle
+    told = sum(map(len, stories))
+    return [
+        *_delays(stories, plan),
+        Figure("processor time a message to a watcher", worked / told * 1e6, "µs"),
+        Figure("memory a watcher", cost / watchers / 1000, "KB"),
+    ]
+
+
+def _delays(stories: list[list[Arrival]], plan: Plan) -> list[Figure]:
+    held = 0
+    segments: list[float] = []
+    others: list[float] = []
+    progress = 0
+    for story in stories:
+        seen: Counter[int] = Counter()
+        for arrived, data in story:
+            response = pb.WatchJobResponse.FromString(data)
+            if not response.HasField("event"):
+                progress += 1
+                continue
+            delay = arrived - response.event.timestamp.ToNanoseconds() / 1e9
+            if response.event.type == event_pb2.EVENT_TYPE_SEGMENT_SETTLED:
+                segments.append(delay)
+                seen[response.event.segment_settled.segment.index] += 1
+            else:
+                others.append(delay)
+        held += _complete(seen, plan)
+    every = segments + others
+    return [
+        Figure("watchers of one job held to its end", held, "", len(stories)),
+        *spread("event to watcher", every),
+        Figure("events within 100 ms", _share_soon(every), "%", 99),
+        *spread("segment to watcher", segments),
+        Figure("segments within 100 ms", _share_soon(segments), "%"),
+        Figure("progress figures a watcher", progress / len(stories), ""),
+    ]
+
+
+def _share_soon(delays: list[float]) -> float:
+    return 100 * sum(delay <= SOON for delay in delays) / max(1, len(delays))
+
+
+def _complete(seen: Counter[int], plan: Plan) -> bool:
+    """Whether every segment came, and came once."""
+    return seen == Counter(range(plan.segments))
+
+
+async def slow_watchers(site: Site, watchers: int, segments: int) -> list[Figure]:
+    """Watchers that read nothing while a whole story is told, and then all of it."""
+    plan = Plan(segments=segments, text=SLOW_TEXT)
+    async with running_orchestrator(site, "SLOW") as orchestrator:
+        stub = orchestrator.pipelines[0]
+        job = (await stub.CreateJob(pb.CreateJobRequest(source_url=plan.url))).job
+        with watching(orchestrator, job.job_id, watchers) as calls:
+            await asyncio.gather(*(_attached(call) for call in calls))
+            attached = orchestrator.rss
+            async with running_stages(site), _peak_of(orchestrator) as peak:
+                async for _ in stub.WatchJob(pb.WatchJobRequest(job_id=job.job_id)):
+                    pass  # to the end
+                await asyncio.sleep(SETTLE_SECONDS)
+                stalled = orchestrator.rss
+                complete = [_complete(await _segments(call), plan) for call in calls]
+    return [
+        Figure(f"slow watchers of a story of {segments * SLOW_TEXT // 1000} KB", watchers, ""),
+        Figure("memory before the story", attached / MB, "MB"),
+        Figure("memory while they all stall", stalled / MB, "MB"),
+        Figure("the most until all have read", max(peak) / MB, "MB"),
+        Figure(
+            "slow watchers that lost or doubled a segment", complete.count(False), "", 0, "less"
+        ),
+    ]
+
+
+@asynccontextmanager
+async def _peak_of(orchestrator: Orchestrator) -> AsyncIterator[list[int]]:
+    """Its memory, looked at again and again."""
+    sizes = [orchestrator.rss]
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(SAMPLE_SECONDS)
+            sizes.append(orchestrator.rss)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield sizes
+    finally:
+        await stop(looking)
+
+
+async def _segments(call: Call) -> Counter[int]:
+    seen: Counter[int] = Counter()
+    for _, data in await _rest(call):
+        event = pb.WatchJobResponse.FromString(data).event
+        if event.type == event_pb2.EVENT_TYPE_SEGMENT_SETTLED:
+            seen[event.segment_settled.segment.index] += 1
+    return seen

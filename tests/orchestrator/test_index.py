@@ -1,0 +1,197 @@
+"""The job index against a naive model, and as the bucket changes under it."""
+
+import asyncio
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesh.bus import Bus
+from mesh.errors import InvalidRequestError
+from orchestrator.index import JobIndex, Shelf
+from orchestrator.jobs import Jobs
+from orchestrator.sharing import Shared
+from orchestrator.stages import StateId
+from ytcaption.v1 import job_pb2
+
+STATES: list[StateId] = [
+    job_pb2.JOB_STATE_QUEUED,
+    job_pb2.JOB_STATE_RUNNING,
+    job_pb2.JOB_STATE_SUCCEEDED,
+    job_pb2.JOB_STATE_FAILED,
+]
+Happened: TypeAlias = "list[tuple[str, StateId | None]]"
+"""Jobs that came to be in a state, or went."""
+
+IDS = [f"id-{number:02}" for number in range(12)]
+
+changes = st.lists(st.tuples(st.sampled_from(IDS), st.sampled_from([*STATES, None])), max_size=60)
+filters = st.sets(st.sampled_from(STATES))
+
+
+def _record(job_id: str, state: StateId) -> bytes:
+    record = job_pb2.JobRecord(job=job_pb2.Job(job_id=job_id, state=state), runner_id="secret")
+    return record.SerializeToString()
+
+
+def _after(happened: Happened) -> tuple[Shelf, dict[str, StateId]]:
+    """The shelf, and what it should hold."""
+    shelf, model = Shelf(), dict[str, StateId]()
+    for job_id, state in happened:
+        if state is None:
+            shelf.remove(job_id)
+            model.pop(job_id, None)
+        else:
+            shelf.put(job_id, _record(job_id, state))
+            model[job_id] = state
+    return shelf, model
+
+
+@given(changes, filters, st.integers(1, 15), st.sampled_from(["", "id", *IDS, "zzz"]))
+def test_a_page_is_what_sorting_and_filtering_everything_gives(
+    happened: Happened, states: set[StateId], size: int, token: str
+) -> None:
+    shelf, model = _after(happened)
+
+    page = shelf.page(size, token, states)
+
+    matching = sorted(
+        (key for key, state in model.items() if not states or state in states), reverse=True
+    )
+    older = [key for key in matching if not token or key < token]
+    assert [job.job_id for job in page.jobs] == older[:size]
+    assert [job.state for job in page.jobs] == [model[key] for key in older[:size]]
+    assert page.next_token == (older[size - 1] if len(older) > size else "")
+    assert page.total == len(matching)
+
+
+@given(changes, filters, st.integers(1, 5))
+def test_following_the_tokens_lists_every_job_once(
+    happened: Happened, states: set[StateId], size: int
+) -> None:
+    shelf, model = _after(happened)
+    listed: list[str] = []
+    token = ""
+    while True:
+        page = shelf.page(size, token, states)
+        listed += [job.job_id for job in page.jobs]
+        token = page.next_token
+        if not token:
+            break
+
+    assert listed == sorted(
+        (key for key, state in model.items() if not states or state in states), reverse=True
+    )
+
+
+@given(changes)
+def test_counts_leave_out_states_nobody_is_in(
+    happened: Happened,
+) -> None:
+    shelf, model = _after(happened)
+
+    states = list(model.values())
+    assert shelf.counts() == {state: states.count(state) for state in set(states)}
+
+
+async def _create(bus: Bus, job_id: str) -> None:
+    job = job_pb2.Job(job_id=job_id, state=job_pb2.JOB_STATE_QUEUED)
+    await Jobs(bus).create(job_pb2.JobRecord(job=job))
+
+
+def _finish(record: job_pb2.JobRecord) -> bool:
+    record.job.state = job_pb2.JOB_STATE_SUCCEEDED
+    return True
+
+
+UUIDS = [f"00000000-0000-7000-8000-{number:012}" for number in range(5)]
+
+
+async def test_the_index_follows_the_bucket_through_changes_and_removals(bus: Bus) -> None:
+    early, jobs = JobIndex(bus), Jobs(bus)
+    for job_id in UUIDS:
+        await _create(bus, job_id)
+    await jobs.job_of_request("some-request", UUIDS[0])
+    assert await early.counts() == {job_pb2.JOB_STATE_QUEUED: 5}
+
+    await jobs.change(UUIDS[1], _finish)
+    await jobs.remove(UUIDS[3])
+
+    for index in (early, JobIndex(bus)):  # one that saw it happen, and one that came later
+        page = await index.page(10, "", [])
+        assert [job.job_id for job in page.jobs] == [UUIDS[4], UUIDS[2], UUIDS[1], UUIDS[0]]
+        finished = await index.page(10, "", [job_pb2.JOB_STATE_SUCCEEDED])
+        assert [job.job_id for job in finished.jobs] == [UUIDS[1]]
+        assert (finished.total, finished.next_token) == (1, "")
+
+
+async def test_many_who_ask_at_once_all_see_what_was_stored_before(bus: Bus) -> None:
+    index = JobIndex(bus)
+
+    async def create_and_list(job_id: str) -> bool:
+        await _create(bus, job_id)
+        return job_id in {job.job_id for job in (await index.page(10, "", [])).jobs}
+
+    assert all(await asyncio.gather(*map(create_and_list, UUIDS)))
+
+
+async def test_a_negative_page_is_refused(bus: Bus) -> None:
+    with pytest.raises(InvalidRequestError):
+        await JobIndex(bus).page(-1, "", [])
+
+
+async def test_whoever_comes_during_a_run_shares_the_next_one() -> None:
+    runs = 0
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def act() -> None:
+        nonlocal runs
+        runs += 1
+        begun.set()
+        await go_on.wait()
+
+    shared = Shared(act)
+    first = asyncio.create_task(shared())
+    await begun.wait()
+    late = [asyncio.create_task(shared()) for _ in range(10)]
+    await asyncio.sleep(0)
+    assert runs == 1
+    go_on.set()
+    await asyncio.gather(first, *late)
+
+    assert runs == 2
+
+
+async def test_a_caller_that_gives_up_does_not_end_the_run_of_others() -> None:
+    begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def act() -> None:
+        begun.set()
+        await go_on.wait()
+        done.set()
+
+    shared = Shared(act)
+    impatient, patient = asyncio.create_task(shared()), asyncio.create_task(shared())
+    await begun.wait()
+    impatient.cancel()
+    go_on.set()
+    await patient
+
+    assert done.is_set()
+    assert impatient.cancelled() or impatient.cancelling()
+
+
+async def test_a_run_that_fails_fails_for_all_who_shared_it_and_the_next_is_fresh() -> None:
+    failing = True
+
+    async def act() -> None:
+        if failing:
+            raise RuntimeError("no")
+
+    shared = Shared(act)
+    results = await asyncio.gather(shared(), shared(), return_exceptions=True)
+    assert [type(result) for result in results] == [RuntimeError] * 2
+
+    failing = False
+    await shared()

@@ -22,6 +22,8 @@ class History:
     """Attempts that ended in an error, as opposed to those that lost their runner."""
     finished: bool = False
     """The story has its end."""
+    earlier_attempts: int = 0
+    """Made in the lives before a replay; they count neither as failures nor as crashes."""
 
     def note(self, sequence: int, event: event_pb2.Event) -> None:
         """Takes one event in."""
@@ -35,6 +37,7 @@ class History:
                 self.finished = True
             case "job_accepted":  # a replay starts a new life of the same job
                 self.finished, self.failures = False, 0
+                self.earlier_attempts = event.attempt
 
     def _note_segment(self, event: event_pb2.Event) -> None:
         segment = event.segment_settled.segment

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
 from typing import Any
 
 import grpc
 import pytest
-from google.protobuf.timestamp import from_current_time
 
+from mesh.broker import Broker
 from mesh.bus import Bus
 from mesh.errors import SourceRefusedError, UnavailableError
 from mesh.reasons import Reason
@@ -414,24 +413,26 @@ async def test_a_replay_cut_short_before_its_work_item_changes_nothing(
     assert (await client.finished(dead.job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
 
 
-async def test_a_left_over_work_item_cannot_swallow_a_replay(
-    start: Start, script: Script, bus: Bus
+async def test_a_late_acknowledgement_of_the_first_life_cannot_swallow_a_replay(
+    start: Start, script: Script, broker: Broker
 ) -> None:
-    """The acknowledgement of the first life was lost, or is still on its way."""
-    async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(start(prefix="OTHER", concurrency=1))
+    async with start(concurrency=1) as client, Bus.connected(broker.url) as bus:
         dead = await dead_job(client, script)
+        await until(lambda: queue_is_empty(bus))
         script.pause_before_segment = 0
         await client.create()
         await asyncio.wait_for(script.paused.wait(), 5)
-        item = job_pb2.WorkItem(job_id=dead.job_id, enqueue_time=from_current_time())
-        await bus.publish(f"other.work.{dead.job_id}", item.SerializeToString())
+        queue = WorkQueue(bus, ack_wait_seconds=2)
+        await queue.put(dead)
+        held = await (await queue.open()).take()
+        assert held is not None
 
         await replay(client, dead.job_id)
-        assert (await client.job(dead.job_id)).state == job_pb2.JOB_STATE_QUEUED
+        await held.ack_sync()
         script.go_on.set()
 
-        assert (await client.finished(dead.job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+        ended = await asyncio.wait_for(client.finished(dead.job_id), 20)
+        assert ended.state == job_pb2.JOB_STATE_SUCCEEDED
 
 
 async def test_a_replayed_job_that_waits_can_be_cancelled(start: Start, script: Script) -> None:

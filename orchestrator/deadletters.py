@@ -160,9 +160,14 @@ class DeadLetters:
     async def purge(self, choice: Choice, *, dry_run: bool) -> int:
         """Removes the chosen letters, or only counts them; letters written meanwhile stay."""
         chosen = [letter async for letter in self._chosen(choice)]
-        if not dry_run:
-            for first in range(0, len(chosen), AT_ONCE):
-                await asyncio.gather(*map(self.remove, chosen[first : first + AT_ONCE]))
+        if dry_run or not chosen:
+            return len(chosen)
+        if choice == Choice():  # all of them go at one blow
+            async with storing():
+                await self._bus.jetstream.purge_stream(self._stream, seq=chosen[-1].sequence + 1)
+            return len(chosen)
+        for first in range(0, len(chosen), AT_ONCE):
+            await asyncio.gather(*map(self.remove, chosen[first : first + AT_ONCE]))
         return len(chosen)
 
     async def _chosen(self, choice: Choice) -> AsyncIterator[job_pb2.DeadLetter]:

@@ -484,6 +484,14 @@ async def test_a_slow_runner_cannot_bury_a_replayed_job_again(
     assert await stored(bus, bus.names.dead_letter_stream, ">") == 0
 
 
+async def test_purge_without_a_choice_removes_all(client: Client, script: Script) -> None:
+    for _ in range(3):
+        await dead_job(client, script)
+
+    assert (await purge(client), await purge(client)) == (3, 0)
+    assert await letters(client) == []
+
+
 async def test_purge_removes_what_matches_and_nothing_else(client: Client, script: Script) -> None:
     first = await dead_job(client, script)
     script.failures = [SourceRefusedError("gone", reason=Reason.VIDEO_REMOVED)]

@@ -5,7 +5,7 @@ import os
 import click
 
 from cli import exits
-from cli.commands import captioning, jobs, machine
+from cli.commands import captioning, dlq, jobs, machine
 
 
 @click.group(epilog=exits.HELP, context_settings={"help_option_names": ["-h", "--help"]})
@@ -24,6 +24,7 @@ for _one in (
     jobs.captions,
     jobs.cancel,
     jobs.delete,
+    dlq.dlq,
     machine.health,
     machine.doctor,
 ):

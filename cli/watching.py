@@ -48,6 +48,7 @@ async def follow(
         except grpc.aio.AioRpcError as error:
             if error.code() not in CUT_OFF or not place.heard_within(patience_seconds):
                 raise
+            place.at_end = False  # there may have been more to tell
         if place.at_end:
             return
         on_cut()
@@ -89,13 +90,12 @@ async def _watch(
     try:
         async for update in call:
             terminal = terminal or _is_terminal(update)
+            if update.sequence:  # a replayed job goes on after its end: only the server knows
+                place.at_end = _ends_a_life(update)
             if place.moved_by(update):
                 yield update
-            if _is_last(update):
-                place.at_end = True
-                return
         # A watch that began after the last event ends without one.
-        place.at_end = terminal
+        place.at_end = place.at_end or terminal
     finally:
         # Abandoned calls are never collected.
         call.cancel()
@@ -105,5 +105,5 @@ def _is_terminal(update: pb.WatchJobResponse) -> bool:
     return update.WhichOneof("update") == "job" and update.job.state in TERMINAL
 
 
-def _is_last(update: pb.WatchJobResponse) -> bool:
+def _ends_a_life(update: pb.WatchJobResponse) -> bool:
     return update.event.type == event_pb.EVENT_TYPE_JOB_FINISHED

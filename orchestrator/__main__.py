@@ -16,12 +16,14 @@ from orchestrator.admin_servicer import AdminServicer
 from orchestrator.artifacts import Artifacts
 from orchestrator.cache import Cache
 from orchestrator.control import Control
+from orchestrator.deadletters import DeadLetters
 from orchestrator.feed import Feeds
 from orchestrator.index import JobIndex
 from orchestrator.jobs import Jobs
 from orchestrator.pipeline import Pipeline
 from orchestrator.queue import WorkQueue
 from orchestrator.reading import Reading
+from orchestrator.replay import Replays
 from orchestrator.runner import Runner
 from orchestrator.servicer import Engines, PipelineServicer
 from orchestrator.settings import Settings
@@ -102,6 +104,8 @@ def services(  # noqa: PLR0913 # wiring
     admin = AdminServicer(  # type: ignore[abstract] # the rest answers UNIMPLEMENTED
         stats=partial(stats.count, bus, index, queue),
         health=partial(health.look, settings, bus, stages),
+        dead_letters=DeadLetters(bus),
+        replays=Replays(bus, queue, max_attempts=settings.max_attempts),
     )
     return [
         Service.of(

@@ -1,14 +1,17 @@
 """gRPC face of the orchestrator for the people who run it."""
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, timedelta
 from importlib.metadata import version
 from time import monotonic
 from typing import Any
 
 from google.protobuf.duration import from_timedelta
+from structlog.contextvars import bind_contextvars
 
+from orchestrator.deadletters import Choice, DeadLetters
 from orchestrator.health import Health
+from orchestrator.replay import Replays
 from orchestrator.stats import Stats
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import admin_service_pb2_grpc as rpc
@@ -20,10 +23,16 @@ class AdminServicer(rpc.AdminServiceServicer):
     """Translates between the wire and the engines; decides nothing itself."""
 
     def __init__(
-        self, stats: Callable[[], Awaitable[Stats]], health: Callable[[], Awaitable[list[Health]]]
+        self,
+        stats: Callable[[], Awaitable[Stats]],
+        health: Callable[[], Awaitable[list[Health]]],
+        dead_letters: DeadLetters,
+        replays: Replays,
     ) -> None:
         self._stats = stats
         self._health = health
+        self._dead_letters = dead_letters
+        self._replays = replays
         self._began = monotonic()
 
     async def GetStats(self, request: pb.GetStatsRequest, context: Any) -> pb.GetStatsResponse:
@@ -55,3 +64,25 @@ class AdminServicer(rpc.AdminServiceServicer):
                 for part in found
             ],
         )
+
+    async def ListDeadLetters(
+        self, request: pb.ListDeadLettersRequest, context: Any
+    ) -> pb.ListDeadLettersResponse:
+        page = await self._dead_letters.page(request.page_size, request.page_token, request.reason)
+        return pb.ListDeadLettersResponse(
+            dead_letters=page.letters, next_page_token=page.next_token
+        )
+
+    async def ReplayDeadLetter(
+        self, request: pb.ReplayDeadLetterRequest, context: Any
+    ) -> pb.ReplayDeadLetterResponse:
+        bind_contextvars(job_id=request.job_id)
+        return pb.ReplayDeadLetterResponse(job=await self._replays.replay(request.job_id))
+
+    async def PurgeDeadLetters(
+        self, request: pb.PurgeDeadLettersRequest, context: Any
+    ) -> pb.PurgeDeadLettersResponse:
+        before = request.before.ToDatetime(UTC) if request.HasField("before") else None
+        choice = Choice(request.job_id, request.reason, before)
+        removed = await self._dead_letters.purge(choice, dry_run=request.dry_run)
+        return pb.PurgeDeadLettersResponse(dead_letters_removed=removed)

@@ -91,7 +91,7 @@ class Attempt:
         )
         await self._story.tell(event_pb2.EVENT_TYPE_ATTEMPT_STARTED, attempt_started=started)
         await self._lease.save()
-        crashes = job.attempt - 1 - self._history.failures
+        crashes = job.attempt - 1 - self._history.earlier_attempts - self._history.failures
         if crashes >= self._settings.max_crashes:
             message = f"{crashes} attempts ended without a word"
             raise StageError(
@@ -181,7 +181,8 @@ class Attempt:
         )
         ATTEMPTS_FAILED.labels(stage_name(error.stage), error.error.reason).inc()
         log.warning("attempt failed", reason=job.failure.reason, error=str(error))
-        if job.failure.retryable and self._history.failures + 1 < job.max_attempts:
+        tries = job.max_attempts - self._history.earlier_attempts
+        if job.failure.retryable and self._history.failures + 1 < tries:
             return await self._put_off(tracker)
         if error.stage == job_pb2.STAGE_DOWNLOAD:
             await tracker.tell_collected(job.failure)

@@ -1,19 +1,62 @@
 """The dead-letter queue: one letter for each job that will not be tried again."""
 
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
 from nats.js.errors import APIError
 
-from mesh.bus import WRONG_LAST_SEQUENCE, Bus
+from mesh.bus import WRONG_LAST_SEQUENCE, Bus, Stored, storing
+from mesh.errors import InvalidRequestError, NotFoundError
+from mesh.reasons import Reason
+from orchestrator.jobs import Jobs
 from ytcaption.v1 import job_pb2
+
+DEFAULT_PAGE = 50
+MAX_PAGE = 200
+FIRST_WINDOW = 256
+LAST_WINDOW = 65_536
+AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """Some letters, newest first, and where the next ones begin."""
+
+    letters: list[job_pb2.DeadLetter]
+    next_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which letters are meant; what is left open means all."""
+
+    job_id: str = ""
+    reason: str = ""
+    before: datetime | None = None
+
+    def includes(self, letter: job_pb2.DeadLetter) -> bool:
+        """Whether it is one of them."""
+        dead = letter.dead_time.ToDatetime(UTC)
+        return (not self.reason or letter.failure.reason == self.reason) and (
+            self.before is None or dead < self.before
+        )
 
 
 class DeadLetters:
-    """Writes letters."""
+    """Writes, lists and removes letters."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
+        self._jobs = Jobs(bus)
+        self._stream = bus.names.dead_letter_stream
 
     async def bury(self, job: job_pb2.Job) -> None:
-        """Writes the job's letter unless it is there already."""
+        """Writes the job's letter unless it is there already; one of an earlier death goes."""
         letter = job_pb2.DeadLetter(
             job_id=job.job_id,
             correlation_id=job.correlation_id,
@@ -27,10 +70,137 @@ class DeadLetters:
             first_attempt_time=job.start_time,
             dead_time=job.end_time,
         )
-        fence = {"Nats-Expected-Last-Subject-Sequence": "0"}
-        subject = self._bus.names.dead_letter(job.job_id)
+        while not await self._store(letter):
+            there = await self.of(job.job_id)
+            if there is None or there.attempts >= job.attempt:
+                return
+            await self.remove(there)
+
+    async def _store(self, letter: job_pb2.DeadLetter) -> bool:
+        headers = {
+            "Nats-Expected-Last-Subject-Sequence": "0",
+            # A runner that was slow must not write it again after a replay took it away.
+            "Nats-Msg-Id": f"{letter.job_id}.{letter.attempts}",
+        }
+        subject = self._bus.names.dead_letter(letter.job_id)
         try:
-            await self._bus.publish(subject, letter.SerializeToString(), fence)
+            await self._bus.publish(subject, letter.SerializeToString(), headers)
         except APIError as error:
-            if error.err_code not in WRONG_LAST_SEQUENCE:  # else it is there already
+            if error.err_code not in WRONG_LAST_SEQUENCE:
                 raise
+            return False
+        return True
+
+    async def of(self, job_id: str) -> job_pb2.DeadLetter | None:
+        """The job's letter, if it has one."""
+        with suppress(ValueError):
+            subject = self._bus.names.dead_letter(str(UUID(job_id)))
+            async for stored in self._bus.read(self._stream, subject):
+                return _letter(stored)
+        return None
+
+    async def page(self, size: int, token: str, reason: str) -> Letters:
+        """Letters older than the token's, newest first."""
+        if size < 0:
+            raise InvalidRequestError(
+                "page_size must not be negative", reason=Reason.REQUEST_INVALID
+            )
+        size = min(size or DEFAULT_PAGE, MAX_PAGE)
+        found: list[job_pb2.DeadLetter] = []
+        choice = Choice(reason=reason)
+        async for batch in self._backwards(_sequence_of(token), choice, size + 1):
+            found += await self._still_dead(batch)
+            if len(found) > size:
+                return Letters(found[:size], str(found[size - 1].sequence))
+        return Letters(found, "")
+
+    async def _backwards(
+        self, before: int | None, choice: Choice, size: int
+    ) -> AsyncIterator[list[job_pb2.DeadLetter]]:
+        """Newest first, at most `size` at a time: the broker only reads forwards, so by windows."""
+        async with storing():
+            state = (await self._bus.jetstream.stream_info(self._stream)).state
+        end = state.last_seq + 1 if before is None else min(before, state.last_seq + 1)
+        window = FIRST_WINDOW
+        while end > state.first_seq:
+            begin = max(state.first_seq, end - window)
+            batch: deque[job_pb2.DeadLetter] = deque(maxlen=size)
+            async for letter in self._between(begin, end):
+                if choice.includes(letter):
+                    batch.append(letter)
+            if len(batch) == size:  # there may be more in this window
+                end = batch[0].sequence
+            else:  # where few are left, look further each time
+                end, window = begin, min(window * 2, LAST_WINDOW)
+            yield list(reversed(batch))
+
+    async def _between(self, begin: int, end: int) -> AsyncIterator[job_pb2.DeadLetter]:
+        everyone = self._bus.names.dead_letter("*")
+        async for stored in self._bus.read(self._stream, everyone, max(0, begin - 1)):
+            if stored.sequence >= end:
+                return
+            yield _letter(stored)
+
+    async def _still_dead(self, letters: list[job_pb2.DeadLetter]) -> list[job_pb2.DeadLetter]:
+        """Without those whose job was replayed by somebody who died before taking them away."""
+        dead: list[job_pb2.DeadLetter] = []
+        for first in range(0, len(letters), AT_ONCE):
+            some = letters[first : first + AT_ONCE]
+            checked = await asyncio.gather(*map(self._is_dead, some))
+            dead += [letter for letter, yes in zip(some, checked, strict=True) if yes]
+        return dead
+
+    async def _is_dead(self, letter: job_pb2.DeadLetter) -> bool:
+        try:
+            job = (await self._jobs.get(letter.job_id)).job
+        except NotFoundError:
+            return False
+        return job.state == job_pb2.JOB_STATE_FAILED and job.attempt == letter.attempts
+
+    async def purge(self, choice: Choice, *, dry_run: bool) -> int:
+        """Removes the chosen letters, or only counts them; letters written meanwhile stay."""
+        chosen = [letter async for letter in self._chosen(choice)]
+        if dry_run or not chosen:
+            return len(chosen)
+        if choice == Choice():  # all of them go at one blow
+            async with storing():
+                await self._bus.jetstream.purge_stream(self._stream, seq=chosen[-1].sequence + 1)
+            return len(chosen)
+        for first in range(0, len(chosen), AT_ONCE):
+            await asyncio.gather(*map(self.remove, chosen[first : first + AT_ONCE]))
+        return len(chosen)
+
+    async def _chosen(self, choice: Choice) -> AsyncIterator[job_pb2.DeadLetter]:
+        if choice.job_id:
+            letter = await self.of(choice.job_id)
+            if letter is not None and choice.includes(letter):
+                yield letter
+            return
+        async for stored in self._bus.read(self._stream, self._bus.names.dead_letter("*")):
+            letter = _letter(stored)
+            if choice.includes(letter):
+                yield letter
+
+    async def remove(self, letter: job_pb2.DeadLetter) -> None:
+        """Takes out this very letter; a later one of the same job stays."""
+        subject = self._bus.names.dead_letter(letter.job_id)
+        async with storing():
+            await self._bus.jetstream.purge_stream(
+                self._stream, seq=letter.sequence + 1, subject=subject
+            )
+
+
+def _letter(stored: Stored) -> job_pb2.DeadLetter:
+    letter = job_pb2.DeadLetter.FromString(stored.data)
+    letter.sequence = stored.sequence
+    return letter
+
+
+def _sequence_of(token: str) -> int | None:
+    if not token:
+        return None
+    if not (token.isascii() and token.isdigit() and len(token) < 20):
+        raise InvalidRequestError(
+            "page_token is not one we gave out", reason=Reason.REQUEST_INVALID
+        )
+    return int(token)

@@ -24,6 +24,8 @@ class History:
     """The story has the result; only its end may be missing."""
     finished: bool = False
     """The story has its end."""
+    earlier_attempts: int = 0
+    """Made in the lives before a replay; they count neither as failures nor as crashes."""
 
     def note(self, sequence: int, event: event_pb2.Event) -> None:
         """Takes one event in."""
@@ -39,6 +41,7 @@ class History:
                 self.finished = True
             case "job_accepted":  # a replay starts a new life of the same job
                 self.finished, self.result_told, self.failures = False, False, 0
+                self.earlier_attempts = event.attempt
 
     def _note_segment(self, event: event_pb2.Event) -> None:
         segment = event.segment_settled.segment

@@ -1,7 +1,7 @@
 """The queue of work: at most one item a job, held by one runner at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
 from google.protobuf.timestamp import from_current_time
@@ -13,6 +13,7 @@ from nats.js.errors import NotFoundError
 from structlog import get_logger
 
 from mesh.bus import Bus, storing
+from mesh.errors import LimitExceededError
 from mesh.tasks import stop
 from ytcaption.v1 import job_pb2
 
@@ -20,6 +21,17 @@ log = get_logger(__name__)
 
 CONSUMER = "runners"
 PULL_SECONDS = 5.0
+REPLAY_OF = "Ytc-Replay-Of"
+
+
+def replay_of_item(headers: Mapping[str, str] | None) -> int:
+    """The attempt whose death a work item was put in to undo; 0 for a job's first life."""
+    return int((headers or {}).get(REPLAY_OF, 0))
+
+
+def is_there_already(error: LimitExceededError) -> bool:
+    """Whether an item was refused because its job has one."""
+    return "per subject" in str(getattr(error.__cause__, "description", ""))
 
 
 class WorkQueue:
@@ -29,14 +41,43 @@ class WorkQueue:
         self._bus = bus
         self._ack_wait = ack_wait_seconds
 
-    async def put(self, job: job_pb2.Job) -> int:
+    async def put(self, job: job_pb2.Job, *, replay_of: int = 0) -> int:
         """Stores the job's work item durably and returns its sequence."""
         item = job_pb2.WorkItem(
             job_id=job.job_id,
             correlation_id=job.correlation_id,
             enqueue_time=from_current_time(),
         )
-        return await self._bus.publish(self._bus.names.work(job.job_id), item.SerializeToString())
+        headers = {REPLAY_OF: str(replay_of)} if replay_of else None
+        return await self._bus.publish(
+            self._bus.names.work(job.job_id), item.SerializeToString(), headers
+        )
+
+    async def put_replay(self, job: job_pb2.Job, replay_of: int) -> None:
+        """Stores the work item of a replay; one that an ended life left behind makes room."""
+        while True:
+            try:
+                await self.put(job, replay_of=replay_of)
+            except LimitExceededError as error:
+                if not is_there_already(error):
+                    raise
+                if await self._make_room(job.job_id, replay_of):
+                    continue
+            return
+
+    async def _make_room(self, job_id: str, replay_of: int) -> bool:
+        """False if the item that is there is the one to be put."""
+        stream, subject = self._bus.names.work_stream, self._bus.names.work(job_id)
+        async with storing():
+            with suppress(NotFoundError):
+                there = await self._bus.jetstream.get_last_msg(stream, subject)
+                if replay_of_item(there.headers) == replay_of:
+                    return False
+                # Its runner may still hold it: the acknowledgement then finds nothing to remove.
+                await self._bus.jetstream.purge_stream(
+                    stream, seq=(there.seq or 0) + 1, subject=subject
+                )
+        return True
 
     async def withdraw(self, job_id: str) -> None:
         """Takes the job's item out, if there is one."""

@@ -3,9 +3,12 @@
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
+from google.protobuf.message import DecodeError
 from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
@@ -19,7 +22,8 @@ from orchestrator.history import History, read_history
 from orchestrator.jobs import ConflictError, Jobs, Kept
 from orchestrator.lease import Lease, LostError
 from orchestrator.pipeline import Pipeline
-from orchestrator.queue import WorkQueue
+from orchestrator.queue import WorkQueue, replay_of_item
+from orchestrator.replay import Replays
 from orchestrator.settings import Settings
 from orchestrator.story import StoryReader, StoryWriter, open_story
 from ytcaption.v1 import job_pb2
@@ -53,6 +57,7 @@ class Runner:
         self._queue = queue
         self._pipeline = pipeline
         self._jobs = Jobs(bus)
+        self._replays = Replays(bus, queue, max_attempts=settings.max_attempts)
 
     async def run(self) -> None:
         """Works until cancelled; a job under way is then given back."""
@@ -69,7 +74,13 @@ class Runner:
             message = await puller.take()
             if message is None:
                 continue
-            item = job_pb2.WorkItem.FromString(message.data)
+            try:
+                item = job_pb2.WorkItem.FromString(message.data)
+            except DecodeError:  # no job of ours; left there it would end every runner in turn
+                log.warning("a work item that is none is dropped", subject=message.subject)
+                with suppress(NatsError):
+                    await message.term()
+                continue
             with bound_contextvars(job_id=item.job_id, correlation_id=item.correlation_id):
                 await self._handle(message, item)
 
@@ -77,7 +88,7 @@ class Runner:
         """One delivery; whatever goes wrong here must not end the lane."""
         try:
             async with self._queue.kept_alive(message):
-                wait = await self._work(item)
+                wait = await self._work(item, replay_of_item(message.headers))
             if wait is None:
                 await message.ack_sync()
             else:
@@ -91,42 +102,42 @@ class Runner:
             expected = isinstance(error, MeshError)
             log.warning("the job will be delivered again", error=str(error), exc_info=not expected)
 
-    async def _work(self, item: job_pb2.WorkItem) -> float | None:
+    async def _work(self, item: job_pb2.WorkItem, replay_of: int) -> float | None:
         """Seconds until the next attempt, or None if nothing is left to do."""
         try:
             kept = await outlast(lambda: self._jobs.get(item.job_id))
         except NotFoundError:
             return _wait_for_record(item)
-        history = await self._read_history(item.job_id)
+        if replay_of:
+            kept = await self._replays.complete(item.job_id, replay_of)
         if not kept.terminal:
-            return await self._share_or_attempt(kept, history)
+            return await self._share_or_attempt(kept)
+        history = await self._read_history(item.job_id)
         if not history.finished:  # the last runner died between the record and the story
             story = StoryWriter(self._bus, kept.job, history.last_sequence)
             await tell_end(self._bus, kept.job, story, result_told=history.result_told)
         return None
 
-    async def _share_or_attempt(self, kept: Kept, history: History) -> float | None:
+    async def _share_or_attempt(self, kept: Kept) -> float | None:
         """One run serves identical jobs, those that came while it was under way included."""
         twin = await self._cache.twin_of(kept.record)
         if twin is None or kept.record.cancel_requested:
-            return await self._attempt(kept, history)
+            return await self._attempt(kept)
         if twin.state in ACTIVE:
             return TWIN_SECONDS
         try:
-            await self._cache.serve(kept, history, twin)
+            await self._cache.serve(kept, await self._history(kept.job), twin)
         except NotFoundError:  # its files went away this very moment
             return TWIN_SECONDS
         return None
 
-    async def _read_history(self, job_id: str) -> History:
-        return await read_history(StoryReader(self._bus), job_id, patience_seconds=PATIENCE_SECONDS)
-
-    async def _attempt(self, kept: Kept, history: History) -> float | None:
-        if not history.last_sequence:
-            await open_story(self._bus, kept.job)
-            history = await self._read_history(kept.job.job_id)
+    async def _attempt(self, kept: Kept) -> float | None:
+        accepted = job_pb2.Job()
+        accepted.CopyFrom(kept.job)
         lease = Lease(self._jobs, kept)
+        # Before anything else of the job is touched: what kills us from here on is counted.
         await lease.take()
+        history = await self._history(accepted)
 
         async def on_cancel(_: Msg) -> None:
             lease.cancel_requested.set()
@@ -140,6 +151,17 @@ class Runner:
         finally:
             if not self._bus.client.is_closed:
                 await cancels.unsubscribe()
+
+    async def _history(self, accepted: job_pb2.Job) -> History:
+        """The story so far; one that is not there, or ends with an earlier life, is opened."""
+        history = await self._read_history(accepted.job_id)
+        if not history.last_sequence or history.finished:
+            await open_story(self._bus, accepted, history.last_sequence)
+            history = await self._read_history(accepted.job_id)
+        return history
+
+    async def _read_history(self, job_id: str) -> History:
+        return await read_history(StoryReader(self._bus), job_id, patience_seconds=PATIENCE_SECONDS)
 
 
 def _wait_for_record(item: job_pb2.WorkItem) -> float | None:

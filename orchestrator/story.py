@@ -115,9 +115,11 @@ class StoryWriter:
             await self._bus.client.publish(subject, progress.SerializeToString())
 
 
-async def open_story(bus: Bus, job: job_pb2.Job, *, patience_seconds: float = 60) -> None:
-    """Writes the first event, unless somebody did."""
-    writer = StoryWriter(bus, job, 0, patience_seconds=patience_seconds)
+async def open_story(
+    bus: Bus, job: job_pb2.Job, last_sequence: int = 0, *, patience_seconds: float = 60
+) -> None:
+    """Writes the first event of a life, unless somebody did."""
+    writer = StoryWriter(bus, job, last_sequence, patience_seconds=patience_seconds)
     accepted = event_pb2.JobAccepted(job=job)
     with suppress(ConflictError):
         await writer.tell(event_pb2.EVENT_TYPE_JOB_ACCEPTED, job_accepted=accepted)

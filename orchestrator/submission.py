@@ -15,7 +15,7 @@ from orchestrator.cache import cache_key
 from orchestrator.ending import reset_stages
 from orchestrator.jobs import Jobs
 from orchestrator.options import check_word
-from orchestrator.queue import WorkQueue
+from orchestrator.queue import WorkQueue, is_there_already
 from orchestrator.story import open_story
 from ytcaption.v1 import job_pb2
 
@@ -94,6 +94,6 @@ class Submission:
         try:
             await self._queue.put(job)
         except LimitExceededError as error:
-            if "per subject" not in str(getattr(error.__cause__, "description", "")):
+            if not is_there_already(error):
                 raise
             # Else an earlier try of this request left its item there: that one will do.

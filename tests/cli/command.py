@@ -30,16 +30,22 @@ def environment(**added: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **added}
 
 
-async def start(*arguments: str, cwd: str = "", **added: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
+async def start(
+    *arguments: str, cwd: str = "", answers: str = "", **added: str
+) -> asyncio.subprocess.Process:
+    process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "cli", *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.PIPE if answers else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=environment(**added),
         cwd=cwd or None,
         start_new_session=True,
     )
+    if process.stdin is not None:
+        process.stdin.write(answers.encode())
+        process.stdin.close()
+    return process
 
 
 async def finish(process: asyncio.subprocess.Process, seconds: float = 60) -> Ended:

@@ -55,6 +55,19 @@ def finished(sequence: int, job: job_pb.Job) -> pb.WatchJobResponse:
     return pb.WatchJobResponse(sequence=sequence, event=event)
 
 
+def attempt_failed(sequence: int, message: str) -> pb.WatchJobResponse:
+    failed = event_pb.AttemptFailed(failure=job_pb.Failure(reason="SITE_ERROR", message=message))
+    event = event_pb.Event(type=event_pb.EVENT_TYPE_ATTEMPT_FAILED, attempt_failed=failed)
+    return pb.WatchJobResponse(sequence=sequence, event=event)
+
+
+def accepted(sequence: int, job: job_pb.Job) -> pb.WatchJobResponse:
+    event = event_pb.Event(
+        type=event_pb.EVENT_TYPE_JOB_ACCEPTED, job_accepted=event_pb.JobAccepted(job=job)
+    )
+    return pb.WatchJobResponse(sequence=sequence, event=event)
+
+
 def progress(done: float, total: float | None) -> pb.WatchJobResponse:
     download = media_pb.ByteProgress(done_bytes=int(done * 1000))
     heard = media_pb.MediaProgress(done=duration(done))
@@ -84,6 +97,7 @@ FAILED = ended_job(
     job_pb.JOB_STATE_FAILED,
     failure=job_pb.Failure(reason="VIDEO_PRIVATE", message="the video is private"),
 )
+REPLAYED = job_pb.Job(job_id=JOB_ID, state=job_pb.JOB_STATE_QUEUED, attempt=1, max_attempts=5)
 STORY = [
     media_found(1, "A talk"),
     segment(2, "hello"),
@@ -206,10 +220,44 @@ async def _cut(context: Any) -> None:
 
 
 class ScriptedAdmin(admin_rpc.AdminServiceServicer):
-    """Answers how it is."""
+    """Answers how it is, and keeps dead letters."""
 
     def __init__(self) -> None:
         self.healthy = True
+        self.letters: list[job_pb.DeadLetter] = []
+        """Newest first."""
+
+        self.listed: list[admin_pb.ListDeadLettersRequest] = []
+        self.replayed: list[str] = []
+        self.purged: list[admin_pb.PurgeDeadLettersRequest] = []
+
+    async def ListDeadLetters(  # noqa: N802
+        self, request: admin_pb.ListDeadLettersRequest, context: Any
+    ) -> admin_pb.ListDeadLettersResponse:
+        self.listed.append(request)
+        wanted = [one for one in self.letters if request.reason in ("", one.failure.reason)]
+        begin = int(request.page_token or 0)
+        end = begin + min(request.page_size, 2)
+        more = str(end) if end < len(wanted) else ""
+        return admin_pb.ListDeadLettersResponse(
+            dead_letters=wanted[begin:end], next_page_token=more
+        )
+
+    async def ReplayDeadLetter(  # noqa: N802
+        self, request: admin_pb.ReplayDeadLetterRequest, context: Any
+    ) -> admin_pb.ReplayDeadLetterResponse:
+        if request.job_id not in [letter.job_id for letter in self.letters]:
+            raise NotFoundError(
+                f"no dead letter of {request.job_id}", reason=Reason.DEAD_LETTER_NOT_FOUND
+            )
+        self.replayed.append(request.job_id)
+        return admin_pb.ReplayDeadLetterResponse(job=REPLAYED)
+
+    async def PurgeDeadLetters(  # noqa: N802
+        self, request: admin_pb.PurgeDeadLettersRequest, context: Any
+    ) -> admin_pb.PurgeDeadLettersResponse:
+        self.purged.append(request)
+        return admin_pb.PurgeDeadLettersResponse(dead_letters_removed=len(self.letters))
 
     async def GetHealth(  # noqa: N802
         self, request: admin_pb.GetHealthRequest, context: Any

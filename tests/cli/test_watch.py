@@ -13,9 +13,11 @@ from tests.cli.command import finish, run, start
 from tests.cli.scripted import (
     FAILED,
     JOB_ID,
+    REPLAYED,
     STORY,
     SUCCEEDED,
     ScriptedPipeline,
+    accepted,
     finished,
     progress,
     segment,
@@ -113,6 +115,31 @@ async def test_the_command_goes_on_where_a_restarted_server_begins() -> None:
     assert after.watches == [10]
     assert "connection was lost" in ended.err
     assert "connected again" in ended.err
+
+
+REPLAYED_STORY = [
+    segment(1, "hello"),
+    finished(2, FAILED),
+    accepted(3, REPLAYED),
+    segment(4, "world"),
+    finished(5, SUCCEEDED),
+]
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [2], [3], [5]])
+async def test_a_replayed_job_is_followed_through_all_its_lives(cuts: list[int]) -> None:
+    pipeline = ScriptedPipeline(REPLAYED_STORY)
+    pipeline.cut_after = cuts
+
+    async with serving(pipeline) as address:
+        assert await _sequences(address) == [1, 2, 3, 4, 5]
+
+
+async def test_watching_a_replayed_job_ends_as_its_last_life_did() -> None:
+    async with serving(ScriptedPipeline(REPLAYED_STORY)) as address:
+        ended = await run("watch", JOB_ID, "--server", address)
+
+    assert (ended.code, len(ended.out.splitlines())) == (0, 2)
 
 
 async def test_watch_gives_every_update_as_json() -> None:

@@ -1,0 +1,197 @@
+"""Looking at jobs that will not be tried again, and giving them another chance."""
+
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+
+import click
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cli.bars import bars_for
+from cli.channel import UNARY_SECONDS, Server, connected
+from cli.exits import CommandError, Exit
+from cli.following import verdict
+from cli.jobs import PAGE_SIZE, PIPE_WIDTH, state_of
+from cli.reporting import Report, as_dict, failure_line
+from cli.screen import Screen
+from cli.text import for_terminal, to_json
+from cli.watching import follow
+from mesh.correlation import call_metadata
+from mesh.reasons import Reason
+from ytcaption.v1 import admin_service_pb2 as pb
+from ytcaption.v1 import job_pb2 as job_pb
+from ytcaption.v1 import pipeline_service_pb2 as pipeline_pb
+
+
+async def list_letters(address: str, reason: str, limit: int, *, as_json: bool) -> Exit:
+    """A table, or one JSON object a line."""
+    found: list[job_pb.DeadLetter] = []
+    async with connected(address) as server, aclosing(_letters(server, reason, limit)) as letters:
+        async for letter in letters:
+            found.append(letter)
+            if len(found) == limit:
+                break
+    if as_json:
+        for letter in found:
+            click.echo(to_json(as_dict(letter)))
+    else:
+        _print_table(found)
+    return Exit.OK
+
+
+async def _letters(
+    server: Server, reason: str, page_size: int = PAGE_SIZE
+) -> AsyncGenerator[job_pb.DeadLetter, None]:
+    """Newest first, a page at a time."""
+    token = ""
+    while True:
+        request = pb.ListDeadLettersRequest(
+            page_size=min(PAGE_SIZE, page_size), page_token=token, reason=reason
+        )
+        page = await server.admin.ListDeadLetters(
+            request, timeout=UNARY_SECONDS, metadata=call_metadata()
+        )
+        for letter in page.dead_letters:
+            yield letter
+        token = page.next_page_token
+        if not token:
+            return
+
+
+def _print_table(found: Sequence[job_pb.DeadLetter]) -> None:
+    table = Table("job", "died", "attempts", "reason", "message", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    for letter in found:
+        cells = (
+            letter.job_id,
+            _minute(letter.dead_time),
+            str(letter.attempts),
+            letter.failure.reason,
+            letter.failure.message,
+        )
+        table.add_row(*(Text(for_terminal(cell)) for cell in cells))
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    Console(width=width, highlight=False).print(table)
+
+
+def _minute(time: Timestamp) -> str:
+    return time.ToDatetime().strftime("%Y-%m-%d %H:%M")
+
+
+async def show_letter(address: str, job_id: str, *, as_json: bool) -> Exit:
+    """Every fact of the letter, and what its job was about."""
+    async with connected(address) as server:
+        found = await server.pipeline.GetJob(
+            pipeline_pb.GetJobRequest(job_id=job_id),
+            timeout=UNARY_SECONDS,
+            metadata=call_metadata(),
+        )
+        letter = await _letter_of(server, found.job)
+    if as_json:
+        click.echo(to_json(as_dict(letter)))
+    else:
+        for label, value in _facts(letter, found.job):
+            if value:
+                click.echo(f"{label:<14} {for_terminal(value)}")
+    return Exit.OK
+
+
+async def _letter_of(server: Server, job: job_pb.Job) -> job_pb.DeadLetter:
+    if job.state == job_pb.JOB_STATE_FAILED:
+        async with aclosing(_letters(server, job.failure.reason)) as letters:
+            async for letter in letters:
+                if letter.job_id == job.job_id:
+                    return letter
+    raise CommandError(
+        f"no dead letter of job {for_terminal(job.job_id)}: it is {state_of(job)}",
+        Exit.REFUSED,
+        Reason.DEAD_LETTER_NOT_FOUND,
+    )
+
+
+def _facts(letter: job_pb.DeadLetter, job: job_pb.Job) -> list[tuple[str, str]]:
+    stage = job_pb.Stage.Name(letter.failure.stage).removeprefix("STAGE_").lower()
+    return [
+        ("job", letter.job_id),
+        ("source", job.source.url or job.source.upload.file_name),
+        ("title", job.media.title),
+        ("failure", failure_line(letter.failure)),
+        ("stage", stage if letter.failure.stage else ""),
+        ("may pass", "yes" if letter.failure.retryable else "no"),
+        ("attempts", str(letter.attempts)),
+        ("accepted", _second(letter.work_item.enqueue_time)),
+        ("first attempt", _second(letter.first_attempt_time)),
+        ("died", _second(letter.dead_time)),
+        ("captions", str(job.segment_count or "")),
+        ("sequence", str(letter.sequence)),
+        ("correlation", letter.correlation_id),
+    ]
+
+
+def _second(time: Timestamp) -> str:
+    return time.ToDatetime().strftime("%Y-%m-%d %H:%M:%S UTC") if time.seconds else ""
+
+
+async def replay_letter(address: str, job_id: str, *, wait: bool, as_json: bool) -> Exit:
+    """The job's id and state as soon as it is queued again, or how it ended this time."""
+    async with connected(address) as server:
+        done = await server.admin.ReplayDeadLetter(
+            pb.ReplayDeadLetterRequest(job_id=job_id),
+            timeout=UNARY_SECONDS,
+            metadata=call_metadata(),
+        )
+        job = done.job
+        if wait:
+            job = await _new_life(server, job)
+    click.echo(to_json(as_dict(job)) if as_json else f"{job.job_id} {state_of(job)}")
+    return verdict(job) if wait else Exit.OK
+
+
+async def _new_life(server: Server, replayed: job_pb.Job) -> job_pb.Job:
+    """Follows the job to its end; what it went through before it died is left out."""
+    with Screen() as screen:
+        bars = bars_for(screen)
+        report = Report(screen, bars, captions=False)
+        born = False
+        updates = follow(server.pipeline, replayed.job_id, on_cut=report.cut_off)
+        try:
+            async with aclosing(updates):
+                async for update in updates:
+                    event = update.event
+                    if event.HasField("job_accepted"):
+                        born = event.job_accepted.job.max_attempts == replayed.max_attempts
+                    if born or not update.HasField("event"):
+                        report.take(update)
+        finally:
+            bars.close()
+        return report.job
+
+
+async def purge_letters(  # noqa: PLR0913 # one for each option
+    address: str,
+    job_id: str,
+    reason: str,
+    older_than_hours: float | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> Exit:
+    """Says how many went, or would go."""
+    request = pb.PurgeDeadLettersRequest(job_id=job_id, reason=reason, dry_run=dry_run)
+    if older_than_hours is not None:
+        request.before.FromDatetime(datetime.now(UTC) - timedelta(hours=older_than_hours))
+    async with connected(address) as server:
+        done = await server.admin.PurgeDeadLetters(
+            request, timeout=UNARY_SECONDS, metadata=call_metadata()
+        )
+    count = done.dead_letters_removed
+    if as_json:
+        click.echo(to_json({"dead_letters_removed": count, "dry_run": dry_run}))
+    else:
+        letters = "dead letter" if count == 1 else "dead letters"
+        click.echo(f"{count} {letters} {'would be removed' if dry_run else 'removed'}")
+    return Exit.OK

@@ -1,0 +1,109 @@
+"""Giving a dead job another life: the same id, its story goes on.
+
+The order, and what a kill -9 after each step leaves behind:
+
+1. The work item, marked with the attempt that died. From here on the replay is a promise: whatever
+   happens to us, a runner gets the item, sees the mark, and does the steps below itself.
+2. JOB_ACCEPTED into the story, fenced. A runner finds the record still FAILED by the marked attempt
+   and goes on with step 3; without the mark it would take the item for a left-over and drop it.
+3. The record: QUEUED again, by compare-and-set. Now the job runs like any other. The story comes
+   first so that nobody who watches a QUEUED job finds its story ended.
+4. The dead letter goes. Last, so that a job is never without a letter, a promise or an end. One
+   that outlives its replay is removed by the runner, and not listed meanwhile.
+
+The mark names the one death it undoes: attempts never count back, so an item that comes late finds
+another attempt in the record and does nothing. Two replays at once put one item, and one of them
+wins each step.
+"""
+
+from structlog import get_logger
+
+from mesh.bus import Bus
+from mesh.errors import NotFoundError, UnavailableError
+from mesh.reasons import Reason
+from orchestrator.deadletters import DeadLetters
+from orchestrator.ending import reset_stages, tell_end
+from orchestrator.history import read_history
+from orchestrator.jobs import MAX_RACES, ConflictError, Jobs, Kept
+from orchestrator.queue import WorkQueue
+from orchestrator.story import StoryReader, StoryWriter
+from ytcaption.v1 import event_pb2, job_pb2
+
+log = get_logger(__name__)
+
+
+class Replays:
+    """Begins replays, and ends those that others began."""
+
+    def __init__(self, bus: Bus, queue: WorkQueue, *, max_attempts: int) -> None:
+        self._bus = bus
+        self._queue = queue
+        self._jobs = Jobs(bus)
+        self._letters = DeadLetters(bus)
+        self._max_attempts = max_attempts
+
+    async def replay(self, job_id: str) -> job_pb2.Job:
+        """Queues a dead job again; NotFoundError if it is not dead."""
+        letter = await self._letters.of(job_id)
+        if letter is None:
+            raise _not_dead(job_id)
+        kept = await self._jobs.get(job_id)
+        if not _died_of(kept, letter.attempts):  # replayed by somebody who died before step 4
+            raise _not_dead(job_id)
+        await self._queue.put_replay(kept.job, letter.attempts)
+        kept = await self.complete(kept.job.job_id, letter.attempts)
+        log.info("dead job replayed", job_id=kept.job.job_id, attempts=letter.attempts)
+        return kept.job
+
+    async def complete(self, job_id: str, death: int) -> Kept:
+        """All that follows from the work item; done again by the runner if we die."""
+        kept = await self._revive(job_id, death)
+        letter = await self._letters.of(job_id)
+        if letter is not None and letter.attempts <= death:
+            await self._letters.remove(letter)
+        return kept
+
+    async def _revive(self, job_id: str, death: int) -> Kept:
+        for _ in range(MAX_RACES):
+            # The story is read before the record: if the record is still that of the death, an
+            # append that passes the fence cannot land in a later life.
+            history = await read_history(StoryReader(self._bus), job_id)
+            kept = await self._jobs.get(job_id)
+            if not _died_of(kept, death):
+                return kept
+            try:
+                story = StoryWriter(self._bus, kept.job, history.last_sequence, patience_seconds=0)
+                told = history.earlier_attempts == death
+                if not told and not history.finished:  # its runner died before the last word
+                    await tell_end(self._bus, kept.job, story)
+                self._queue_again(kept.record)
+                if not told:
+                    accepted = event_pb2.JobAccepted(job=kept.job)
+                    await story.tell(event_pb2.EVENT_TYPE_JOB_ACCEPTED, job_accepted=accepted)
+                await self._jobs.save(kept)
+            except ConflictError:
+                continue
+            return kept
+        raise UnavailableError(
+            "the job changes too fast to be replayed", reason=Reason.STORAGE_UNAVAILABLE
+        )
+
+    def _queue_again(self, record: job_pb2.JobRecord) -> None:
+        record.cancel_requested = False
+        record.runner_id = ""
+        job = record.job
+        job.state = job_pb2.JOB_STATE_QUEUED
+        job.max_attempts = job.attempt + self._max_attempts
+        for field in ("failure", "end_time", "progress", "cancel_note"):
+            job.ClearField(field)
+        reset_stages(job)
+
+
+def _died_of(kept: Kept, attempt: int) -> bool:
+    return kept.job.state == job_pb2.JOB_STATE_FAILED and kept.job.attempt == attempt
+
+
+def _not_dead(job_id: str) -> NotFoundError:
+    return NotFoundError(
+        f"no dead letter of job {job_id[:64]!r}", reason=Reason.DEAD_LETTER_NOT_FOUND
+    )

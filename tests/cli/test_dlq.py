@@ -1,0 +1,198 @@
+"""The dead-letter commands against a scripted server on a real socket."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.cli.command import finish, run, start
+from tests.cli.scripted import (
+    FAILED,
+    JOB_ID,
+    REPLAYED,
+    SUCCEEDED,
+    ScriptedAdmin,
+    ScriptedPipeline,
+    accepted,
+    attempt_failed,
+    finished,
+    segment,
+    serving,
+)
+from ytcaption.v1 import job_pb2 as job_pb
+
+
+def letter(job_id: str, reason: str = "VIDEO_PRIVATE", **fields: Any) -> job_pb.DeadLetter:
+    failure = job_pb.Failure(
+        reason=reason, message="[bold]no\x1b[31m", stage=job_pb.STAGE_DOWNLOAD, attempt=4
+    )
+    found = job_pb.DeadLetter(
+        job_id=job_id, failure=failure, attempts=4, correlation_id="thread-7", **fields
+    )
+    found.dead_time.FromDatetime(datetime(2026, 11, 5, 12, 30, 9, tzinfo=UTC))
+    return found
+
+
+def dead(*letters: job_pb.DeadLetter) -> ScriptedAdmin:
+    admin = ScriptedAdmin()  # type: ignore[abstract]
+    admin.letters = list(letters)
+    return admin
+
+
+async def test_letters_are_listed_over_pages_up_to_the_limit() -> None:
+    admin = dead(*(letter(f"{number:036}") for number in range(7)))
+
+    async with serving(ScriptedPipeline(), admin) as address:
+        ended = await run("dlq", "list", "--limit", "5", "--json", "--server", address)
+
+    assert ended.code == 0
+    found = [json.loads(line) for line in ended.out.splitlines()]
+    assert [one["job_id"] for one in found] == [f"{number:036}" for number in range(5)]
+    assert found[0]["failure"]["reason"] == "VIDEO_PRIVATE"
+    assert len(admin.listed) == 3
+
+
+async def test_the_table_shows_only_the_reason_asked_for_and_is_harmless() -> None:
+    admin = dead(letter(JOB_ID), letter(f"{7:036}", "NO_AUDIO"))
+
+    async with serving(ScriptedPipeline(), admin) as address:
+        ended = await run("dlq", "list", "--reason", "NO_AUDIO", "--server", address)
+
+    assert [request.reason for request in admin.listed] == ["NO_AUDIO"]
+    assert f"{7:036}" in ended.out
+    assert JOB_ID not in ended.out
+    assert "2026-11-05 12:30" in ended.out
+    assert "[bold]no" in ended.out
+    assert "\x1b" not in ended.out
+
+
+async def test_a_letter_is_shown_with_all_its_facts() -> None:
+    admin = dead(*(letter(f"{number:036}") for number in range(5)), letter(JOB_ID, sequence=9))
+    pipeline = ScriptedPipeline()
+    pipeline.jobs = [job_pb.Job()]
+    pipeline.jobs[0].CopyFrom(FAILED)
+    pipeline.jobs[0].source.url = "https://example.net/v"
+
+    async with serving(pipeline, admin) as address:
+        ended = await run("dlq", "show", JOB_ID, "--server", address)
+        as_json = await run("dlq", "show", JOB_ID, "--server", address, "--json")
+
+    facts = dict(line.split(None, 1) for line in ended.out.splitlines())
+    assert ended.code == 0
+    assert (facts["job"], facts["attempts"], facts["sequence"]) == (JOB_ID, "4", "9")
+    assert facts["source"] == "https://example.net/v"
+    assert facts["failure"].endswith("(VIDEO_PRIVATE)")
+    assert (facts["stage"], facts["died"]) == ("download", "2026-11-05 12:30:09 UTC")
+    assert "\x1b" not in ended.out
+    assert json.loads(as_json.out)["sequence"] == "9"
+
+
+@pytest.mark.parametrize("state", [job_pb.JOB_STATE_SUCCEEDED, job_pb.JOB_STATE_FAILED])
+async def test_a_job_without_a_letter_cannot_be_shown(state: Any) -> None:
+    pipeline = ScriptedPipeline()
+    pipeline.jobs = [job_pb.Job(job_id=JOB_ID, state=state)]
+
+    async with serving(pipeline, dead(letter("another"))) as address:
+        ended = await run("dlq", "show", JOB_ID, "--server", address)
+
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.endswith("(DEAD_LETTER_NOT_FOUND)\n")
+
+
+async def test_replay_says_that_the_job_is_queued() -> None:
+    admin = dead(letter(JOB_ID))
+    pipeline = ScriptedPipeline()
+
+    async with serving(pipeline, admin) as address:
+        ended = await run("dlq", "replay", JOB_ID, "--server", address)
+        as_json = await run("dlq", "replay", JOB_ID, "--server", address, "--json")
+
+    assert (ended.code, ended.out, ended.err) == (0, f"{JOB_ID} queued\n", "")
+    assert json.loads(as_json.out)["state"] == "JOB_STATE_QUEUED"
+    assert admin.replayed == [JOB_ID, JOB_ID]
+    assert pipeline.watches == []
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "state"), [(SUCCEEDED, 0, "succeeded"), (FAILED, 1, "failed")]
+)
+async def test_replay_can_wait_for_the_end_of_the_new_life(
+    end: job_pb.Job, code: int, state: str
+) -> None:
+    story = [
+        accepted(1, job_pb.Job(job_id=JOB_ID, max_attempts=4)),
+        attempt_failed(2, "the first life"),
+        finished(3, FAILED),
+        accepted(4, REPLAYED),
+        attempt_failed(5, "the second life"),
+        segment(6, "hello"),
+        finished(7, end),
+    ]
+
+    async with serving(ScriptedPipeline(story), dead(letter(JOB_ID))) as address:
+        ended = await run("dlq", "replay", JOB_ID, "--wait", "--server", address)
+
+    assert (ended.code, ended.out) == (code, f"{JOB_ID} {state}\n")
+    assert "the second life" in ended.err
+    assert "the first life" not in ended.err
+
+
+async def test_replay_of_a_job_that_is_not_dead_is_refused() -> None:
+    async with serving(ScriptedPipeline(), dead()) as address:
+        ended = await run("dlq", "replay", JOB_ID, "--server", address)
+
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err == f"error: no dead letter of {JOB_ID} (DEAD_LETTER_NOT_FOUND)\n"
+
+
+async def test_purge_passes_on_which_letters_are_meant() -> None:
+    admin = dead(letter(JOB_ID))
+
+    async with serving(ScriptedPipeline(), admin) as address:
+        which = ("--job", JOB_ID, "--reason", "NO_AUDIO", "--older-than", "1.5")
+        ended = await run("dlq", "purge", *which, "--yes", "--server", address)
+        everything = await run("dlq", "purge", "-y", "--json", "--server", address)
+
+    assert (ended.code, ended.out) == (0, "1 dead letter removed\n")
+    assert json.loads(everything.out) == {"dead_letters_removed": 1, "dry_run": False}
+    chosen, all_of_them = admin.purged
+    assert (chosen.job_id, chosen.reason, chosen.dry_run) == (JOB_ID, "NO_AUDIO", False)
+    age = datetime.now(UTC) - chosen.before.ToDatetime(UTC)
+    assert timedelta(hours=1.5) <= age < timedelta(hours=1.6)
+    assert (all_of_them.job_id, all_of_them.HasField("before")) == ("", False)
+
+
+async def test_a_dry_run_of_purge_does_not_ask() -> None:
+    admin = dead(letter(JOB_ID), letter("another"))
+
+    async with serving(ScriptedPipeline(), admin) as address:
+        ended = await run("dlq", "purge", "--dry-run", "--server", address)
+
+    assert (ended.code, ended.out) == (0, "2 dead letters would be removed\n")
+    assert [request.dry_run for request in admin.purged] == [True]
+
+
+@pytest.mark.parametrize(("answer", "purges"), [("y\n", 1), ("n\n", 0), ("\n", 0)])
+async def test_purge_asks_first(answer: str, purges: int) -> None:
+    admin = dead(letter(JOB_ID))
+
+    async with serving(ScriptedPipeline(), admin) as address:
+        process = await start("dlq", "purge", "--server", address, answers=answer)
+        ended = await finish(process)
+
+    assert ended.code == 0
+    assert "Remove all dead letters? [y/N]" in ended.err
+    assert len(admin.purged) == purges
+
+
+async def test_purge_without_anybody_to_ask_removes_nothing() -> None:
+    admin = dead(letter(JOB_ID))
+
+    async with serving(ScriptedPipeline(), admin) as address:
+        ended = await run("dlq", "purge", "--reason", "NO_AUDIO", "--server", address)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert "say --yes" in ended.err
+    assert "dead letters with NO_AUDIO?" in ended.err
+    assert admin.purged == []

@@ -5,7 +5,7 @@ import os
 import click
 
 from cli import exits
-from cli.commands import captioning, jobs, machine
+from cli.commands import captioning, housekeeping, jobs, machine
 
 
 @click.group(epilog=exits.HELP, context_settings={"help_option_names": ["-h", "--help"]})
@@ -24,6 +24,9 @@ for _one in (
     jobs.captions,
     jobs.cancel,
     jobs.delete,
+    housekeeping.stats,
+    housekeeping.cleanup,
+    housekeeping.factory_reset,
     machine.health,
     machine.doctor,
 ):

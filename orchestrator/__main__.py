@@ -71,8 +71,8 @@ async def assembled(
         room = Room(bus, settings)
 
         async def can_work() -> None:
-            await room.until_free()
             await health.until_stages_serve(stages)
+            await room.until_free()
 
         runner = Runner(bus, settings, queue, pipeline, can_work)
         control = Control(bus, Jobs(bus), queue, Feeds(bus))

@@ -2,19 +2,23 @@
 
 import asyncio
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
 from structlog import get_logger
 
 from mesh.bus import Bus, storing
-from mesh.errors import LimitExceededError
+from mesh.errors import LimitExceededError, UnavailableError
 from mesh.reasons import Reason
 from orchestrator.settings import Settings
 
 log = get_logger(__name__)
 
 FRESH_SECONDS = 1.0
+LOOK_SECONDS = 1.0
+GLANCE_BYTES = 16 * 1024**2
 RETRY_SECONDS = 1.0
 
 
@@ -52,11 +56,18 @@ class Room:
             return  # never welcome, however much room there is: who receives it says so
         await self._check(announced or 0)
 
+    async def guarded(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The same chunks, for as long as the disk has room: not everybody announces a size."""
+        unseen = 0
+        async for chunk in chunks:
+            unseen += len(chunk)
+            if unseen > GLANCE_BYTES:
+                self._check_disk(0)
+                unseen = 0
+            yield chunk
+
     async def _check(self, upload_bytes: int) -> None:
-        if self.free_bytes() - upload_bytes < self._settings.min_free_bytes:
-            raise LimitExceededError(
-                "the orchestrator's disk is nearly full", reason=Reason.STORAGE_FULL
-            )
+        self._check_disk(upload_bytes)
         artifacts = f"OBJ_{self._bus.names.artifacts_bucket}"
         for fill in await self._recent_fills():
             more = upload_bytes if fill.stream == artifacts else 0
@@ -64,6 +75,12 @@ class Room:
                 raise LimitExceededError(
                     f"the store {fill.stream} is nearly full", reason=Reason.STORAGE_FULL
                 )
+
+    def _check_disk(self, more: int) -> None:
+        if self.free_bytes() - more < self._settings.min_free_bytes:
+            raise LimitExceededError(
+                "the orchestrator's disk is nearly full", reason=Reason.STORAGE_FULL
+            )
 
     async def until_free(self) -> None:
         """Returns once the disk has room for an attempt; says so in the log if it has to wait."""
@@ -87,7 +104,10 @@ class Room:
     async def _recent_fills(self) -> list[Fill]:
         async with self._looking:
             if monotonic() - self._looked > FRESH_SECONDS:
-                self._fills = await self.fills()
+                # A broker that does not answer is the affair of whoever stores something next.
+                with suppress(UnavailableError, TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        self._fills = await self.fills()
                 self._looked = monotonic()
             return self._fills
 

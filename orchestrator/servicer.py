@@ -79,7 +79,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         announced = start.size_bytes if start.HasField("size_bytes") else None
         await engines.room.check_upload(announced)
         async with received(
-            read_data(request_iterator, "chunk"),
+            engines.room.guarded(read_data(request_iterator, "chunk")),
             engines.settings.work_dir,
             max_bytes=engines.settings.max_upload_bytes,
             announced=announced,

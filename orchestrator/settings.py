@@ -74,7 +74,7 @@ class Settings(ServiceSettings):
     min_free_bytes: int = Field(default=256 * 1024**2, ge=0)
     """No job is accepted or begun while the disk of the working folder has less left."""
 
-    retention_hours: float = Field(default=720, ge=0)
+    retention_hours: float = Field(default=720, ge=0, le=10_000_000)
     """Jobs that ended longer ago are removed with every trace; 0: never."""
 
     trim_percent: float = Field(default=90, gt=0, le=100)

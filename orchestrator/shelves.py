@@ -65,7 +65,10 @@ class Shelves:
             )
 
     async def piles(self) -> set[str]:
-        """The ids under which chunks lie, whether or not they ever became a file."""
+        """The ids under which chunks lie, whether or not they ever became a file.
+
+        The broker names at most 100,000 of them; the rest are looked at when those are gone.
+        """
         async with storing():
             info = await self._bus.jetstream.stream_info(
                 self._stream, subjects_filter=f"{self._chunks}*"

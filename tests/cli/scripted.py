@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
-from mesh.errors import MeshError, NotFoundError
+from mesh.errors import InvalidRequestError, MeshError, NotFoundError
 from mesh.reasons import Reason
 from mesh.server import Service, running_server
 from ytcaption.v1 import admin_service_pb2 as admin_pb
@@ -206,10 +206,14 @@ async def _cut(context: Any) -> None:
 
 
 class ScriptedAdmin(admin_rpc.AdminServiceServicer):
-    """Answers how it is."""
+    """Answers how it is, and what it pretends to have removed."""
 
     def __init__(self) -> None:
         self.healthy = True
+        self.cleanups: list[admin_pb.CleanupRequest] = []
+        self.resets: list[admin_pb.FactoryResetRequest] = []
+        self.stage_error = ""
+        """Why the downloader could not be reset."""
 
     async def GetHealth(  # noqa: N802
         self, request: admin_pb.GetHealthRequest, context: Any
@@ -218,6 +222,39 @@ class ScriptedAdmin(admin_rpc.AdminServiceServicer):
             name="nats", healthy=self.healthy, detail="speaks \x1b[31mred", address="127.0.0.1:1"
         )
         return admin_pb.GetHealthResponse(healthy=self.healthy, version="1", components=[part])
+
+    async def GetStats(  # noqa: N802
+        self, request: admin_pb.GetStatsRequest, context: Any
+    ) -> admin_pb.GetStatsResponse:
+        done = admin_pb.StateCount(state=job_pb.JOB_STATE_SUCCEEDED, count=3)
+        return admin_pb.GetStatsResponse(
+            version="1",
+            jobs=[done],
+            queue_depth=2,
+            dead_letters=1,
+            stored_bytes=2_500_000,
+            uptime=duration(3661.5),
+        )
+
+    async def Cleanup(  # noqa: N802
+        self, request: admin_pb.CleanupRequest, context: Any
+    ) -> admin_pb.CleanupResponse:
+        self.cleanups.append(request)
+        return admin_pb.CleanupResponse(
+            jobs_removed=4, events_removed=50, artifacts_removed=0, bytes_removed=2_500_000
+        )
+
+    async def FactoryReset(  # noqa: N802
+        self, request: admin_pb.FactoryResetRequest, context: Any
+    ) -> admin_pb.FactoryResetResponse:
+        if request.confirmation != "ERASE EVERYTHING":
+            raise InvalidRequestError("not confirmed", reason=Reason.CONFIRMATION_MISSING)
+        self.resets.append(request)
+        own = admin_pb.ServiceReset(name="orchestrator", done=True, jobs_removed=4, tasks_purged=2)
+        stage = admin_pb.ServiceReset(
+            name="downloader", done=not self.stage_error, error=self.stage_error, files_removed=7
+        )
+        return admin_pb.FactoryResetResponse(services=[own, stage])
 
 
 def services(pipeline: ScriptedPipeline, admin: ScriptedAdmin) -> list[Service]:

@@ -414,6 +414,33 @@ async def test_a_reset_asks_every_replica_of_every_stage_and_reports_who_is_down
     assert nobody in partly["transcriber"].error
 
 
+async def test_a_job_accepted_during_a_reset_runs_or_is_gone_but_never_hangs(
+    start: Start,
+) -> None:
+    async with start() as client:
+        for _ in range(10):
+            await client.create()
+        over = asyncio.Event()
+        made: list[str] = []
+
+        async def submit() -> None:
+            while not over.is_set():
+                made.append((await client.upload(SECOND, file_name="x.wav")).job_id)
+
+        submitting = asyncio.create_task(submit())
+        done = await _reset(client, confirmation=ERASE)
+        over.set()
+        await submitting
+
+        assert done["orchestrator"].done, done["orchestrator"].error
+        later = await client.upload(SECOND, file_name="x.wav")
+        for job_id in [*made, later.job_id]:
+            if not await _gone(client, job_id):
+                ended = await asyncio.wait_for(client.finished(job_id), 20)
+                assert ended.state == job_pb2.JOB_STATE_SUCCEEDED
+        assert not await _gone(client, later.job_id)
+
+
 async def test_a_full_disk_refuses_jobs_before_they_begin(
     start: Start, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -427,6 +454,21 @@ async def test_a_full_disk_refuses_jobs_before_they_begin(
         listed = await client.pipeline.ListJobs(pb.ListJobsRequest())
         assert listed.total_size == 0
     assert script.downloads == []
+
+
+async def test_an_upload_of_unknown_size_ends_when_the_disk_is_full(
+    client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def filled_by_the_upload(folder: Path) -> Disk:
+        files = [path for path in folder.glob("upload-*") if path.stat().st_size > 1024**2]
+        return Disk(10**12, 0, 1000 if files else 10**12)
+
+    monkeypatch.setattr(shutil, "disk_usage", filled_by_the_upload)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await client.upload(*[SECOND] * 1700, file_name="x.wav")
+
+    assert reason_of(caught.value) == "STORAGE_FULL"
+    assert list((tmp_path / "work").glob("upload-*")) == []
 
 
 async def test_an_upload_that_would_not_fit_is_refused_before_it_is_read(client: Client) -> None:

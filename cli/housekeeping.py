@@ -89,7 +89,8 @@ async def reset(address: str, confirmation: str, *, dry_run: bool, as_json: bool
         click.echo(to_json({"dry_run": dry_run, "services": services}))
     else:
         for service in done.services:
-            click.echo(for_terminal(f"{service.name:<13} {_outcome(service, dry_run=dry_run)}"))
+            outcome = for_terminal(_outcome(service, dry_run=dry_run))
+            click.echo(f"{for_terminal(service.name):<13} {outcome}")
     return Exit.OK if all(service.done for service in done.services) else Exit.UNAVAILABLE
 
 

@@ -5,7 +5,7 @@ import os
 import click
 
 from cli import exits
-from cli.commands import captioning, dlq, jobs, machine
+from cli.commands import captioning, dlq, housekeeping, jobs, machine
 
 
 @click.group(epilog=exits.HELP, context_settings={"help_option_names": ["-h", "--help"]})
@@ -25,6 +25,9 @@ for _one in (
     jobs.cancel,
     jobs.delete,
     dlq.dlq,
+    housekeeping.stats,
+    housekeeping.cleanup,
+    housekeeping.factory_reset,
     machine.health,
     machine.doctor,
 ):

@@ -18,15 +18,20 @@ from orchestrator.cache import Cache
 from orchestrator.control import Control
 from orchestrator.deadletters import DeadLetters
 from orchestrator.feed import Feeds
+from orchestrator.housekeeping import Housekeeper
 from orchestrator.index import JobIndex
 from orchestrator.jobs import Jobs
+from orchestrator.orphans import Orphans
 from orchestrator.pipeline import Pipeline
 from orchestrator.queue import WorkQueue
 from orchestrator.reading import Reading
 from orchestrator.replay import Replays
+from orchestrator.reset import FactoryReset
+from orchestrator.room import Room
 from orchestrator.runner import Runner
 from orchestrator.servicer import Engines, PipelineServicer
 from orchestrator.settings import Settings
+from orchestrator.shelves import Shelves
 from orchestrator.stages import Stages, open_stages, selected_model
 from orchestrator.story import StoryReader
 from orchestrator.submission import Submission
@@ -67,15 +72,28 @@ async def assembled(
         )
         queue = WorkQueue(bus, ack_wait_seconds=settings.ack_wait_seconds)
         index = JobIndex(bus)
-        stages_serve = partial(health.until_stages_serve, stages)
+        room = Room(bus, settings)
+
+        async def can_work() -> None:
+            await health.until_stages_serve(stages)
+            await room.until_free()
+
         cache = Cache(bus, settings, partial(selected_model, stages))
-        runner = Runner(bus, settings, queue, pipeline, stages_serve, cache)
+        runner = Runner(bus, settings, queue, pipeline, can_work, cache)
+        control = Control(bus, Jobs(bus), queue, Feeds(bus))
+        orphans = Orphans(bus, Jobs(bus), Shelves(bus), settings)
+        housekeeper = Housekeeper(bus, settings, index, control, room, orphans)
+        factory_reset = FactoryReset(bus, settings, control, queue, orphans)
         tasks = [
             background.create_task(index.keep_warm()),
             background.create_task(runner.run()),
+            background.create_task(housekeeper.keep_house()),
         ]
         try:
-            yield services(settings, bus, stages, pipeline, queue, index), index.catch_up
+            offered = services(
+                settings, bus, stages, pipeline, queue, index, room, housekeeper, factory_reset
+            )
+            yield offered, index.catch_up
         finally:
             await stop(*tasks)
 
@@ -87,6 +105,9 @@ def services(  # noqa: PLR0913 # wiring
     pipeline: Pipeline,
     queue: WorkQueue,
     index: JobIndex,
+    room: Room,
+    housekeeper: Housekeeper,
+    factory_reset: FactoryReset,
 ) -> list[Service]:
     """The three gRPC services of the orchestrator."""
     jobs, feeds, artifacts = Jobs(bus), Feeds(bus), Artifacts(bus)
@@ -100,12 +121,15 @@ def services(  # noqa: PLR0913 # wiring
         control=Control(bus, jobs, queue, feeds),
         reading=Reading(artifacts, StoryReader(bus)),
         pipeline=pipeline,
+        room=room,
     )
-    admin = AdminServicer(  # type: ignore[abstract] # the rest answers UNIMPLEMENTED
+    admin = AdminServicer(
         stats=partial(stats.count, bus, index, queue),
         health=partial(health.look, settings, bus, stages),
         dead_letters=DeadLetters(bus),
         replays=Replays(bus, queue, max_attempts=settings.max_attempts),
+        housekeeper=housekeeper,
+        factory_reset=factory_reset,
     )
     return [
         Service.of(

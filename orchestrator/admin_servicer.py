@@ -6,33 +6,43 @@ from importlib.metadata import version
 from time import monotonic
 from typing import Any
 
-from google.protobuf.duration import from_timedelta
+from google.protobuf.duration import from_timedelta, to_timedelta
+from google.protobuf.duration_pb2 import Duration
 from structlog.contextvars import bind_contextvars
 
+from mesh.errors import InvalidRequestError
+from mesh.reasons import Reason
 from orchestrator.deadletters import Choice, DeadLetters
 from orchestrator.health import Health
+from orchestrator.housekeeping import Housekeeper
 from orchestrator.replay import Replays
+from orchestrator.reset import FactoryReset
 from orchestrator.stats import Stats
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import admin_service_pb2_grpc as rpc
 
 VERSION = version("ytcaption")
+MAX_ERROR = 2000
 
 
 class AdminServicer(rpc.AdminServiceServicer):
     """Translates between the wire and the engines; decides nothing itself."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 # one engine for each group of rpcs
         self,
         stats: Callable[[], Awaitable[Stats]],
         health: Callable[[], Awaitable[list[Health]]],
         dead_letters: DeadLetters,
         replays: Replays,
+        housekeeper: Housekeeper,
+        factory_reset: FactoryReset,
     ) -> None:
         self._stats = stats
         self._health = health
         self._dead_letters = dead_letters
         self._replays = replays
+        self._housekeeper = housekeeper
+        self._factory_reset = factory_reset
         self._began = monotonic()
 
     async def GetStats(self, request: pb.GetStatsRequest, context: Any) -> pb.GetStatsResponse:
@@ -86,3 +96,41 @@ class AdminServicer(rpc.AdminServiceServicer):
         choice = Choice(request.job_id, request.reason, before)
         removed = await self._dead_letters.purge(choice, dry_run=request.dry_run)
         return pb.PurgeDeadLettersResponse(dead_letters_removed=removed)
+
+    async def Cleanup(self, request: pb.CleanupRequest, context: Any) -> pb.CleanupResponse:
+        max_age = _age(request.max_age) if request.HasField("max_age") else None
+        swept = await self._housekeeper.cleanup(max_age, dry_run=request.dry_run)
+        return pb.CleanupResponse(
+            jobs_removed=swept.jobs,
+            events_removed=swept.events,
+            artifacts_removed=swept.artifacts,
+            bytes_removed=swept.size,
+        )
+
+    async def FactoryReset(
+        self, request: pb.FactoryResetRequest, context: Any
+    ) -> pb.FactoryResetResponse:
+        services = await self._factory_reset.run(request.confirmation, dry_run=request.dry_run)
+        return pb.FactoryResetResponse(
+            services=[
+                pb.ServiceReset(
+                    name=service.name,
+                    done=not service.errors,
+                    error="; ".join(service.errors)[:MAX_ERROR],
+                    jobs_removed=service.jobs,
+                    files_removed=service.files,
+                    tasks_purged=service.tasks,
+                    bytes_removed=service.size,
+                )
+                for service in services
+            ]
+        )
+
+
+def _age(given: Duration) -> timedelta:
+    try:
+        return to_timedelta(given)
+    except (OverflowError, ValueError) as error:
+        raise InvalidRequestError(
+            "max_age is no duration", reason=Reason.REQUEST_INVALID
+        ) from error

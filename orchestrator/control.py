@@ -12,7 +12,7 @@ from orchestrator.ending import end_job, skip_open_stages
 from orchestrator.feed import Feeds
 from orchestrator.history import read_history
 from orchestrator.jobs import TERMINAL, ConflictError, Jobs, Kept
-from orchestrator.lease import Lease
+from orchestrator.lease import Lease, LostError
 from orchestrator.queue import WorkQueue
 from orchestrator.story import StoryReader, StoryWriter
 from ytcaption.v1 import job_pb2
@@ -63,11 +63,11 @@ class Control:
         history = await read_history(StoryReader(self._bus), kept.job.job_id)
         try:
             await lease.take(next_attempt=False)
-        except ConflictError:
+            skip_open_stages(lease.job)
+            story = StoryWriter(self._bus, lease.job, history.last_sequence)
+            await end_job(self._bus, lease, story, job_pb2.JOB_STATE_CANCELLED)
+        except (ConflictError, LostError):
             return
-        skip_open_stages(lease.job)
-        story = StoryWriter(self._bus, lease.job, history.last_sequence)
-        await end_job(self._bus, lease, story, job_pb2.JOB_STATE_CANCELLED)
         await self._queue.withdraw(kept.job.job_id)
 
     async def _stop_running(self, job_id: str) -> None:

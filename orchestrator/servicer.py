@@ -20,6 +20,7 @@ from orchestrator.live import transcribe_live
 from orchestrator.options import check_url, check_word, refuse_unbuilt_request, resolve
 from orchestrator.pipeline import Pipeline, Task
 from orchestrator.reading import Reading
+from orchestrator.room import Room
 from orchestrator.settings import Settings
 from orchestrator.submission import Submission
 from orchestrator.uploads import plain_name, received
@@ -41,6 +42,7 @@ class Engines:
     control: Control
     reading: Reading
     pipeline: Pipeline
+    room: Room
 
 
 class PipelineServicer(rpc.PipelineServiceServicer):
@@ -56,6 +58,8 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         options = resolve(request.options)
         submission = self._engines.submission
         ticket = await submission.ticket(request.request_id)
+        if not ticket.accepted:
+            await self._engines.room.check()
         job = ticket.accepted or await submission.accept(
             ticket, source, options, request.correlation_id, force=request.force
         )
@@ -72,11 +76,13 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         ticket = await engines.submission.ticket(start.request_id)
         if ticket.accepted:
             return pb.CreateJobFromUploadResponse(job=ticket.accepted)
+        announced = start.size_bytes if start.HasField("size_bytes") else None
+        await engines.room.check_upload(announced)
         async with received(
-            read_data(request_iterator, "chunk"),
+            engines.room.guarded(read_data(request_iterator, "chunk")),
             engines.settings.work_dir,
             max_bytes=engines.settings.max_upload_bytes,
-            announced=start.size_bytes if start.HasField("size_bytes") else None,
+            announced=announced,
         ) as file:
             await engines.artifacts.put_file(ticket.job_id, UPLOAD, file.path)
             upload = job_pb2.Upload(

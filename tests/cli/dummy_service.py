@@ -65,7 +65,7 @@ async def _serve(settings: ServiceSettings, name: str, fault: str) -> None:
         pipeline.stays_open = True
     parts: list[Any] = []
     if name == "orchestrator":
-        parts = services(pipeline, ScriptedAdmin())  # type: ignore[abstract]
+        parts = services(pipeline, ScriptedAdmin())
 
     async def get_ready() -> None:
         if fault == "slow":

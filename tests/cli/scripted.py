@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
-from mesh.errors import MeshError, NotFoundError
+from mesh.errors import InvalidRequestError, MeshError, NotFoundError
 from mesh.reasons import Reason
 from mesh.server import Service, running_server
 from ytcaption.v1 import admin_service_pb2 as admin_pb
@@ -220,10 +220,14 @@ async def _cut(context: Any) -> None:
 
 
 class ScriptedAdmin(admin_rpc.AdminServiceServicer):
-    """Answers how it is, and keeps dead letters."""
+    """Answers how it is, keeps dead letters, and says what it pretends to have removed."""
 
     def __init__(self) -> None:
         self.healthy = True
+        self.cleanups: list[admin_pb.CleanupRequest] = []
+        self.resets: list[admin_pb.FactoryResetRequest] = []
+        self.stage_error = ""
+        """Why the downloader could not be reset."""
         self.letters: list[job_pb.DeadLetter] = []
         """Newest first."""
 
@@ -267,6 +271,39 @@ class ScriptedAdmin(admin_rpc.AdminServiceServicer):
         )
         return admin_pb.GetHealthResponse(healthy=self.healthy, version="1", components=[part])
 
+    async def GetStats(  # noqa: N802
+        self, request: admin_pb.GetStatsRequest, context: Any
+    ) -> admin_pb.GetStatsResponse:
+        done = admin_pb.StateCount(state=job_pb.JOB_STATE_SUCCEEDED, count=3)
+        return admin_pb.GetStatsResponse(
+            version="1",
+            jobs=[done],
+            queue_depth=2,
+            dead_letters=1,
+            stored_bytes=2_500_000,
+            uptime=duration(3661.5),
+        )
+
+    async def Cleanup(  # noqa: N802
+        self, request: admin_pb.CleanupRequest, context: Any
+    ) -> admin_pb.CleanupResponse:
+        self.cleanups.append(request)
+        return admin_pb.CleanupResponse(
+            jobs_removed=4, events_removed=50, artifacts_removed=0, bytes_removed=2_500_000
+        )
+
+    async def FactoryReset(  # noqa: N802
+        self, request: admin_pb.FactoryResetRequest, context: Any
+    ) -> admin_pb.FactoryResetResponse:
+        if request.confirmation != "ERASE EVERYTHING":
+            raise InvalidRequestError("not confirmed", reason=Reason.CONFIRMATION_MISSING)
+        self.resets.append(request)
+        own = admin_pb.ServiceReset(name="orchestrator", done=True, jobs_removed=4, tasks_purged=2)
+        stage = admin_pb.ServiceReset(
+            name="downloader", done=not self.stage_error, error=self.stage_error, files_removed=7
+        )
+        return admin_pb.FactoryResetResponse(services=[own, stage])
+
 
 def services(pipeline: ScriptedPipeline, admin: ScriptedAdmin) -> list[Service]:
     return [
@@ -290,7 +327,7 @@ async def serving(
     listen: str = "127.0.0.1:0",
 ) -> AsyncIterator[str]:
     """The address it is served at."""
-    parts = services(pipeline, admin or ScriptedAdmin())  # type: ignore[abstract]
+    parts = services(pipeline, admin or ScriptedAdmin())
     async with running_server(parts, listen, grace_seconds=0) as server:
         yield f"127.0.0.1:{server.port}"
 

@@ -35,7 +35,7 @@ def letter(job_id: str, reason: str = "VIDEO_PRIVATE", **fields: Any) -> job_pb.
 
 
 def dead(*letters: job_pb.DeadLetter) -> ScriptedAdmin:
-    admin = ScriptedAdmin()  # type: ignore[abstract]
+    admin = ScriptedAdmin()
     admin.letters = list(letters)
     return admin
 

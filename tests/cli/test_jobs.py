@@ -122,7 +122,7 @@ async def test_cancel_and_delete_say_what_they_did() -> None:
 
 @pytest.mark.parametrize(("healthy", "code"), [(True, 0), (False, 4)])
 async def test_health_is_the_exit_code(healthy: bool, code: int) -> None:
-    admin = ScriptedAdmin()  # type: ignore[abstract]
+    admin = ScriptedAdmin()
     admin.healthy = healthy
 
     async with serving(ScriptedPipeline(), admin) as address:

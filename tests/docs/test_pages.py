@@ -23,7 +23,7 @@ def test_every_link_within_the_project_leads_to_a_file(path: str) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_every_command_named_exists(path: str) -> None:
-    for name in re.findall(r"(?:bin/|`)ytcaption ([a-z]+)", page(path)):
+    for name in re.findall(r"(?:bin/|`)ytcaption ([a-z-]+)", page(path)):
         assert name in command.commands, name
 
 

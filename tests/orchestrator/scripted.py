@@ -37,6 +37,15 @@ class Script:
         self.correlation_ids: list[str] = []
         self.stopped = asyncio.Event()
         """Set when a paused stage was cancelled."""
+        self.purge_files = self.purge_bytes = 0
+        """What each stage claims to have removed."""
+        self.purges: list[bool] = []
+        """Whether each purge was a dry run."""
+
+    def purge(self, response: Callable[..., Any], *, dry_run: bool) -> Any:
+        """What any stage answers."""
+        self.purges.append(dry_run)
+        return response(files_removed=self.purge_files, bytes_removed=self.purge_bytes)
 
     async def pause(self) -> None:
         """Holds until the test says go on."""
@@ -79,9 +88,20 @@ class ScriptedDownloader(downloader_rpc.DownloaderServiceServicer):
             finished=downloader_pb.DownloadFinished(size_bytes=total)
         )
 
+    async def Purge(  # noqa: N802
+        self, request: downloader_pb.DownloaderServicePurgeRequest, context: Any
+    ) -> downloader_pb.DownloaderServicePurgeResponse:
+        answer: downloader_pb.DownloaderServicePurgeResponse = self._script.purge(
+            downloader_pb.DownloaderServicePurgeResponse, dry_run=request.dry_run
+        )
+        return answer
+
 
 class ScriptedNormalizer(normalizer_rpc.NormalizerServiceServicer):
     """Passes bytes on as samples, and keeps them too."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
 
     async def Normalize(  # noqa: N802
         self, request_iterator: AsyncIterator[normalizer_pb.NormalizeRequest], context: Any
@@ -102,6 +122,14 @@ class ScriptedNormalizer(normalizer_rpc.NormalizerServiceServicer):
                 yield response(progress=done)
         duration = from_seconds(size // len(SECOND))
         yield response(finished=normalizer_pb.NormalizeFinished(duration=duration))
+
+    async def Purge(  # noqa: N802
+        self, request: normalizer_pb.NormalizerServicePurgeRequest, context: Any
+    ) -> normalizer_pb.NormalizerServicePurgeResponse:
+        answer: normalizer_pb.NormalizerServicePurgeResponse = self._script.purge(
+            normalizer_pb.NormalizerServicePurgeResponse, dry_run=request.dry_run
+        )
+        return answer
 
 
 class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
@@ -139,6 +167,14 @@ class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
         )
         yield response(finished=finished)
 
+    async def Purge(  # noqa: N802
+        self, request: transcriber_pb.TranscriberServicePurgeRequest, context: Any
+    ) -> transcriber_pb.TranscriberServicePurgeResponse:
+        answer: transcriber_pb.TranscriberServicePurgeResponse = self._script.purge(
+            transcriber_pb.TranscriberServicePurgeResponse, dry_run=request.dry_run
+        )
+        return answer
+
 
 def _segment(second: int) -> media_pb2.Segment:
     window = second - second % 2
@@ -169,12 +205,12 @@ def scripted_services(script: Script) -> list[Service]:
             normalizer_pb,
             "NormalizerService",
             normalizer_rpc.add_NormalizerServiceServicer_to_server,
-            ScriptedNormalizer(),  # type: ignore[abstract]
+            ScriptedNormalizer(script),
         ),
         service(
             transcriber_pb,
             "TranscriberService",
             transcriber_rpc.add_TranscriberServiceServicer_to_server,
-            ScriptedTranscriber(script),  # type: ignore[abstract]
+            ScriptedTranscriber(script),
         ),
     ]

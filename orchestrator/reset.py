@@ -1,0 +1,160 @@
+"""Removes everything that is ours, in every service, and nothing else."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from structlog import get_logger
+
+from mesh.bus import Bus, storing
+from mesh.errors import InvalidRequestError, MeshError, NotFoundError
+from mesh.reasons import Reason
+from orchestrator.control import Control
+from orchestrator.orphans import Orphans
+from orchestrator.purging import ServiceReset, purge_stages
+from orchestrator.queue import WorkQueue
+from orchestrator.settings import Settings
+from orchestrator.shelves import Shelves
+from orchestrator.stages import StateId
+from ytcaption.v1 import job_pb2
+
+log = get_logger(__name__)
+
+CONFIRMATION = "ERASE EVERYTHING"
+AT_ONCE = 8
+YOUNG = timedelta(minutes=1)
+"""What is this new may belong to a job that is just being accepted."""
+
+
+class FactoryReset:
+    """Streams and buckets stay, empty: other replicas go on using them."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        settings: Settings,
+        control: Control,
+        queue: WorkQueue,
+        orphans: Orphans,
+    ) -> None:
+        self._bus = bus
+        self._settings = settings
+        self._control = control
+        self._queue = queue
+        self._orphans = orphans
+        self._shelves = Shelves(bus)
+
+    async def run(self, confirmation: str, *, dry_run: bool) -> list[ServiceReset]:
+        """Whoever cannot do it is reported; the others do it all the same."""
+        if confirmation != CONFIRMATION:
+            raise InvalidRequestError(
+                f'the confirmation must be exactly "{CONFIRMATION}"',
+                reason=Reason.CONFIRMATION_MISSING,
+            )
+        own = ServiceReset("orchestrator")
+        try:
+            await (self._count(own) if dry_run else self._erase(own))
+        except MeshError as error:
+            own.errors.append(str(error))
+        # After our jobs were stopped: until then the stages need their files.
+        done = [own, *await purge_stages(self._settings, dry_run=dry_run)]
+        if not dry_run:
+            log.warning("factory reset", jobs_removed=own.jobs, bytes_removed=own.size)
+        return done
+
+    async def _count(self, own: ServiceReset) -> None:
+        own.jobs = len(await self._states())
+        own.tasks = len(await self._items())
+        left = await self._orphans.clear_scratch(dry_run=True)
+        own.files = left.files
+        async for _ in self._shelves.files():
+            own.files += 1
+        own.size = left.size + await self._stored_bytes()
+
+    async def _erase(self, own: ServiceReset) -> None:
+        stored = await self._stored_bytes()
+        # Before the jobs are listed: whatever came until here is theirs, or nobody's.
+        marks = {stream: await self._last_sequence(stream) for stream in self._swept_whole()}
+        items, states = await self._items(), await self._states()
+        removed = await self._delete_jobs(states, own)
+        withdrawn = await self._withdraw_stray(items, states)
+        if not own.errors:
+            for (stream, subject), mark in zip(
+                self._swept_whole().items(), marks.values(), strict=True
+            ):
+                await self._purge_until(stream, subject, mark)
+        found = await self._orphans.remove(YOUNG)
+        own.jobs = len(removed)
+        own.files += found.files
+        own.tasks = len(items.keys() & removed) + withdrawn
+        own.size = max(0, stored - await self._stored_bytes())
+
+    def _swept_whole(self) -> dict[str, str]:
+        """What may be left in these once the jobs are gone is nobody's: stories, letters, claims.
+
+        The records themselves were replaced by tombstones, which tell other replicas.
+        """
+        names = self._bus.names
+        bucket = names.jobs_bucket
+        return {
+            names.events_stream: names.event("*", "*"),
+            names.dead_letter_stream: names.dead_letter("*"),
+            f"KV_{bucket}": f"$KV.{bucket}.*.>",
+        }
+
+    async def _delete_jobs(self, states: dict[str, StateId], own: ServiceReset) -> set[str]:
+        """Those that wait first, lest they begin while others are stopped."""
+        waiting_first = iter(sorted(states, key=lambda job_id: states[job_id]))
+        removed: set[str] = set()
+
+        async def delete_one_after_another() -> None:
+            for job_id in waiting_first:
+                try:
+                    gone = await self._control.delete(job_id)
+                except NotFoundError:  # somebody else was faster
+                    continue
+                except MeshError as error:
+                    own.errors.append(f"job {job_id}: {error}")
+                    continue
+                own.files += gone.artifacts
+                removed.add(job_id)
+
+        await asyncio.gather(*(delete_one_after_another() for _ in range(AT_ONCE)))
+        return removed
+
+    async def _withdraw_stray(self, items: dict[str, datetime], states: dict[str, StateId]) -> int:
+        """Work whose job was never accepted; what is new may be just being accepted."""
+        before = datetime.now(UTC) - YOUNG
+        stray = [job_id for job_id in items.keys() - states.keys() if items[job_id] < before]
+        for job_id in stray:
+            await self._queue.withdraw(job_id)
+        return len(stray)
+
+    async def _states(self) -> dict[str, StateId]:
+        bucket = self._bus.names.jobs_bucket
+        root = f"$KV.{bucket}."
+        return {
+            stored.subject.removeprefix(root): job_pb2.JobRecord.FromString(stored.data).job.state
+            async for stored in self._bus.read(f"KV_{bucket}", f"{root}*")
+            if not stored.deleted
+        }
+
+    async def _items(self) -> dict[str, datetime]:
+        """Work by job, and since when it waits or runs."""
+        names, found = self._bus.names, {}
+        async for stored in self._bus.read(names.work_stream, names.work("*")):
+            item = job_pb2.WorkItem.FromString(stored.data)
+            found[item.job_id] = item.enqueue_time.ToDatetime(UTC)
+        return found
+
+    async def _stored_bytes(self) -> int:
+        async with storing():
+            infos = [await self._bus.jetstream.stream_info(s) for s in self._bus.names.streams()]
+        return sum(info.state.bytes for info in infos)
+
+    async def _last_sequence(self, stream: str) -> int:
+        async with storing():
+            return (await self._bus.jetstream.stream_info(stream)).state.last_seq
+
+    async def _purge_until(self, stream: str, subject: str, sequence: int) -> None:
+        async with storing():
+            await self._bus.jetstream.purge_stream(stream, subject=subject, seq=sequence + 1)

@@ -1,0 +1,100 @@
+"""stats, cleanup and factory-reset against a scripted server on a real socket."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from tests.cli.command import run
+from tests.cli.scripted import ScriptedAdmin, ScriptedPipeline, serving
+
+
+@pytest.fixture
+def admin() -> ScriptedAdmin:
+    return ScriptedAdmin()
+
+
+async def test_stats_name_every_state_and_figure(admin: ScriptedAdmin) -> None:
+    async with serving(ScriptedPipeline(), admin) as address:
+        told = await run("stats", "--server", address)
+        as_json = await run("stats", "--json", "--server", address)
+
+    assert told.code == 0
+    lines = dict(line.rsplit(maxsplit=1) for line in told.out.splitlines() if "MB" not in line)
+    assert lines["succeeded"] == "3"
+    assert lines["queued"] == lines["running"] == lines["failed"] == lines["cancelled"] == "0"
+    assert (lines["in the queue"], lines["dead letters"]) == ("2", "1")
+    assert lines["up for"] == "1:01:01"
+    found = json.loads(as_json.out)
+    assert found["jobs"]["succeeded"] == 3
+    assert (found["stored_bytes"], found["uptime_seconds"]) == (2_500_000, 3661.5)
+
+
+async def test_cleanup_sends_its_age_and_says_what_went(admin: ScriptedAdmin) -> None:
+    async with serving(ScriptedPipeline(), admin) as address:
+        usual = await run("cleanup", "--server", address)
+        dry = await run("cleanup", "--max-age-hours", "0.5", "--dry-run", "--server", address)
+        as_json = await run("cleanup", "--json", "--server", address)
+
+    assert usual.out == "removed: 4 jobs, 50 events, 0 files, 2.5 MB\n"
+    assert dry.out.startswith("would remove: 4 jobs")
+    ages = [request.max_age.ToTimedelta() for request in admin.cleanups]
+    assert ages == [timedelta(hours=24), timedelta(minutes=30), timedelta(hours=24)]
+    assert [request.dry_run for request in admin.cleanups] == [False, True, False]
+    assert json.loads(as_json.out) == {
+        "dry_run": False,
+        "jobs_removed": 4,
+        "events_removed": 50,
+        "artifacts_removed": 0,
+        "bytes_removed": 2_500_000,
+    }
+
+
+@pytest.mark.parametrize("hours", ["-1", "nan", "inf", "soon"])
+async def test_an_age_that_is_none_never_reaches_the_server(
+    admin: ScriptedAdmin, hours: str
+) -> None:
+    async with serving(ScriptedPipeline(), admin) as address:
+        ended = await run("cleanup", "--max-age-hours", hours, "--server", address)
+
+    assert ended.code == 2
+    assert admin.cleanups == []
+
+
+async def test_a_reset_must_be_confirmed(admin: ScriptedAdmin) -> None:
+    async with serving(ScriptedPipeline(), admin) as address:
+        unsaid = await run("factory-reset", "--server", address)
+        wrong = await run("factory-reset", "--confirm", "yes", "--server", address)
+
+    assert unsaid.code == 2
+    assert (wrong.code, wrong.err) == (3, "error: not confirmed (CONFIRMATION_MISSING)\n")
+    assert admin.resets == []
+
+
+async def test_a_reset_reports_each_service(admin: ScriptedAdmin) -> None:
+    confirmed = ("factory-reset", "--confirm", "ERASE EVERYTHING")
+
+    async with serving(ScriptedPipeline(), admin) as address:
+        done = await run(*confirmed, "--server", address)
+        dry = await run(*confirmed, "--dry-run", "--server", address)
+        as_json = await run(*confirmed, "--json", "--server", address)
+
+    assert done.code == 0
+    assert "removed: 4 jobs, 2 tasks, 0 files" in done.out
+    assert "would remove: 4 jobs" in dry.out
+    assert [request.dry_run for request in admin.resets] == [False, True, False]
+    [own, stage] = json.loads(as_json.out)["services"]
+    assert (own["name"], own["done"], own["jobs_removed"]) == ("orchestrator", True, 4)
+    assert (stage["name"], stage["files_removed"], stage["bytes_removed"]) == ("downloader", 7, 0)
+
+
+async def test_a_service_that_could_not_be_reset_is_the_exit_code(admin: ScriptedAdmin) -> None:
+    admin.stage_error = "nobody \x1b[31manswers"
+
+    async with serving(ScriptedPipeline(), admin) as address:
+        ended = await run("factory-reset", "--confirm", "ERASE EVERYTHING", "--server", address)
+
+    assert ended.code == 4
+    assert "NOT DONE" in ended.out
+    assert "answers" in ended.out
+    assert "\x1b" not in ended.out

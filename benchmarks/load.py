@@ -26,13 +26,15 @@ from benchmarks.load_figures import Figure, table, to_json
 from benchmarks.load_mesh import Site
 from benchmarks.load_stages import Plan
 from benchmarks.load_state import accepting, finishing, listing, publishing, seed
-from benchmarks.load_watch import slow_watchers, watchers_held
+from benchmarks.load_watch import bare_sending, slow_watchers, watchers_held
 from mesh.addresses import free_ports
 from mesh.broker import running_broker
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 RESULTS = Path(__file__).parent / "results"
+BARE_TICKS = 50
+"""Enough to see what the machine can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,12 @@ async def measure_load(wish: Wish) -> list[Figure]:
 
 async def _in_turn(wish: Wish, site: Site) -> list[Figure]:
     plan = Plan(segments=wish.segments, every=wish.every, text=60)
+    ticks = min(wish.segments, BARE_TICKS)
     steps: list[tuple[int, str, Callable[[], Awaitable[list[Figure]]]]] = [
         (wish.jobs, "storing", lambda: publishing(site, wish.jobs)),
         (wish.jobs, "accepting", lambda: accepting(site, wish.jobs, wish.callers)),
         (wish.finished, "finishing", lambda: finishing(site, wish.finished, wish.callers)),
+        (wish.watchers, "sending", lambda: bare_sending(site, wish.watchers, ticks, wish.every)),
         (wish.watchers, "watching", lambda: watchers_held(site, wish.watchers, plan)),
         (wish.slow, "dozing", lambda: slow_watchers(site, wish.slow, wish.slow_segments)),
         (wish.stored, "listing", lambda: listing(site, wish.stored, wish.calls)),

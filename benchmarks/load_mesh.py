@@ -36,13 +36,13 @@ class Site:
     """Address of the null stages, whether or not they run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Orchestrator:
     """A running orchestrator and connections to it."""
 
     pid: int
-    ready_seconds: float
     channels: list[grpc.aio.Channel]
+    ready_seconds: float = 0
 
     @property
     def rss(self) -> int:
@@ -64,6 +64,13 @@ class Orchestrator:
     def admin(self) -> "admin_rpc.AdminServiceStub":
         """For operators."""
         return admin_rpc.AdminServiceStub(self.channels[0])
+
+    async def ping(self) -> bool:
+        """Asks whether it serves: the least a call can cost."""
+        answer = await HealthStub(self.channels[0]).Check(  # type: ignore[attr-defined] # stubs lack it
+            HealthCheckRequest(), timeout=5
+        )
+        return bool(answer.status == HealthCheckResponse.SERVING)
 
 
 @asynccontextmanager
@@ -112,8 +119,19 @@ async def running_orchestrator(
     service = [sys.executable, "-P", "-m", "orchestrator"]
     log = site.folder / f"orchestrator-{prefix}.log"
     async with _child(service, environment, log) as process, _connected(listen) as channels:
-        await _until_ready(process, channels[0], log)
-        yield Orchestrator(process.pid, monotonic() - began, channels)
+        orchestrator = Orchestrator(process.pid, channels)
+        await _until_ready(process, orchestrator, log)
+        orchestrator.ready_seconds = monotonic() - began
+        yield orchestrator
+
+
+@asynccontextmanager
+async def bare_channels(site: Site, *sizes: float) -> AsyncIterator[list[grpc.aio.Channel]]:
+    """Connections to a server of benchmarks.load_bare with these sizes."""
+    listen = f"127.0.0.1:{free_ports(1)[0]}"
+    bare = [sys.executable, "-P", "-m", "benchmarks.load_bare", listen, *map(str, sizes)]
+    async with _child(bare, {}, site.folder / "bare.log"), _connected(listen) as channels:
+        yield channels
 
 
 @asynccontextmanager
@@ -135,15 +153,12 @@ async def _connected(address: str) -> AsyncIterator[list[grpc.aio.Channel]]:
 
 
 async def _until_ready(
-    process: asyncio.subprocess.Process, channel: grpc.aio.Channel, log: Path
+    process: asyncio.subprocess.Process, orchestrator: Orchestrator, log: Path
 ) -> None:
     async with asyncio.timeout(START_SECONDS):
         while process.returncode is None:
             with suppress(grpc.aio.AioRpcError):
-                answer = await HealthStub(channel).Check(  # type: ignore[attr-defined] # stubs lack it
-                    HealthCheckRequest(), timeout=5
-                )
-                if answer.status == HealthCheckResponse.SERVING:
+                if await orchestrator.ping():
                     return
             await asyncio.sleep(0.02)
     raise RuntimeError(f"the orchestrator did not start: {_last_words(log)}")

@@ -149,6 +149,7 @@ async def listing(site: Site, stored: int, calls: int) -> list[Figure]:
         some = pb.GetJobRequest(job_id=page.jobs[-1].job_id)
         return [
             Figure(f"orchestrator ready with {stored:,} stored", orchestrator.ready_seconds, "s"),
+            *spread("machine: a call that does nothing", await _timed(calls, orchestrator.ping)),
             *spread("ListJobs, first page", await _timed(calls, lambda: stub.ListJobs(first)), 20),
             *spread("ListJobs, one rare state", await _timed(calls, lambda: stub.ListJobs(failed))),
             *spread("GetJob", await _timed(calls, lambda: stub.GetJob(some))),

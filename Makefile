@@ -5,7 +5,7 @@ OUT ?= out
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: run test check setup bench chaos clean
+.PHONY: run test check setup bench chaos load clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
@@ -21,6 +21,9 @@ bench: $(READY)
 
 chaos: $(READY)
 	$(BIN)/python -m benchmarks.chaos $(ARGS)
+
+load: $(READY)
+	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.load $(ARGS)
 
 setup: $(READY)
 

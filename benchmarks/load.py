@@ -25,14 +25,16 @@ import psutil
 from benchmarks.load_figures import Figure, table, to_json
 from benchmarks.load_mesh import Site
 from benchmarks.load_stages import Plan
-from benchmarks.load_state import accepting, finishing, listing, publishing
-from benchmarks.load_watch import slow_watchers, watchers_held
+from benchmarks.load_state import accepting, finishing, listing, publishing, seed
+from benchmarks.load_watch import bare_sending, slow_watchers, watchers_held
 from mesh.addresses import free_ports
 from mesh.broker import running_broker
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 RESULTS = Path(__file__).parent / "results"
+BARE_TICKS = 50
+"""Enough to see what the machine can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,32 +57,31 @@ async def measure_load(wish: Wish) -> list[Figure]:
     """Everything, one after the other, on one broker; each with stores of its own."""
     with tempfile.TemporaryDirectory(prefix="ytcaption-load-") as name:
         folder = Path(name)
-        async with running_broker(folder / "nats") as broker:
-            site = Site(broker, folder, f"127.0.0.1:{free_ports(1)[0]}")
-            plan = Plan(segments=wish.segments, every=wish.every, text=60)
-            steps: list[tuple[str, Awaitable[list[Figure]]]] = []
-            if wish.jobs:
-                steps.append(("storing", publishing(site, wish.jobs)))
-                steps.append(("accepting", accepting(site, wish.jobs, wish.callers)))
-            if wish.finished:
-                steps.append(("finishing", finishing(site, wish.finished, wish.callers)))
-            if wish.watchers:
-                steps.append(("watching", watchers_held(site, wish.watchers, plan)))
-            if wish.slow:
-                steps.append(
-                    ("watching slowly", slow_watchers(site, wish.slow, wish.slow_segments))
-                )
-            if wish.stored:
-                steps.append(("listing", listing(site, wish.stored, wish.calls)))
-            return await _in_turn(steps)
+        data_dir = folder / "nats"
+        if wish.stored:
+            await seed(data_dir, wish.stored)
+        async with running_broker(data_dir) as broker:
+            return await _in_turn(wish, Site(broker, folder, f"127.0.0.1:{free_ports(1)[0]}"))
 
 
-async def _in_turn(steps: list[tuple[str, Awaitable[list[Figure]]]]) -> list[Figure]:
+async def _in_turn(wish: Wish, site: Site) -> list[Figure]:
+    plan = Plan(segments=wish.segments, every=wish.every, text=60)
+    ticks = min(wish.segments, BARE_TICKS)
+    steps: list[tuple[int, str, Callable[[], Awaitable[list[Figure]]]]] = [
+        (wish.jobs, "storing", lambda: publishing(site, wish.jobs)),
+        (wish.jobs, "accepting", lambda: accepting(site, wish.jobs, wish.callers)),
+        (wish.finished, "finishing", lambda: finishing(site, wish.finished, wish.callers)),
+        (wish.watchers, "sending", lambda: bare_sending(site, wish.watchers, ticks, wish.every)),
+        (wish.watchers, "watching", lambda: watchers_held(site, wish.watchers, plan)),
+        (wish.slow, "dozing", lambda: slow_watchers(site, wish.slow, wish.slow_segments)),
+        (wish.stored, "listing", lambda: listing(site, wish.stored, wish.calls)),
+    ]
     figures: list[Figure] = []
-    for name, step in steps:
-        began = monotonic()
-        figures += await step
-        click.echo(f"{name}: done in {monotonic() - began:.1f} s", err=True)
+    for size, name, measure in steps:
+        if size:
+            began = monotonic()
+            figures += await measure()
+            click.echo(f"{name}: done in {monotonic() - began:.1f} s", err=True)
     return figures
 
 
@@ -117,12 +118,12 @@ def _number(name: str, default: int, text: str) -> Callable[[Command], Command]:
 @_number("--callers", 64, "Callers of CreateJob at once.")
 @_number("--finished", 200, "Null-stage jobs to finish.")
 @_number("--watchers", 1000, "Watchers of one job.")
-@_number("--segments", 60, "Segments of the watched job.")
-@click.option("--every", default=0.5, show_default=True, help="Seconds between two of them.")
+@_number("--segments", 360, "Segments of the watched job.")
+@click.option("--every", default=0.2, show_default=True, help="Seconds between two of them.")
 @_number("--stored", 100_000, "Jobs to store before listing them.")
 @_number("--calls", 300, "Calls of each query.")
 @_number("--slow", 1000, "Watchers that read nothing for a while.")
-@_number("--slow-segments", 60, "Segments of 2 KB they miss meanwhile.")
+@_number("--slow-segments", 50, "Segments of 2 KB they miss meanwhile.")
 @click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),

@@ -15,7 +15,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from mesh.addresses import free_ports
-from mesh.broker import Broker
+from mesh.broker import Broker, answers, command, url_of, write_configuration
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
 
@@ -36,13 +36,13 @@ class Site:
     """Address of the null stages, whether or not they run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Orchestrator:
     """A running orchestrator and connections to it."""
 
     pid: int
-    ready_seconds: float
     channels: list[grpc.aio.Channel]
+    ready_seconds: float = 0
 
     @property
     def rss(self) -> int:
@@ -65,12 +65,33 @@ class Orchestrator:
         """For operators."""
         return admin_rpc.AdminServiceStub(self.channels[0])
 
+    async def ping(self) -> bool:
+        """Asks whether it serves: the least a call can cost."""
+        answer = await HealthStub(self.channels[0]).Check(  # type: ignore[attr-defined] # stubs lack it
+            HealthCheckRequest(), timeout=5
+        )
+        return bool(answer.status == HealthCheckResponse.SERVING)
+
+
+@asynccontextmanager
+async def hasty_broker(data_dir: Path) -> AsyncIterator[str]:
+    """A broker that leaves syncing to its end: to fill the stores of one that is measured later."""
+    port = free_ports(1)[0]
+    configuration = write_configuration(data_dir, port)
+    hasty = configuration.read_text(encoding="utf-8").replace("sync_interval: always", "")
+    configuration.write_text(hasty, encoding="utf-8")
+    async with _child(command(configuration), {}, data_dir / "nats-server.log"):
+        async with asyncio.timeout(START_SECONDS):
+            while not await answers(port):  # noqa: ASYNC110 # another process
+                await asyncio.sleep(0.02)
+        yield url_of(port)
+
 
 @asynccontextmanager
 async def running_stages(site: Site) -> AsyncIterator[None]:
     """Null stages until the block ends."""
-    command = [sys.executable, "-P", "-m", "benchmarks.load_stages", site.stages]
-    async with _child(command, {}, site.folder / "stages.log"):
+    stages = [sys.executable, "-P", "-m", "benchmarks.load_stages", site.stages]
+    async with _child(stages, {}, site.folder / "stages.log"):
         yield
 
 
@@ -95,11 +116,22 @@ async def running_orchestrator(
     }
     environment = {f"ORCHESTRATOR_{name}": value for name, value in variables.items()}
     began = monotonic()
-    command = [sys.executable, "-P", "-m", "orchestrator"]
+    service = [sys.executable, "-P", "-m", "orchestrator"]
     log = site.folder / f"orchestrator-{prefix}.log"
-    async with _child(command, environment, log) as process, _connected(listen) as channels:
-        await _until_ready(process, channels[0], log)
-        yield Orchestrator(process.pid, monotonic() - began, channels)
+    async with _child(service, environment, log) as process, _connected(listen) as channels:
+        orchestrator = Orchestrator(process.pid, channels)
+        await _until_ready(process, orchestrator, log)
+        orchestrator.ready_seconds = monotonic() - began
+        yield orchestrator
+
+
+@asynccontextmanager
+async def bare_channels(site: Site, *sizes: float) -> AsyncIterator[list[grpc.aio.Channel]]:
+    """Connections to a server of benchmarks.load_bare with these sizes."""
+    listen = f"127.0.0.1:{free_ports(1)[0]}"
+    bare = [sys.executable, "-P", "-m", "benchmarks.load_bare", listen, *map(str, sizes)]
+    async with _child(bare, {}, site.folder / "bare.log"), _connected(listen) as channels:
+        yield channels
 
 
 @asynccontextmanager
@@ -121,15 +153,12 @@ async def _connected(address: str) -> AsyncIterator[list[grpc.aio.Channel]]:
 
 
 async def _until_ready(
-    process: asyncio.subprocess.Process, channel: grpc.aio.Channel, log: Path
+    process: asyncio.subprocess.Process, orchestrator: Orchestrator, log: Path
 ) -> None:
     async with asyncio.timeout(START_SECONDS):
         while process.returncode is None:
             with suppress(grpc.aio.AioRpcError):
-                answer = await HealthStub(channel).Check(  # type: ignore[attr-defined] # stubs lack it
-                    HealthCheckRequest(), timeout=5
-                )
-                if answer.status == HealthCheckResponse.SERVING:
+                if await orchestrator.ping():
                     return
             await asyncio.sleep(0.02)
     raise RuntimeError(f"the orchestrator did not start: {_last_words(log)}")
@@ -141,11 +170,11 @@ def _last_words(log: Path) -> str:
 
 @asynccontextmanager
 async def _child(
-    command: list[str], variables: dict[str, str], log: Path
+    arguments: list[str], variables: dict[str, str], log: Path
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     with log.open("ab") as log_file:
         process = await asyncio.create_subprocess_exec(
-            *command,
+            *arguments,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log_file,
             stderr=log_file,

@@ -29,7 +29,7 @@ class Plan:
 
     segments: int = 1
     every: float = 0.0
-    """Seconds from one segment to the next."""
+    """Seconds from one segment to the next, and that each stage needs to begin and to end."""
     text: int = 20
     """Characters of each segment."""
 
@@ -49,7 +49,7 @@ class Plan:
 
 
 class NullDownloader(downloader_rpc.DownloaderServiceServicer):
-    """Sends one tiny chunk for each segment; its size is the length of the text to be heard."""
+    """Sends a chunk for each segment, as many bytes as its text has letters; sets the pace."""
 
     async def Download(  # noqa: N802, D102
         self, request: downloader_pb.DownloadRequest, context: Any
@@ -57,10 +57,12 @@ class NullDownloader(downloader_rpc.DownloaderServiceServicer):
         response = downloader_pb.DownloadResponse
         plan = Plan.of(request.source_url)
         duration = from_seconds(plan.segments)
+        await asyncio.sleep(plan.every)
         yield response(media=media_pb2.MediaInfo(title="Nothing", duration=duration))
         for _ in range(plan.segments):
             await asyncio.sleep(plan.every)
             yield response(chunk=bytes(plan.text))
+        await asyncio.sleep(plan.every)
         total = plan.segments * plan.text
         yield response(finished=downloader_pb.DownloadFinished(size_bytes=total))
 

@@ -3,13 +3,21 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import cycle
+from pathlib import Path
 from time import perf_counter, time
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from nats.js import JetStreamContext, api
 
 from benchmarks.load_figures import MB, Figure, spread
-from benchmarks.load_mesh import MIB, Orchestrator, Site, running_orchestrator, running_stages
+from benchmarks.load_mesh import (
+    MIB,
+    Orchestrator,
+    Site,
+    hasty_broker,
+    running_orchestrator,
+    running_stages,
+)
 from benchmarks.load_stages import Plan
 from mesh.bus import Bus
 from mesh.correlation import new_id
@@ -24,8 +32,8 @@ SEEDERS = 256
 LANES = 8
 """Jobs the runner has under way at once."""
 POLL_SECONDS = 0.25
-RECORD_ROOM = 1_600
-"""Bytes of storage to set aside for a stored job, in all."""
+RECORD_ROOM = 16_000
+"""Bytes of storage to set aside for a stored job: its record gets the twelfth part."""
 
 
 async def in_parallel(count: int, callers: int, act: Callable[[int], Awaitable[object]]) -> float:
@@ -130,10 +138,8 @@ def _seconds(timestamp: Timestamp) -> float:
 
 
 async def listing(site: Site, stored: int, calls: int) -> list[Figure]:
-    """Queries with many jobs stored; the records are written past the orchestrator."""
-    storage = max(512 * MIB, stored * RECORD_ROOM * 10)
-    seeded = await _seed(site, stored, storage)
-    async with running_orchestrator(site, "STORED", storage=storage) as orchestrator:
+    """Queries with many jobs stored, by seed()."""
+    async with running_orchestrator(site, "STORED", storage=_storage_for(stored)) as orchestrator:
         stub, admin = orchestrator.pipelines[0], orchestrator.admin
         first = pb.ListJobsRequest()
         failed = pb.ListJobsRequest(states=[job_pb2.JOB_STATE_FAILED])
@@ -141,8 +147,9 @@ async def listing(site: Site, stored: int, calls: int) -> list[Figure]:
         if page.total_size != stored:
             raise RuntimeError(f"{stored} jobs are stored, {page.total_size} are listed")
         some = pb.GetJobRequest(job_id=page.jobs[-1].job_id)
-        figures = [
+        return [
             Figure(f"orchestrator ready with {stored:,} stored", orchestrator.ready_seconds, "s"),
+            *spread("machine: a call that does nothing", await _timed(calls, orchestrator.ping)),
             *spread("ListJobs, first page", await _timed(calls, lambda: stub.ListJobs(first)), 20),
             *spread("ListJobs, one rare state", await _timed(calls, lambda: stub.ListJobs(failed))),
             *spread("GetJob", await _timed(calls, lambda: stub.GetJob(some))),
@@ -152,7 +159,6 @@ async def listing(site: Site, stored: int, calls: int) -> list[Figure]:
             ),
             Figure("orchestrator's memory with them", orchestrator.rss / MB, "MB"),
         ]
-    return [Figure("records written past the orchestrator", stored / seeded, "/s"), *figures]
 
 
 async def _timed(calls: int, act: Callable[[], Awaitable[object]]) -> list[float]:
@@ -164,17 +170,24 @@ async def _timed(calls: int, act: Callable[[], Awaitable[object]]) -> list[float
     return times
 
 
-async def _seed(site: Site, stored: int, storage: int) -> float:
-    limits = Limits(storage_bytes=storage)
-    async with Bus.connected(site.broker.url, prefix="STORED", limits=limits) as bus:
+def _storage_for(stored: int) -> int:
+    return max(512 * MIB, stored * RECORD_ROOM)
+
+
+async def seed(data_dir: Path, stored: int) -> None:
+    """Writes the records past any orchestrator, into a broker that need not hurry to the disk."""
+    limits = Limits(storage_bytes=_storage_for(stored))
+    async with (
+        hasty_broker(data_dir) as url,
+        Bus.connected(url, prefix="STORED", limits=limits) as bus,
+    ):
         subject = f"$KV.{bus.names.jobs_bucket}."
 
         async def put(number: int) -> None:
             record = a_record(number)
-            data = record.SerializeToString()
-            await bus.jetstream.publish(subject + record.job.job_id, data, timeout=60)
+            await bus.publish(subject + record.job.job_id, record.SerializeToString())
 
-        return await in_parallel(stored, SEEDERS, put)
+        await in_parallel(stored, SEEDERS, put)
 
 
 def a_record(number: int) -> job_pb2.JobRecord:

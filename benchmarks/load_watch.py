@@ -9,8 +9,15 @@ from typing import Any
 
 import grpc
 
+from benchmarks.load_bare import METHOD as CLOCK
 from benchmarks.load_figures import MB, Figure, spread
-from benchmarks.load_mesh import Orchestrator, Site, running_orchestrator, running_stages
+from benchmarks.load_mesh import (
+    Orchestrator,
+    Site,
+    bare_channels,
+    running_orchestrator,
+    running_stages,
+)
 from benchmarks.load_stages import Plan
 from mesh.tasks import stop
 from ytcaption.v1 import event_pb2
@@ -56,6 +63,19 @@ async def _rest(call: Call) -> list[Arrival]:
     while (data := await call.read()) is not grpc.aio.EOF:
         seen.append((time(), data))
     return seen
+
+
+async def bare_sending(site: Site, streams: int, ticks: int, every: float) -> list[Figure]:
+    """The machine's own limit: as many streams of a server that does nothing else."""
+    async with bare_channels(site, streams, ticks, every) as channels:
+        opens: list[Callable[..., Call]] = [channel.unary_stream(CLOCK) for channel in channels]
+        calls = [opens[number % len(opens)](b"", wait_for_ready=True) for number in range(streams)]
+        stories = await asyncio.gather(*(_rest(call) for call in calls))
+    delays = [arrived - float(data) for story in stories for arrived, data in story if data]
+    return [
+        *spread(f"machine: bare gRPC to {streams} streams", delays),
+        Figure("machine: of that within 100 ms", _share_soon(delays), "%"),
+    ]
 
 
 async def watchers_held(site: Site, watchers: int, plan: Plan) -> list[Figure]:

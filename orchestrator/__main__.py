@@ -20,6 +20,7 @@ from orchestrator.jobs import Jobs
 from orchestrator.pipeline import Pipeline
 from orchestrator.queue import WorkQueue
 from orchestrator.reading import Reading
+from orchestrator.rescue import Rescue
 from orchestrator.runner import Runner
 from orchestrator.servicer import Engines, PipelineServicer
 from orchestrator.settings import Settings
@@ -68,6 +69,7 @@ async def assembled(
         tasks = [
             background.create_task(index.keep_warm()),
             background.create_task(runner.run()),
+            background.create_task(Rescue(index, Jobs(bus), queue).keep_looking()),
         ]
         try:
             yield services(settings, bus, stages, pipeline, queue, index), index.catch_up

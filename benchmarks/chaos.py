@@ -109,7 +109,7 @@ class Chaos:
             file = await asyncio.to_thread(make_copy, base, folder, number)
             self._orders.append(Order(number, base.stem, file, rng.random() < 0.5))
         killing = asyncio.create_task(
-            self._killer.run(blows(wish.kills, wish.pause, rng), self._all_ended)
+            self._killer.run(blows(wish.kills, wish.pause, wish.seed), self._all_ended)
         )
         working = [asyncio.create_task(self._see_through(order)) for order in self._orders]
         with suppress(TimeoutError):

@@ -22,6 +22,7 @@ from time import monotonic
 from typing import Any
 
 import click
+import grpc
 
 from benchmarks.chaos_caller import Caller, Seen
 from benchmarks.chaos_mesh import Killer, UpMesh, blows, up_mesh
@@ -29,6 +30,7 @@ from benchmarks.chaos_report import Outcome, Run, judge, table, to_json
 from benchmarks.chaos_sources import CUTS, make_copy, make_cut
 from benchmarks.recording import served
 from cli.channel import open_channel
+from cli.watching import TERMINAL
 from mesh.tasks import stop
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 
@@ -109,9 +111,9 @@ class Chaos:
             file = await asyncio.to_thread(make_copy, base, folder, number)
             self._orders.append(Order(number, base.stem, file, rng.random() < 0.5))
         killing = asyncio.create_task(
-            self._killer.run(blows(wish.kills, wish.pause, rng), self._all_ended)
+            self._killer.run(blows(wish.kills, wish.pause, wish.seed), self._all_ended)
         )
-        working = [asyncio.create_task(self._see_through(order)) for order in self._orders]
+        working = [asyncio.create_task(self._try(order)) for order in self._orders]
         with suppress(TimeoutError):
             async with asyncio.timeout(wish.limit_seconds):
                 await asyncio.gather(killing, *working)
@@ -120,6 +122,14 @@ class Chaos:
 
     def _all_ended(self) -> bool:
         return all(order.ended for order in self._orders)
+
+    async def _try(self, order: Order) -> None:
+        try:
+            await self._see_through(order)
+        except grpc.aio.AioRpcError as error:  # counted at the end, by what became of the job
+            say(f"job {order.number}: {error.code().name}: {error.details()}")
+        finally:
+            order.ended = True
 
     async def _see_through(self, order: Order) -> None:
         per_job = self._wish.kills / self._wish.jobs
@@ -131,8 +141,7 @@ class Chaos:
             job = await self._caller.submit_url(f"{self._site}/{order.file.name}", word)
         order.job_id = job.job_id
         await self._caller.watch(job.job_id, order.seen)
-        order.ended = True
-        left = sum(not other.ended for other in self._orders)
+        left = sum(not other.ended for other in self._orders) - 1
         say(f"job {order.number} ({order.source}) ended, {left} to go")
 
     async def _count(self, wall_seconds: float) -> Run:
@@ -147,7 +156,7 @@ class Chaos:
 
     async def _judge(self, order: Order) -> Outcome:
         job = await self._caller.job(order.job_id)
-        if job is None or not order.ended:
+        if job is None or job.state not in TERMINAL:
             return judge(order.job_id, order.source, job, [], order.seen, differs=False)
         story = await self._caller.story(order.job_id)
         found = await self._caller.transcript(order.job_id)

@@ -71,7 +71,7 @@ class Caller:
 
     async def submit_url(self, url: str, request_id: str) -> job_pb2.Job:
         """A job by address."""
-        request = pb.CreateJobRequest(source_url=url, request_id=request_id)
+        request = pb.CreateJobRequest(source_url=url, request_id=request_id, force=True)
 
         async def ask() -> job_pb2.Job:
             return (await self._pipeline.CreateJob(request, timeout=CALL_SECONDS)).job
@@ -83,7 +83,9 @@ class Caller:
         data = await asyncio.to_thread(path.read_bytes)
 
         async def frames() -> AsyncIterator[pb.CreateJobFromUploadRequest]:
-            start = pb.UploadStart(file_name=path.name, request_id=request_id, size_bytes=len(data))
+            start = pb.UploadStart(
+                file_name=path.name, request_id=request_id, size_bytes=len(data), force=True
+            )
             yield pb.CreateJobFromUploadRequest(start=start)
             for begin in range(0, len(data), MAX_FRAME_BYTES):
                 chunk = data[begin : begin + MAX_FRAME_BYTES]

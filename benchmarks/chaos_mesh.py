@@ -109,8 +109,9 @@ class Blow:
     pause: float
 
 
-def blows(count: int, pause: float, rng: random.Random) -> Iterator[Blow]:
+def blows(count: int, pause: float, seed: int) -> Iterator[Blow]:
     """Every kind in turn, in an order and at moments nobody can foresee but by the seed."""
+    rng = random.Random(seed)  # noqa: S311 # to be repeatable, not secret
     deck: list[str] = []
     for _ in range(count):
         if not deck:

@@ -124,7 +124,7 @@ def table(run: Run) -> str:
         ("kills by process", kills),
         ("attempts a job, mean", f"{sum(attempts) / max(1, len(attempts)):.1f}"),
         ("attempts a job, most", max(attempts, default=0)),
-        ("watches cut off", sum(outcome.cuts for outcome in run.outcomes)),
+        ("watches begun again", sum(outcome.cuts for outcome in run.outcomes)),
         ("wall time", f"{run.wall_seconds:.0f} s"),
     ]
     width = max(len(name) for name, _ in rows)

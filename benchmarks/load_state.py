@@ -89,7 +89,7 @@ async def accepting(site: Site, jobs: int, callers: int) -> list[Figure]:
 async def _create(orchestrator: Orchestrator, jobs: int, callers: int) -> tuple[float, list[float]]:
     """Seconds of all together, then of each."""
     stubs = cycle(orchestrator.pipelines)
-    request = pb.CreateJobRequest(source_url=Plan().url)
+    request = pb.CreateJobRequest(source_url=Plan().url, force=True)
     each: list[float] = []
 
     async def create(_: int) -> None:

@@ -83,7 +83,7 @@ async def watchers_held(site: Site, watchers: int, plan: Plan) -> list[Figure]:
     async with running_orchestrator(site, "WATCH") as orchestrator:
         before = orchestrator.rss
         stub = orchestrator.pipelines[0]
-        job = (await stub.CreateJob(pb.CreateJobRequest(source_url=plan.url))).job
+        job = (await stub.CreateJob(pb.CreateJobRequest(source_url=plan.url, force=True))).job
         with watching(orchestrator, job.job_id, watchers) as calls:
             await asyncio.gather(*(_attached(call) for call in calls))
             idle = orchestrator.cpu_seconds
@@ -142,7 +142,7 @@ async def slow_watchers(site: Site, watchers: int, segments: int) -> list[Figure
     plan = Plan(segments=segments, text=SLOW_TEXT)
     async with running_orchestrator(site, "SLOW") as orchestrator:
         stub = orchestrator.pipelines[0]
-        job = (await stub.CreateJob(pb.CreateJobRequest(source_url=plan.url))).job
+        job = (await stub.CreateJob(pb.CreateJobRequest(source_url=plan.url, force=True))).job
         with watching(orchestrator, job.job_id, watchers) as calls:
             await asyncio.gather(*(_attached(call) for call in calls))
             attached = orchestrator.rss

@@ -26,6 +26,7 @@ from orchestrator.pipeline import Pipeline
 from orchestrator.queue import WorkQueue
 from orchestrator.reading import Reading
 from orchestrator.replay import Replays
+from orchestrator.rescue import Rescue
 from orchestrator.reset import FactoryReset
 from orchestrator.room import Room
 from orchestrator.runner import Runner
@@ -88,6 +89,7 @@ async def assembled(
             background.create_task(index.keep_warm()),
             background.create_task(runner.run()),
             background.create_task(housekeeper.keep_house()),
+            background.create_task(Rescue(index, Jobs(bus), queue).keep_looking()),
         ]
         try:
             offered = services(

@@ -87,6 +87,11 @@ class WorkQueue:
                     self._bus.names.work_stream, subject=self._bus.names.work(job_id)
                 )
 
+    async def job_ids(self) -> set[str]:
+        """Jobs whose items wait or run."""
+        items = self._bus.read(self._bus.names.work_stream, self._bus.names.work("*"))
+        return {item.subject.rpartition(".")[2] async for item in items}
+
     async def depth(self) -> int:
         """Items that wait or run."""
         async with storing():

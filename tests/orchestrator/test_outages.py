@@ -14,6 +14,7 @@ from mesh.broker import Broker, running_broker
 from mesh.bus import Bus, _stored
 from mesh.errors import UnavailableError
 from orchestrator.artifacts import Artifacts
+from orchestrator.jobs import Jobs
 from orchestrator.story import EventTypeId, StoryWriter
 from tests.client import Client
 from tests.orchestrator.conftest import Start
@@ -107,3 +108,25 @@ def test_an_answer_that_is_no_message_is_an_error_of_the_broker() -> None:
 
     with pytest.raises(NatsError, match="503"):
         _stored(refusal)
+
+
+async def test_a_job_that_is_in_no_queue_is_found_and_run(
+    start: Start, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.rescue.EVERY_SECONDS", 0.1)
+    async with start() as client:
+        like = await client.create()
+        await client.finished(like.job_id)
+        like.job_id = JOB
+        await Jobs(bus).create(job_pb2.JobRecord(job=like))
+
+        ended = await asyncio.wait_for(_end_of(client, JOB), 20)
+
+    assert (ended.state, ended.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
+
+
+async def _end_of(client: Client, job_id: str) -> job_pb2.Job:
+    while True:
+        job = await client.job(job_id)
+        if job.state == job_pb2.JOB_STATE_SUCCEEDED:
+            return job

@@ -1,0 +1,97 @@
+"""A little chaos with everything real, and the counting that judges it."""
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.chaos import Wish, wreak
+from benchmarks.chaos_caller import Seen
+from benchmarks.chaos_mesh import blows
+from benchmarks.chaos_report import Outcome, Run, judge, table
+from benchmarks.processes import SERVICES
+from ytcaption.v1 import event_pb2, job_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
+
+
+@pytest.mark.timeout(240)
+async def test_five_kills_lose_repeat_and_change_nothing() -> None:
+    run = await wreak(Wish(jobs=4, kills=5, seed=7, limit_seconds=150, pause=1.5, sources=2))
+
+    assert run.fault() == "", table(run)
+    assert len(run.outcomes) == 4
+    assert run.kills == dict.fromkeys(SERVICES, 1)
+
+
+def test_the_same_seed_strikes_in_the_same_order_and_every_kind_in_turn() -> None:
+    planned = list(blows(60, 4, 1))
+
+    assert planned == list(blows(60, 4, 1))
+    assert planned != list(blows(60, 4, 2))
+    assert Counter(blow.kind for blow in planned) == dict.fromkeys(SERVICES, 12)
+    assert all(0 <= blow.pause <= 8 for blow in planned)
+
+
+def _story(*events: event_pb2.Event) -> list[pb.WatchJobResponse]:
+    return [pb.WatchJobResponse(sequence=at, event=event) for at, event in enumerate(events, 11)]
+
+
+def _segment(index: int) -> event_pb2.Event:
+    event = event_pb2.Event(type=event_pb2.EVENT_TYPE_SEGMENT_SETTLED)
+    event.segment_settled.segment.index = index
+    return event
+
+
+def _result(state: "job_pb2.StageState.ValueType") -> event_pb2.Event:
+    result = event_pb2.ExecutionResult(state=state)
+    return event_pb2.Event(type=event_pb2.EVENT_TYPE_EXECUTION_RESULT, execution_result=result)
+
+
+GOOD = _result(job_pb2.STAGE_STATE_COMPLETED)
+END = event_pb2.Event(type=event_pb2.EVENT_TYPE_JOB_FINISHED)
+DONE = job_pb2.Job(state=job_pb2.JOB_STATE_SUCCEEDED, attempt=3)
+
+
+def _judged(
+    *events: event_pb2.Event,
+    seen: list[pb.WatchJobResponse] | None = None,
+    job: job_pb2.Job | None = DONE,
+    differs: bool = False,
+) -> Outcome:
+    story, told = _story(*events), Seen()
+    for update in story if seen is None else seen:
+        told.note(update)
+    return judge("id", "short", job, story, told, differs=differs)
+
+
+def _fault(outcome: Outcome) -> str:
+    return Run(seed=1, jobs=1, outcomes=[outcome]).fault()
+
+
+def test_a_job_that_was_seen_through_is_no_fault() -> None:
+    assert _fault(_judged(_segment(0), _segment(1), GOOD, END)) == ""
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fault"),
+    [
+        (_judged(GOOD, END, job=None), "1 jobs lost"),
+        (_judged(job=job_pb2.Job(state=job_pb2.JOB_STATE_RUNNING)), "1 jobs lost"),
+        (_judged(job=job_pb2.Job(state=job_pb2.JOB_STATE_FAILED)), "1 jobs lost"),
+        (_judged(GOOD, GOOD, END), "1 jobs with a second result"),
+        (_judged(GOOD, END, END), "1 jobs with a second result"),
+        (_judged(GOOD, END, differs=True), "1 transcripts that differ"),
+        (_judged(_segment(0), _segment(0), GOOD, END), "1 events a watcher saw twice"),
+        (
+            _judged(GOOD, END, seen=[*_story(GOOD, END), *_story(GOOD)]),
+            "1 events a watcher saw twice",
+        ),
+        (_judged(_segment(0), END, seen=_story(_segment(0))), "1 events a watcher missed"),
+    ],
+)
+def test_every_fault_is_named(outcome: Outcome, fault: str) -> None:
+    assert _fault(outcome) == fault
+
+
+def test_a_request_that_made_two_jobs_or_none_is_a_fault() -> None:
+    assert Run(seed=1, jobs=1, surplus=1).fault() == "1 jobs nobody asked for"
+    assert Run(seed=1, jobs=1, not_accepted=1).fault() == "1 jobs not accepted in time"

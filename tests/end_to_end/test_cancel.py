@@ -1,0 +1,157 @@
+"""Cancel in each stage: a second after the answer nothing works for the job any more."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from imageio_ffmpeg import get_ffmpeg_exe
+
+from benchmarks.processes import service_of
+from tests.client import Client
+from tests.conftest import DATA, RealMesh
+from tests.site import Site
+from ytcaption.v1 import event_pb2, job_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
+
+WITHIN_SECONDS = 1.0
+IDLE_SECONDS = 20.0
+"""Far more than one pass takes on a busy machine, far less than the whole recording."""
+
+
+class Workers:
+    """Processes the services started for jobs, beyond those they have when idle."""
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._idle = {process.pid for process in self._below("downloader", "normalizer")}
+
+    def _below(self, *services: str) -> Iterator[psutil.Process]:
+        for process in self._root.children(recursive=True):
+            try:
+                if service_of(process.cmdline()) in services:
+                    yield from process.children(recursive=True)
+            except psutil.NoSuchProcess:
+                continue
+
+    def of(self, service: str) -> list[psutil.Process]:
+        """Those that live."""
+        return [p for p in self._below(service) if p.pid not in self._idle and _lives(p)]
+
+    async def until_idle(self, service: str) -> None:
+        """Returns once the service itself has stopped working."""
+        (process,) = (
+            found
+            for found in self._root.children(recursive=True)
+            if service_of(found.cmdline()) == service
+        )
+        async with asyncio.timeout(IDLE_SECONDS):
+            used = -1.0
+            while (now := sum(process.cpu_times()[:2])) - used > 0.05:
+                used = now
+                await asyncio.sleep(1)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.fixture
+async def workers(real_mesh: RealMesh, client: Client, spoken_url: str) -> Workers:
+    await client.finished((await client.create(spoken_url)).job_id)  # whatever is kept is there
+    return Workers(real_mesh.pid)
+
+
+@pytest.fixture
+def held(site: Site) -> Iterator[str]:
+    """An address that gives two thirds and then nothing."""
+    site.release.clear()
+    yield f"{site.url}/held/sample.ogg"
+    site.release.set()
+
+
+async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 # other processes set no events
+            await asyncio.sleep(0.02)
+
+
+async def cancelled(client: Client, job_id: str) -> job_pb2.Job:
+    request = pb.CancelJobRequest(job_id=job_id, note="enough")
+    return (await client.pipeline.CancelJob(request)).job
+
+
+async def segments(client: Client, job_id: str) -> AsyncIterator[str]:
+    async for seen in client.watch(job_id):
+        if seen.event.type == event_pb2.EVENT_TYPE_SEGMENT_SETTLED:
+            yield seen.event.segment_settled.segment.text
+
+
+async def test_cancel_while_downloading_leaves_no_child_and_keeps_what_was_heard(
+    client: Client, workers: Workers, held: str
+) -> None:
+    job = await client.create(held)
+    first = await anext(segments(client, job.job_id))
+    assert workers.of("downloader")  # it waits for the last third
+    assert workers.of("normalizer")
+
+    ended = await cancelled(client, job.job_id)
+
+    await until(lambda: not workers.of("downloader"), WITHIN_SECONDS)
+    await until(lambda: not workers.of("normalizer"), WITHIN_SECONDS)
+    assert (ended.state, ended.cancel_note) == (job_pb2.JOB_STATE_CANCELLED, "enough")
+    assert (await client.text(job.job_id)).startswith(first)
+
+
+@pytest.fixture(scope="module")
+def long_recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Speech over and over: minutes of work for the decoder, and enough for ffmpeg."""
+    path = tmp_path_factory.mktemp("media") / "long.ogg"
+    source = ["-stream_loop", "-1", "-i", str(DATA / "sample.ogg"), "-t", "1800"]
+    command = [get_ffmpeg_exe(), "-v", "error", "-nostdin", *source, "-c", "copy", str(path)]
+    subprocess.run(command, check=True, timeout=60)
+    return path
+
+
+def chunks_of(path: Path) -> list[bytes]:
+    data = path.read_bytes()
+    return [data[begin : begin + 65_536] for begin in range(0, len(data), 65_536)]
+
+
+async def test_cancel_while_ffmpeg_runs_leaves_no_ffmpeg(
+    client: Client, workers: Workers, long_recording: Path
+) -> None:
+    job = await client.upload(*chunks_of(long_recording), file_name="long.ogg")
+    await until(lambda: any("ffmpeg" in p.name() for p in workers.of("normalizer")))
+
+    ended = await cancelled(client, job.job_id)
+
+    await until(lambda: not workers.of("normalizer"), WITHIN_SECONDS)
+    assert ended.state == job_pb2.JOB_STATE_CANCELLED
+
+
+async def test_cancel_while_decoding_stops_the_decoder_and_frees_the_model(
+    client: Client, workers: Workers, long_recording: Path, spoken_url: str
+) -> None:
+    job = await client.upload(*chunks_of(long_recording), file_name="long.ogg")
+    heard: list[str] = []
+    async for text in segments(client, job.job_id):
+        heard.append(text)
+        if len(heard) == 3:
+            break
+
+    ended = await cancelled(client, job.job_id)
+
+    # A pass of the model cannot be broken off; half an hour of others would have followed it.
+    await workers.until_idle("transcriber")
+    assert not workers.of("normalizer")
+    assert ended.state == job_pb2.JOB_STATE_CANCELLED
+    text_kept = (await client.text(job.job_id)).splitlines()
+    assert text_kept[:3] == heard
+    after = await client.finished((await client.create(spoken_url)).job_id)
+    assert after.state == job_pb2.JOB_STATE_SUCCEEDED

@@ -189,12 +189,12 @@ async def test_a_runner_that_dies_before_the_job_runs_is_counted_too(
     real = StoryReader.events
     deaths = 0
 
-    async def dying(self: StoryReader, job_id: str, after: int = 0) -> AsyncIterator[Any]:
+    async def dying(self: StoryReader, job_id: str, *rest: Any, **named: Any) -> AsyncIterator[Any]:
         nonlocal deaths
         if deaths < 3:
             deaths += 1
             raise RuntimeError("killed")
-        async for found in real(self, job_id, after):
+        async for found in real(self, job_id, *rest, **named):
             yield found
 
     async with start(max_crashes=3, ack_wait_seconds=0.5) as client:

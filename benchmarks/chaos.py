@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import random
+import signal
 import sys
 import tempfile
 from contextlib import suppress
@@ -198,6 +199,8 @@ def write_result(run: Run, folder: Path) -> Path:
 def main(jobs: int, kills: int, seed: int | None, seconds: float, pause: float) -> None:
     """Disturbs, counts and judges."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # Told to stop in either way, it takes its mesh with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     seed = random.randrange(1_000_000) if seed is None else seed  # noqa: S311 # printed below
     say(f"seed {seed}")
     run = asyncio.run(wreak(Wish(jobs, kills, seed, seconds, pause)))

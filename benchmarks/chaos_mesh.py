@@ -21,6 +21,7 @@ from mesh.addresses import free_ports, is_taken
 START_SECONDS = 120
 STOP_SECONDS = 40
 LOOK_SECONDS = 0.1
+RECOVERY_SECONDS = 60
 IMPATIENT = {
     "ORCHESTRATOR_RETRY_SECONDS": "0.2",
     "ORCHESTRATOR_RETRY_LIMIT_SECONDS": "2",
@@ -38,6 +39,12 @@ class UpMesh:
     server: str
     pid: int
     log: Path
+    addresses: tuple[str, ...]
+    """Of all services, the orchestrator's first."""
+
+    async def is_whole(self) -> bool:
+        """Whether every service serves, so that jobs can go on."""
+        return all(await asyncio.gather(*(is_serving(address) for address in self.addresses)))
 
     def alive(self, kind: str) -> psutil.Process | None:
         """The process that is this service now; after a kill it is another one."""
@@ -64,7 +71,8 @@ async def up_mesh(data_dir: Path) -> AsyncIterator[UpMesh]:
             env={**os.environ, **IMPATIENT},
             start_new_session=True,
         )
-    mesh = UpMesh(f"127.0.0.1:{port}", process.pid, log)
+    addresses = tuple(f"127.0.0.1:{port + more}" for more in range(4))
+    mesh = UpMesh(addresses[0], process.pid, log, addresses)
     try:
         await _until_it_serves(mesh, process)
         yield mesh
@@ -107,6 +115,8 @@ class Blow:
 
     kind: str
     pause: float
+    when_whole: bool
+    """Waits first until the last victim is back: then it hits work, else it hits recovery."""
 
 
 def blows(count: int, pause: float, seed: int) -> Iterator[Blow]:
@@ -118,7 +128,8 @@ def blows(count: int, pause: float, seed: int) -> Iterator[Blow]:
             deck = rng.sample(SERVICES, len(SERVICES))
         # Now and then two at once.
         quick = rng.random() < 0.15
-        yield Blow(deck.pop(), rng.uniform(0, 0.2) if quick else rng.uniform(0.2, 2 * pause))
+        wait = rng.uniform(0, 0.2) if quick else rng.uniform(0.2, 2 * pause)
+        yield Blow(deck.pop(), wait, when_whole=not quick and rng.random() < 0.6)
 
 
 @dataclass(slots=True)
@@ -135,6 +146,8 @@ class Killer:
         """Strikes every planned blow, or stops early when there is nothing left to disturb."""
         try:
             for blow in planned:
+                if blow.when_whole:
+                    await self._until_whole()
                 await asyncio.sleep(blow.pause)
                 if is_over():
                     return
@@ -142,6 +155,12 @@ class Killer:
         finally:
             self.over = True
             await self._tell()
+
+    async def _until_whole(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RECOVERY_SECONDS):
+                while not await self.mesh.is_whole():  # noqa: ASYNC110 # other processes tell nobody
+                    await asyncio.sleep(LOOK_SECONDS)
 
     async def _strike(self, kind: str) -> None:
         while (victim := await asyncio.to_thread(self.mesh.alive, kind)) is None:  # noqa: ASYNC110

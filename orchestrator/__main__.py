@@ -154,6 +154,6 @@ def services(  # noqa: PLR0913 # wiring
 
 if __name__ == "__main__":
     # A thousand watchers are a great many live objects: looked through as often as usual, for
-    # cycles that are not there, they delay events. Measured: a fifth of all time, p99 times five.
+    # cycles that are not there, they delay events (63 to 53 µs a message in one run of each).
     gc.set_threshold(50_000, 20, 100)
     run_process("orchestrator", Settings, main)

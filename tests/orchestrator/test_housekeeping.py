@@ -351,18 +351,21 @@ async def test_a_reset_removes_all_of_ours_and_nothing_of_others(
         await bucket.put("key", b"value")
         spared = await neighbour.upload(SECOND, file_name="n.wav", request_id="theirs")
         await neighbour.finished(spared.job_id)
+        await _until(lambda: _is_idle(theirs))
         before = await _everything(theirs)
         made = [await client.upload(SECOND, file_name="x.wav", request_id="mine")]
         await client.finished(made[0].job_id)
         script.failures = [SourceRefusedError("private", reason=Reason.VIDEO_PRIVATE)]
         made.append(await client.create())
         await client.finished(made[1].job_id)
+        await _until(lambda: _is_idle(bus))
         script.pause_before_segment = 2
         made += [await client.create() for _ in range(3)]
         await asyncio.wait_for(script.paused.wait(), 5)
 
         counted = await _reset(client, confirmation=ERASE, dry_run=True)
-        assert (await client.job(made[2].job_id)).state == job_pb2.JOB_STATE_RUNNING
+        states = sorted([(await client.job(job.job_id)).state for job in made[2:]])
+        assert states == [job_pb2.JOB_STATE_QUEUED] * 2 + [job_pb2.JOB_STATE_RUNNING]
         done = await _reset(client, confirmation=ERASE)
 
         own = done["orchestrator"]
@@ -383,6 +386,11 @@ async def test_a_reset_removes_all_of_ours_and_nothing_of_others(
         script.pause_before_segment = None
         again = await client.create(request_id="mine")
         assert (await client.finished(again.job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+
+
+async def _is_idle(bus: Bus) -> bool:
+    """A work item outlives the end of its job by a moment."""
+    return (await bus.jetstream.stream_info(bus.names.work_stream)).state.messages == 0
 
 
 async def _left(bus: Bus) -> list[str]:

@@ -12,7 +12,7 @@ from structlog import get_logger
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError, NotFoundError
 from mesh.reasons import Reason
-from orchestrator.artifacts import TRANSCRIPT, UPLOAD
+from orchestrator.artifacts import SOURCE, TRANSCRIPT, UPLOAD
 from orchestrator.control import Control
 from orchestrator.index import MAX_PAGE, JobIndex
 from orchestrator.jobs import TERMINAL, Jobs
@@ -220,7 +220,7 @@ class Housekeeper:
 
 def _dispensable(job: job_pb2.Job, file: File) -> bool:
     """A dead job may be replayed: it needs its upload."""
-    replayable = job.state == job_pb2.JOB_STATE_FAILED and file.name == UPLOAD
+    replayable = job.state == job_pb2.JOB_STATE_FAILED and file.name in (UPLOAD, SOURCE)
     return job.state in TERMINAL and not replayable
 
 

@@ -75,7 +75,7 @@ class Replays:
                 story = StoryWriter(self._bus, kept.job, history.last_sequence, patience_seconds=0)
                 told = history.earlier_attempts == death
                 if not told and not history.finished:  # its runner died before the last word
-                    await tell_end(self._bus, kept.job, story)
+                    await tell_end(self._bus, kept.job, story, result_told=history.result_told)
                 self._queue_again(kept.record)
                 if not told:
                     accepted = event_pb2.JobAccepted(job=kept.job)

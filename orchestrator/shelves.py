@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from nats.js.errors import NotFoundError
 
 from mesh.bus import Bus, Stored, storing
-from orchestrator.artifacts import TRANSCRIPT, UPLOAD
+from orchestrator.artifacts import SOURCE, TRANSCRIPT, UPLOAD
 from ytcaption.v1 import job_pb2
 
 
@@ -45,7 +45,7 @@ class Shelves:
 
     async def files_of(self, job: job_pb2.Job) -> list[File]:
         """The files DeleteJob would remove."""
-        names = {artifact.name for artifact in job.artifacts} | {UPLOAD, TRANSCRIPT}
+        names = {artifact.name for artifact in job.artifacts} | {UPLOAD, SOURCE, TRANSCRIPT}
         found = []
         for name in sorted(names):
             coded = urlsafe_b64encode(f"{job.job_id}/{name}".encode()).decode()

@@ -27,6 +27,7 @@ def chunks_of(path: Path) -> list[bytes]:
 async def test_the_first_segment_settles_before_the_download_has_finished(
     client: Client, site: Site
 ) -> None:
+    site.release.clear()
     job = await client.create(f"{site.url}/held/sample.ogg")
     order: list[str] = []
     async for seen in client.watch(job.job_id):

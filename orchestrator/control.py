@@ -94,10 +94,15 @@ class Control:
         await self._purge(names.dead_letter_stream, names.dead_letter(job_id))
         if kept.record.request_id:
             await self._jobs.forget(f"request.{kept.record.request_id}")
-        if (await self._jobs.pointer(cache_pointer(kept.record))).job_id == job_id:
-            await self._jobs.forget(cache_pointer(kept.record))
+        if kept.record.cache_key:
+            await self._forget_result(cache_pointer(kept.record), job_id)
         await self._jobs.remove(job_id)
         return Removed(events=events, artifacts=artifacts)
+
+    async def _forget_result(self, key: str, job_id: str) -> None:
+        """Identical jobs must not look to one that is gone."""
+        if (await self._jobs.pointer(key)).job_id == job_id:
+            await self._jobs.forget(key)
 
     async def _purge(self, stream: str, subject: str) -> int:
         count = 0

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 
+from mesh.calls import truthful
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -57,4 +58,4 @@ class Client:
             for chunk in chunks:
                 yield pb.CreateJobFromUploadRequest(chunk=chunk)
 
-        return (await self.pipeline.CreateJobFromUpload(frames())).job
+        return (await truthful(self.pipeline.CreateJobFromUpload(frames()))).job

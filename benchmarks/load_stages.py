@@ -22,6 +22,9 @@ from ytcaption.v1 import normalizer_service_pb2_grpc as normalizer_rpc
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as transcriber_rpc
 
+MARK = b"\1"
+"""Opens each chunk: on their way through the spool, chunks may be joined."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -61,7 +64,7 @@ class NullDownloader(downloader_rpc.DownloaderServiceServicer):
         yield response(media=media_pb2.MediaInfo(title="Nothing", duration=duration))
         for _ in range(plan.segments):
             await asyncio.sleep(plan.every)
-            yield response(chunk=bytes(plan.text))
+            yield response(chunk=MARK + bytes(plan.text - 1))
         await asyncio.sleep(plan.every)
         total = plan.segments * plan.text
         yield response(finished=downloader_pb.DownloadFinished(size_bytes=total))
@@ -78,7 +81,7 @@ class NullNormalizer(normalizer_rpc.NormalizerServiceServicer):
         chunks = 0
         async for frame in request_iterator:
             if frame.HasField("chunk"):
-                chunks += 1
+                chunks += frame.chunk.count(MARK)
                 yield response(samples=frame.chunk)
                 done = media_pb2.MediaProgress(done=from_seconds(chunks))
                 yield response(progress=done)
@@ -86,7 +89,7 @@ class NullNormalizer(normalizer_rpc.NormalizerServiceServicer):
 
 
 class NullTranscriber(transcriber_rpc.TranscriberServiceServicer):
-    """Hears one segment in each chunk."""
+    """Hears one segment at each mark."""
 
     async def Transcribe(  # noqa: N802, D102
         self, request_iterator: AsyncIterator[transcriber_pb.TranscribeRequest], context: Any
@@ -95,8 +98,9 @@ class NullTranscriber(transcriber_rpc.TranscriberServiceServicer):
         yield response(started=transcriber_pb.TranscribeStarted(model="null"))
         heard = 0
         async for frame in request_iterator:
-            if frame.HasField("audio"):
-                yield response(segment=_segment(heard, len(frame.audio)))
+            marks = frame.audio.count(MARK)
+            for _ in range(marks):
+                yield response(segment=_segment(heard, len(frame.audio) // marks))
                 heard += 1
                 yield response(progress=media_pb2.MediaProgress(done=from_seconds(heard)))
         finished = transcriber_pb.TranscribeFinished(language="en", duration=from_seconds(heard))

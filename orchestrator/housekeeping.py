@@ -77,10 +77,11 @@ class Housekeeper:
     async def keep_house(self) -> None:
         """Sweeps until cancelled."""
         while True:
-            for chore in (self._retire, self.make_room, self._search):
-                await _survived(chore)
+            # First of all a pause: who has just started has callers to answer.
             pause = SWEEP_SECONDS * random.uniform(0.8, 1.2)  # noqa: S311 # replicas part ways
             await asyncio.sleep(pause)
+            for chore in (self._retire, self.make_room, self._search):
+                await _survived(chore)
 
     async def _retire(self) -> None:
         if self._settings.retention_hours:

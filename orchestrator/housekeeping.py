@@ -25,6 +25,9 @@ from ytcaption.v1 import job_pb2
 log = get_logger(__name__)
 
 SWEEP_SECONDS = 60.0
+FIRST_SWEEP_SECONDS = 30.0
+"""Who has just started has callers to answer."""
+
 SEARCH_SECONDS = 3600.0
 """Looking for orphans reads the name of every file."""
 
@@ -76,12 +79,12 @@ class Housekeeper:
 
     async def keep_house(self) -> None:
         """Sweeps until cancelled."""
+        await asyncio.sleep(FIRST_SWEEP_SECONDS)
         while True:
-            # First of all a pause: who has just started has callers to answer.
-            pause = SWEEP_SECONDS * random.uniform(0.8, 1.2)  # noqa: S311 # replicas part ways
-            await asyncio.sleep(pause)
             for chore in (self._retire, self.make_room, self._search):
                 await _survived(chore)
+            pause = SWEEP_SECONDS * random.uniform(0.8, 1.2)  # noqa: S311 # replicas part ways
+            await asyncio.sleep(pause)
 
     async def _retire(self) -> None:
         if self._settings.retention_hours:

@@ -41,6 +41,12 @@ ERASE = "ERASE EVERYTHING"
 Disk = namedtuple("Disk", "total used free")
 
 
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Housekeeping begins with the orchestrator."""
+    monkeypatch.setattr("orchestrator.housekeeping.FIRST_SWEEP_SECONDS", 0)
+
+
 async def _until(condition: Callable[[], Any], seconds: float = 15) -> None:
     async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110 # about other processes

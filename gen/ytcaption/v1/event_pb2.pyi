@@ -52,7 +52,7 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     EVENT_TYPE_ATTEMPT_FAILED: _EventType.ValueType  # 15
     """An attempt gave up and another will follow."""
     EVENT_TYPE_JOB_FINISHED: _EventType.ValueType  # 16
-    """The job is terminal; always its last event."""
+    """The job is terminal; the last event of a life, and of the job unless it is replayed."""
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper):
     """Everything that can happen. The first four are the original contract between collectors and executors."""
@@ -80,7 +80,7 @@ EVENT_TYPE_SEGMENT_SETTLED: EventType.ValueType  # 14
 EVENT_TYPE_ATTEMPT_FAILED: EventType.ValueType  # 15
 """An attempt gave up and another will follow."""
 EVENT_TYPE_JOB_FINISHED: EventType.ValueType  # 16
-"""The job is terminal; always its last event."""
+"""The job is terminal; the last event of a life, and of the job unless it is replayed."""
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 @_typing.final

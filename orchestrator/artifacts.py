@@ -23,6 +23,12 @@ BATCH = 4
 """Chunks of 128 KiB read ahead."""
 
 
+def names_of(job: job_pb2.Job) -> list[str]:
+    """Every name under which a job may keep a file."""
+    listed = {artifact.name for artifact in job.artifacts}
+    return sorted(listed | {UPLOAD, SOURCE, TRANSCRIPT})
+
+
 class Artifacts:
     """Files under <job id>/<name> in the object store."""
 
@@ -103,8 +109,7 @@ class Artifacts:
 
     async def remove(self, job: job_pb2.Job) -> int:
         """Removes every file of a job and returns how many there were."""
-        names = {artifact.name for artifact in job.artifacts} | {UPLOAD, SOURCE, TRANSCRIPT}
-        return sum([await self.drop(job.job_id, name) for name in sorted(names)])
+        return sum([await self.drop(job.job_id, name) for name in names_of(job)])
 
     async def size(self, job_id: str, name: str) -> int | None:
         """Bytes of a file, or None if there is none."""

@@ -13,15 +13,13 @@ from mesh.errors import NotFoundError
 from orchestrator.artifacts import Artifacts
 from orchestrator.ending import end_job, skip_open_stages
 from orchestrator.history import History
-from orchestrator.jobs import ConflictError, Jobs, Kept, Pointer
+from orchestrator.jobs import ACTIVE, ConflictError, Jobs, Kept, Pointer
 from orchestrator.lease import Lease
 from orchestrator.settings import Settings
 from orchestrator.story import StoryWriter
 from ytcaption.v1 import event_pb2, job_pb2
 
 log = get_logger(__name__)
-
-ACTIVE = frozenset({job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING})
 
 
 def cache_key(source: job_pb2.Source, options: job_pb2.JobOptions) -> str:

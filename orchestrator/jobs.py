@@ -15,6 +15,7 @@ from ytcaption.v1 import job_pb2
 TERMINAL = frozenset(
     {job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED}
 )
+ACTIVE = frozenset({job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING})
 MAX_RACES = 20
 
 

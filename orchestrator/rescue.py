@@ -6,14 +6,12 @@ from structlog import get_logger
 
 from mesh.errors import LimitExceededError, MeshError, NotFoundError
 from orchestrator.index import MAX_PAGE, JobIndex
-from orchestrator.jobs import Jobs
+from orchestrator.jobs import ACTIVE, Jobs
 from orchestrator.queue import WorkQueue
-from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
 
 EVERY_SECONDS = 30.0
-OPEN = frozenset({job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING})
 
 
 class Rescue:
@@ -50,7 +48,7 @@ class Rescue:
         found: set[str] = set()
         token = ""
         while True:
-            page = await self._index.page(MAX_PAGE, token, OPEN)
+            page = await self._index.page(MAX_PAGE, token, ACTIVE)
             found.update(job.job_id for job in page.jobs)
             token = page.next_token
             if not token:

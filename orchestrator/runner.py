@@ -16,10 +16,10 @@ from mesh.bus import Bus, outlast
 from mesh.errors import MeshError, NotFoundError
 from mesh.tasks import stop
 from orchestrator.attempt import PATIENCE_SECONDS, Attempt
-from orchestrator.cache import ACTIVE, Cache
+from orchestrator.cache import Cache
 from orchestrator.ending import tell_end
 from orchestrator.history import History, read_history
-from orchestrator.jobs import ConflictError, Jobs, Kept
+from orchestrator.jobs import ACTIVE, ConflictError, Jobs, Kept
 from orchestrator.lease import Lease, LostError
 from orchestrator.pipeline import Pipeline
 from orchestrator.queue import WorkQueue, replay_of_item

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from nats.js.errors import NotFoundError
 
 from mesh.bus import Bus, Stored, storing
-from orchestrator.artifacts import SOURCE, TRANSCRIPT, UPLOAD
+from orchestrator.artifacts import names_of
 from ytcaption.v1 import job_pb2
 
 
@@ -45,9 +45,8 @@ class Shelves:
 
     async def files_of(self, job: job_pb2.Job) -> list[File]:
         """The files DeleteJob would remove."""
-        names = {artifact.name for artifact in job.artifacts} | {UPLOAD, SOURCE, TRANSCRIPT}
         found = []
-        for name in sorted(names):
+        for name in names_of(job):
             coded = urlsafe_b64encode(f"{job.job_id}/{name}".encode()).decode()
             async for stored in self._bus.read(self._stream, f"{self._names}{coded}"):
                 file = _file(stored)

@@ -13,7 +13,7 @@ from mesh.frames import read_data, read_start
 from mesh.reasons import Reason
 from orchestrator.artifacts import UPLOAD, Artifacts
 from orchestrator.control import Control
-from orchestrator.feed import Feeds, Told
+from orchestrator.feed import Feeds
 from orchestrator.index import JobIndex
 from orchestrator.jobs import TERMINAL, Jobs
 from orchestrator.live import transcribe_live
@@ -23,6 +23,7 @@ from orchestrator.reading import Reading
 from orchestrator.room import Room
 from orchestrator.settings import Settings
 from orchestrator.submission import Submission
+from orchestrator.told import Joined, Told
 from orchestrator.uploads import plain_name, received
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -115,7 +116,8 @@ class PipelineServicer(rpc.PipelineServiceServicer):
             await feed.read_stored()
             # A terminal job without a story has outlived it; one without its end is being told.
             follow = job.state not in TERMINAL or not feed.empty
-            async with aclosing(feed.watch(request.after_sequence, follow=follow)) as updates:
+            watch = feed.watch(request.after_sequence, follow=follow, join=request.join_events)
+            async with aclosing(watch) as updates:
                 async for update in updates:
                     yield _to_wire(update)
 
@@ -178,9 +180,9 @@ def _adopt(correlation_id: str) -> None:
         adopt(correlation_id)
 
 
-def _to_wire(update: Told | job_pb2.JobProgress) -> pb.WatchJobResponse:
+def _to_wire(update: Told | Joined | job_pb2.JobProgress) -> pb.WatchJobResponse:
     match update:
-        case Told():
+        case Told() | Joined():
             return update.response
         case _:
             return pb.WatchJobResponse(progress=update)

@@ -348,19 +348,23 @@ class WatchJobRequest(_message.Message):
 
     JOB_ID_FIELD_NUMBER: _builtins.int
     AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
+    JOIN_EVENTS_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job."""
     after_sequence: _builtins.int
     """The last `sequence` the caller saw; 0 means from the beginning."""
+    join_events: _builtins.bool
+    """Whether events that wait may come together, as `events`: sooner in a crowd, and when catching up."""
     def __init__(
         self,
         *,
         job_id: _builtins.str = ...,
         after_sequence: _builtins.int = ...,
+        join_events: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "job_id", b"job_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "job_id", b"job_id", "join_events", b"join_events"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -368,7 +372,7 @@ Global___WatchJobRequest: _TypeAlias = WatchJobRequest  # noqa: Y015
 
 @_typing.final
 class WatchJobResponse(_message.Message):
-    """One thing that happened."""
+    """One thing that happened, or several that were waiting."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -376,8 +380,9 @@ class WatchJobResponse(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     EVENT_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """Position in the stored story; 0 for `job` and `progress`, which are not part of it."""
+    """Position in the stored story, of the last event if there are several; 0 for `job` and `progress`."""
     @_builtins.property
     def job(self) -> _job_pb2.Job:
         """The job when the watch began; always the first response."""
@@ -390,6 +395,10 @@ class WatchJobResponse(_message.Message):
     def progress(self) -> _job_pb2.JobProgress:
         """Live figures."""
 
+    @_builtins.property
+    def events(self) -> Global___StoredEvents:
+        """Several stored events; only for a caller who set `join_events`."""
+
     def __init__(
         self,
         *,
@@ -397,16 +406,69 @@ class WatchJobResponse(_message.Message):
         job: _job_pb2.Job | None = ...,
         event: _event_pb2.Event | None = ...,
         progress: _job_pb2.JobProgress | None = ...,
+        events: Global___StoredEvents | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "job", b"job", "progress", b"progress", "update", b"update"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "events", b"events", "job", b"job", "progress", b"progress", "update", b"update"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "job", b"job", "progress", b"progress", "sequence", b"sequence", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "events", b"events", "job", b"job", "progress", b"progress", "sequence", b"sequence", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_update: _TypeAlias = _typing.Literal["job", "event", "progress"]  # noqa: Y015
+    _WhichOneofReturnType_update: _TypeAlias = _typing.Literal["job", "event", "progress", "events"]  # noqa: Y015
     _WhichOneofArgType_update: _TypeAlias = _typing.Literal["update", b"update"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_update) -> _WhichOneofReturnType_update | None: ...
 
 Global___WatchJobResponse: _TypeAlias = WatchJobResponse  # noqa: Y015
+
+@_typing.final
+class StoredEvents(_message.Message):
+    """Several stored events, oldest first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredEvent]:
+        """At least two."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___StoredEvent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoredEvents: _TypeAlias = StoredEvents  # noqa: Y015
+
+@_typing.final
+class StoredEvent(_message.Message):
+    """One stored event."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """Position in the stored story."""
+    @_builtins.property
+    def event(self) -> _event_pb2.Event:
+        """What happened."""
+
+    def __init__(
+        self,
+        *,
+        sequence: _builtins.int = ...,
+        event: _event_pb2.Event | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoredEvent: _TypeAlias = StoredEvent  # noqa: Y015
 
 @_typing.final
 class CancelJobRequest(_message.Message):

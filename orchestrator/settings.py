@@ -56,6 +56,12 @@ class Settings(ServiceSettings):
     retry_limit_seconds: float = Field(default=300, gt=0)
     """Longest wait between two attempts."""
 
+    circuit_failures: int = Field(default=5, ge=1)
+    """A stage that left so many calls in a row without an answer is spared for a while."""
+
+    circuit_seconds: float = Field(default=1, gt=0)
+    """For how long at first; doubled up to half a minute as long as trials fail."""
+
     ack_wait_seconds: float = Field(default=15, gt=0)
     """A runner silent for this long loses its job to another."""
 

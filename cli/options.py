@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from cli.sources import Order
     from ytcaption.v1.job_pb2 import JobOptions
 
 DEFAULT_SERVER = "127.0.0.1:50051"
+PRIORITIES = ("high", "normal", "low")
 FORMATS = ("srt", "vtt", "txt", "json")
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -67,6 +69,41 @@ def job_options(command: CommandT) -> CommandT:
     for option in reversed(_JOB_OPTIONS):
         command = option(command)
     return command
+
+
+_ORDER_OPTIONS = (
+    click.option("--force", is_flag=True, help="Run even if it was captioned lately."),
+    click.option(
+        "--priority",
+        type=click.Choice(PRIORITIES),
+        default="normal",
+        show_default=True,
+        help="Whether it goes before other jobs.",
+    ),
+    click.option(
+        "--caller",
+        default="",
+        metavar="NAME",
+        help="Who asks: a mesh serves its callers in turn.",
+    ),
+)
+
+
+def order_options(command: CommandT) -> CommandT:
+    """Adds what is said about a job besides its options."""
+    for option in reversed(_ORDER_OPTIONS):
+        command = option(command)
+    return command
+
+
+def to_order(source: str, given: dict[str, Any]) -> "Order":
+    """What is asked of the server; takes everything that is about the job out of `given`."""
+    from cli.sources import Order, parse_source
+    from ytcaption.v1.job_pb2 import Priority
+
+    force, caller = given.pop("force"), given.pop("caller")
+    priority = Priority.Value(f"PRIORITY_{given.pop('priority').upper()}")
+    return Order(parse_source(source), to_job_options(given), force, caller, priority)
 
 
 def to_job_options(given: dict[str, Any]) -> "JobOptions":

@@ -46,9 +46,9 @@ class Names:
             f"OBJ_{self.artifacts_bucket}",
         ]
 
-    def work(self, job_id: str) -> str:
+    def work(self, lane: str, job_id: str) -> str:
         """Subject of a job's one work item."""
-        return f"{self._root}.work.{job_id}"
+        return f"{self._root}.work.{lane}.{job_id}"
 
     def event(self, job_id: str, kind: str) -> str:
         """Subject of one kind of stored event of a job."""
@@ -71,8 +71,13 @@ async def make_streams(js: JetStreamContext, names: Names, limits: Limits) -> No
     """Makes the streams that are missing; those that are there stay as they are."""
     for config in _streams(names, limits):
         try:
-            await js.stream_info(str(config.name))
+            there = (await js.stream_info(str(config.name))).config
         except NotFoundError:
+            await js.add_stream(config)
+            continue
+        if config.name == names.work_stream and there.subjects != config.subjects:
+            # From before there were lanes. The records tell what was in it: see Rescue.
+            await js.delete_stream(str(config.name))
             await js.add_stream(config)
 
 
@@ -86,7 +91,7 @@ def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
     return [
         bounded.evolve(
             name=names.work_stream,
-            subjects=[names.work("*")],
+            subjects=[names.work("*", "*")],
             retention=api.RetentionPolicy.WORK_QUEUE,
             max_bytes=limits.share(0.04),
             # At most one work item a job, by construction.

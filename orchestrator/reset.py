@@ -141,7 +141,7 @@ class FactoryReset:
     async def _items(self) -> dict[str, datetime]:
         """Work by job, and since when it waits or runs."""
         names, found = self._bus.names, {}
-        async for stored in self._bus.read(names.work_stream, names.work("*")):
+        async for stored in self._bus.read(names.work_stream, names.work("*", "*")):
             item = job_pb2.WorkItem.FromString(stored.data)
             found[item.job_id] = item.enqueue_time.ToDatetime(UTC)
         return found

@@ -1,7 +1,6 @@
 """Takes work from the queue and sees each job through to an end, or to its next attempt."""
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from mesh.errors import MeshError, NotFoundError
 from mesh.tasks import stop
 from orchestrator.attempt import PATIENCE_SECONDS, Attempt
 from orchestrator.cache import Cache
+from orchestrator.dispatcher import Dispatcher
 from orchestrator.ending import tell_end
 from orchestrator.history import History, read_history
 from orchestrator.jobs import ACTIVE, ConflictError, Jobs, Kept
@@ -39,7 +39,7 @@ TWIN_SECONDS = 0.5
 
 
 class Runner:
-    """Works on several jobs at once, each in a lane of its own."""
+    """Works on several jobs at once."""
 
     def __init__(  # noqa: PLR0913 # everything a job needs
         self,
@@ -55,44 +55,48 @@ class Runner:
         self._bus = bus
         self._settings = settings
         self._queue = queue
+        self._dispatcher = Dispatcher(bus, queue)
+        self._slots = asyncio.Semaphore(settings.concurrency)
         self._pipeline = pipeline
         self._jobs = Jobs(bus)
         self._replays = Replays(bus, queue, max_attempts=settings.max_attempts)
 
     async def run(self) -> None:
         """Works until cancelled; a job under way is then given back."""
-        lanes = [asyncio.create_task(self._lane()) for _ in range(self._settings.concurrency)]
+        under_way: set[asyncio.Task[None]] = set()
         try:
-            await asyncio.gather(*lanes)
+            async with self._dispatcher.listening():
+                while True:
+                    await self._slots.acquire()
+                    await self._stages_serve()
+                    task = asyncio.create_task(self._take(await self._dispatcher.next()))
+                    under_way.add(task)
+                    task.add_done_callback(under_way.discard)
         finally:
-            await stop(*lanes)
+            await stop(*under_way)
 
-    async def _lane(self) -> None:
-        puller = await outlast(self._queue.open, math.inf)
-        while True:
-            await self._stages_serve()
-            message = await puller.take()
-            if message is None:
-                continue
-            try:
-                item = job_pb2.WorkItem.FromString(message.data)
-            except DecodeError:  # no job of ours; left there it would end every runner in turn
-                log.warning("a work item that is none is dropped", subject=message.subject)
-                with suppress(NatsError):
-                    await message.term()
-                continue
+    async def _take(self, message: Msg) -> None:
+        try:
+            item = job_pb2.WorkItem.FromString(message.data)
             with bound_contextvars(job_id=item.job_id, correlation_id=item.correlation_id):
                 await self._handle(message, item)
+        except DecodeError:  # no job of ours; left there it would come back for ever
+            log.warning("a work item that is none is dropped", subject=message.subject)
+            with suppress(NatsError):
+                await message.term()
+        finally:
+            self._slots.release()
 
     async def _handle(self, message: Msg, item: job_pb2.WorkItem) -> None:
-        """One delivery; whatever goes wrong here must not end the lane."""
+        """One delivery; whatever goes wrong here must not end the runner."""
         try:
             async with self._queue.kept_alive(message):
-                wait = await self._work(item, replay_of_item(message.headers))
+                wait = await self._work(message, item)
             if wait is None:
                 await message.ack_sync()
             else:
                 await message.nak(delay=wait)
+                self._dispatcher.expect(message.subject, wait)
         except (LostError, ConflictError):
             log.warning("another runner has the job")
         except asyncio.CancelledError:
@@ -102,13 +106,16 @@ class Runner:
             expected = isinstance(error, MeshError)
             log.warning("the job will be delivered again", error=str(error), exc_info=not expected)
 
-    async def _work(self, item: job_pb2.WorkItem, replay_of: int) -> float | None:
+    async def _work(self, message: Msg, item: job_pb2.WorkItem) -> float | None:
         """Seconds until the next attempt, or None if nothing is left to do."""
         try:
             kept = await outlast(lambda: self._jobs.get(item.job_id))
         except NotFoundError:
             return _wait_for_record(item)
-        if replay_of:
+        if message.subject != self._queue.subject_of(kept.job):
+            # Left by an earlier try of the request, which died, under another caller's name.
+            return None
+        if replay_of := replay_of_item(message.headers):
             kept = await self._replays.complete(item.job_id, replay_of)
         if not kept.terminal:
             return await self._share_or_attempt(kept)

@@ -6,7 +6,14 @@ from typing import Any
 import click
 
 from cli.exits import Exit
-from cli.options import FORMATS, job_options, json_option, server_option, to_job_options
+from cli.options import (
+    FORMATS,
+    job_options,
+    json_option,
+    order_options,
+    server_option,
+    to_order,
+)
 from cli.running import run
 
 
@@ -28,7 +35,7 @@ from cli.running import run
     help="May be repeated; all of them if only -o is given, here if only -f is.",
 )
 @job_options
-@click.option("--force", is_flag=True, help="Run even if it was captioned lately.")
+@order_options
 @click.option(
     "--server",
     envvar="YTCAPTION_SERVER",
@@ -48,7 +55,6 @@ def transcribe(source: str, **given: Any) -> None:
 
 async def _transcribe(source: str, given: dict[str, Any]) -> Exit:
     from cli.outputs import Output
-    from cli.sources import Order, parse_source
     from cli.transcribing import Task, transcribe
 
     directory, formats = given.pop("output"), given.pop("formats")
@@ -59,15 +65,13 @@ async def _transcribe(source: str, given: dict[str, Any]) -> Exit:
         "json_lines": given.pop("as_json"),
         "quiet": given.pop("quiet"),
     }
-    force = given.pop("force")
-    order = Order(parse_source(source), to_job_options(given), force)
-    return await transcribe(Task(order, **task))
+    return await transcribe(Task(to_order(source, given), **task))
 
 
 @click.command()
 @click.argument("source")
 @job_options
-@click.option("--force", is_flag=True, help="Run even if it was captioned lately.")
+@order_options
 @click.option("--wait", is_flag=True, help="Return when the job has ended.")
 @server_option
 @json_option
@@ -78,12 +82,10 @@ def submit(source: str, **given: Any) -> None:
 
 async def _submit(source: str, given: dict[str, Any]) -> Exit:
     from cli.following import submit
-    from cli.sources import Order, parse_source
 
     server, as_json = given.pop("server"), given.pop("as_json")
-    wait, force = given.pop("wait"), given.pop("force")
-    order = Order(parse_source(source), to_job_options(given), force)
-    return await submit(server, order, wait=wait, as_json=as_json)
+    wait = given.pop("wait")
+    return await submit(server, to_order(source, given), wait=wait, as_json=as_json)
 
 
 @click.command()

@@ -29,6 +29,19 @@ async def test_submit_prints_the_id_and_nothing_else() -> None:
     assert pipeline.watches == []
 
 
+async def test_submit_tells_who_asks_and_how_urgent_it_is() -> None:
+    pipeline = ScriptedPipeline()
+
+    async with serving(pipeline) as address:
+        given = ("--priority", "high", "--caller", "alice")
+        await run("submit", "https://example.net/v", *given, "--server", address)
+        await run("submit", "https://example.net/v", "--server", address)
+
+    urgent, plain = pipeline.created
+    assert (urgent.caller, urgent.priority) == ("alice", job_pb.PRIORITY_HIGH)
+    assert (plain.caller, plain.priority) == ("", job_pb.PRIORITY_NORMAL)
+
+
 async def test_submit_can_wait_for_the_end() -> None:
     async with serving(ScriptedPipeline([finished(1, FAILED)])) as address:
         ended = await run("submit", "https://example.net/v", "--wait", "--server", address)

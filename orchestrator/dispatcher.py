@@ -18,7 +18,7 @@ from orchestrator.queue import WorkQueue, lane_of_subject
 log = get_logger(__name__)
 
 LOOK_SECONDS = 1.0
-"""Items that come back from other runners are not announced: so often lanes with items are asked."""
+"""What comes back from other runners is not announced: so often all lanes with items are asked."""
 SETTLE_SECONDS = 1.0
 """An item is announced before it is stored: for so long its lane is asked again."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.2

@@ -7,7 +7,7 @@ from nats.aio.msg import Msg
 
 from mesh.bus import Bus, storing
 from mesh.errors import MeshError, NotFoundError
-from orchestrator.jobs import Jobs
+from orchestrator.jobs import Jobs, UnreadableError
 from ytcaption.v1 import event_pb2
 
 MAX_PARKED = 500
@@ -78,7 +78,7 @@ class Parking:
     async def _both_wait(self, job_id: str, twin_id: str) -> bool:
         try:
             twin, own = await self._jobs.get(twin_id), await self._jobs.get(job_id)
-        except NotFoundError:  # one of them was deleted
+        except (NotFoundError, UnreadableError):  # one of them is gone
             return False
         except MeshError:  # the broker is away; it will be asked again
             return True

@@ -32,12 +32,13 @@ class Names:
         self.work_stream = f"{prefix}_WORK"
         self.events_stream = f"{prefix}_EVENTS"
         self.dead_letter_stream = f"{prefix}_DLQ"
+        self.exhausted_stream = f"{prefix}_EXHAUSTED"
         self.jobs_bucket = f"{prefix}_JOBS"
         self.artifacts_bucket = f"{prefix}_ARTIFACTS"
         self._root = prefix.lower()
 
     def streams(self) -> list[str]:
-        """Every stream of ours, those behind the buckets included."""
+        """Every stream that jobs fill, those behind the buckets included."""
         return [
             self.work_stream,
             self.events_stream,
@@ -57,6 +58,10 @@ class Names:
     def dead_letter(self, job_id: str) -> str:
         """Subject of a job's dead letter."""
         return f"{self._root}.dlq.{job_id}"
+
+    def exhausted(self) -> str:
+        """Subjects on which the broker says which items it will not deliver any more."""
+        return f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{self.work_stream}.*"
 
     def live(self, job_id: str, kind: Literal["event", "progress", "*"]) -> str:
         """Core subject on which a job's runner tells watchers what just happened."""
@@ -108,6 +113,13 @@ def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
             name=names.dead_letter_stream,
             subjects=[names.dead_letter("*")],
             max_bytes=limits.share(0.02),
+        ),
+        bounded.evolve(
+            name=names.exhausted_stream,
+            subjects=[names.exhausted()],
+            # The broker does not ask whether there is room; and sets aside what is told in bytes.
+            discard=api.DiscardPolicy.OLD,
+            max_msgs=10_000,
         ),
     ]
 

@@ -14,6 +14,7 @@ from mesh.tasks import stop
 from orchestrator import health, stats
 from orchestrator.admin_servicer import AdminServicer
 from orchestrator.artifacts import Artifacts
+from orchestrator.backstop import Backstop
 from orchestrator.cache import Cache
 from orchestrator.control import Control
 from orchestrator.deadletters import DeadLetters
@@ -71,7 +72,11 @@ async def assembled(
             stall_seconds=settings.stall_seconds,
             deadline_seconds=settings.job_seconds,
         )
-        queue = WorkQueue(bus, ack_wait_seconds=settings.ack_wait_seconds)
+        queue = WorkQueue(
+            bus,
+            ack_wait_seconds=settings.ack_wait_seconds,
+            max_deliveries=settings.max_deliveries,
+        )
         index = JobIndex(bus)
         room = Room(bus, settings)
 
@@ -90,6 +95,7 @@ async def assembled(
             background.create_task(runner.run()),
             background.create_task(housekeeper.keep_house()),
             background.create_task(Rescue(index, Jobs(bus), queue).keep_looking()),
+            background.create_task(Backstop(bus).keep_looking()),
         ]
         try:
             offered = services(

@@ -13,7 +13,7 @@ from mesh.errors import NotFoundError
 from orchestrator.artifacts import Artifacts
 from orchestrator.ending import end_job, skip_open_stages
 from orchestrator.history import History
-from orchestrator.jobs import ACTIVE, ConflictError, Jobs, Kept, Pointer
+from orchestrator.jobs import ACTIVE, ConflictError, Jobs, Kept, Pointer, UnreadableError
 from orchestrator.lease import Lease
 from orchestrator.settings import Settings
 from orchestrator.story import StoryWriter
@@ -67,7 +67,7 @@ class Cache:
             return None
         try:
             twin = (await self._jobs.get(pointer.job_id)).job
-        except NotFoundError:
+        except (NotFoundError, UnreadableError):
             return None
         if twin.state in ACTIVE:
             return twin

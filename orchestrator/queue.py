@@ -42,9 +42,10 @@ def is_there_already(error: LimitExceededError) -> bool:
 class WorkQueue:
     """Puts work in and takes it out."""
 
-    def __init__(self, bus: Bus, *, ack_wait_seconds: float) -> None:
+    def __init__(self, bus: Bus, *, ack_wait_seconds: float, max_deliveries: int) -> None:
         self._bus = bus
         self._ack_wait = ack_wait_seconds
+        self._max_deliveries = max_deliveries
 
     def subject_of(self, job: job_pb2.Job) -> str:
         """The one subject under which the job's item may be."""
@@ -123,7 +124,7 @@ class WorkQueue:
             filter_subject=self._bus.names.work(lane, "*"),
             ack_policy=api.AckPolicy.EXPLICIT,
             ack_wait=self._ack_wait,
-            max_deliver=-1,
+            max_deliver=self._max_deliveries,
             max_ack_pending=10_000,
         )
         async with storing():

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from google.protobuf.message import DecodeError
@@ -21,6 +22,7 @@ from orchestrator.ending import tell_end
 from orchestrator.history import History, read_history
 from orchestrator.jobs import ACTIVE, ConflictError, Jobs, Kept
 from orchestrator.lease import Lease, LostError
+from orchestrator.parking import Parking, Place, seconds_away
 from orchestrator.pipeline import Pipeline
 from orchestrator.queue import WorkQueue, replay_of_item
 from orchestrator.replay import Replays
@@ -34,8 +36,11 @@ HALF_MADE_SECONDS = 30
 """CreateJob stores the work item first: one whose job never follows is dropped after this."""
 
 
-TWIN_SECONDS = 0.5
-"""How often a job looks whether the identical one under way has ended."""
+@dataclass(frozen=True, slots=True)
+class _TwinUnderWay:
+    """The identical job that must end first."""
+
+    job_id: str
 
 
 class Runner:
@@ -56,7 +61,8 @@ class Runner:
         self._settings = settings
         self._queue = queue
         self._dispatcher = Dispatcher(bus, queue)
-        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._parking = Parking(bus)
+        self._places = asyncio.Semaphore(settings.concurrency)
         self._pipeline = pipeline
         self._jobs = Jobs(bus)
         self._replays = Replays(bus, queue, max_attempts=settings.max_attempts)
@@ -67,31 +73,45 @@ class Runner:
         try:
             async with self._dispatcher.listening():
                 while True:
-                    await self._slots.acquire()
-                    await self._stages_serve()
-                    task = asyncio.create_task(self._take(await self._dispatcher.next()))
+                    task = asyncio.create_task(self._take(await self._next()))
                     under_way.add(task)
                     task.add_done_callback(under_way.discard)
         finally:
             await stop(*under_way)
 
+    async def _next(self) -> Msg:
+        """The next item, and a place for it."""
+        # Waited for, not kept while we wait for work: a job that was parked may come back first.
+        async with self._places:
+            pass
+        await self._stages_serve()
+        message = await self._dispatcher.next()
+        try:
+            async with self._queue.kept_alive(message):
+                await self._places.acquire()
+        except asyncio.CancelledError:
+            await asyncio.shield(_give_back(message))
+            raise
+        return message
+
     async def _take(self, message: Msg) -> None:
+        place = Place(self._places)
         try:
             item = job_pb2.WorkItem.FromString(message.data)
             with bound_contextvars(job_id=item.job_id, correlation_id=item.correlation_id):
-                await self._handle(message, item)
+                await self._handle(message, item, place)
         except DecodeError:  # no job of ours; left there it would come back for ever
             log.warning("a work item that is none is dropped", subject=message.subject)
             with suppress(NatsError):
                 await message.term()
         finally:
-            self._slots.release()
+            place.leave()
 
-    async def _handle(self, message: Msg, item: job_pb2.WorkItem) -> None:
+    async def _handle(self, message: Msg, item: job_pb2.WorkItem, place: Place) -> None:
         """One delivery; whatever goes wrong here must not end the runner."""
         try:
             async with self._queue.kept_alive(message):
-                wait = await self._work(message, item)
+                wait = await self._work_or_park(message, item, place)
             if wait is None:
                 await message.ack_sync()
             else:
@@ -106,8 +126,19 @@ class Runner:
             expected = isinstance(error, MeshError)
             log.warning("the job will be delivered again", error=str(error), exc_info=not expected)
 
-    async def _work(self, message: Msg, item: job_pb2.WorkItem) -> float | None:
+    async def _work_or_park(
+        self, message: Msg, item: job_pb2.WorkItem, place: Place
+    ) -> float | None:
         """Seconds until the next attempt, or None if nothing is left to do."""
+        while isinstance(outcome := await self._work(message, item), _TwinUnderWay):
+            if self._parking.full:
+                return seconds_away(message.metadata.num_delivered)
+            place.leave()
+            await self._parking.wait(item.job_id, outcome.job_id)
+            await place.take()
+        return outcome
+
+    async def _work(self, message: Msg, item: job_pb2.WorkItem) -> "float | _TwinUnderWay | None":
         try:
             kept = await outlast(lambda: self._jobs.get(item.job_id))
         except NotFoundError:
@@ -125,17 +156,17 @@ class Runner:
             await tell_end(self._bus, kept.job, story, result_told=history.result_told)
         return None
 
-    async def _share_or_attempt(self, kept: Kept) -> float | None:
+    async def _share_or_attempt(self, kept: Kept) -> "float | _TwinUnderWay | None":
         """One run serves identical jobs, those that came while it was under way included."""
         twin = await self._cache.twin_of(kept.record)
         if twin is None or kept.record.cancel_requested:
             return await self._attempt(kept)
         if twin.state in ACTIVE:
-            return TWIN_SECONDS
+            return _TwinUnderWay(twin.job_id)
         try:
             await self._cache.serve(kept, await self._history(kept.job), twin)
         except NotFoundError:  # its files went away this very moment
-            return TWIN_SECONDS
+            return await self._attempt(kept)
         return None
 
     async def _attempt(self, kept: Kept) -> float | None:

@@ -418,7 +418,7 @@ async def test_a_late_acknowledgement_of_the_first_life_cannot_swallow_a_replay(
         script.pause_before_segment = 0
         await client.create()
         await asyncio.wait_for(script.paused.wait(), 5)
-        queue = WorkQueue(bus, ack_wait_seconds=2)
+        queue = WorkQueue(bus, ack_wait_seconds=2, max_deliveries=100)
         await queue.put(dead)
         async with Dispatcher(bus, queue).listening() as taking:
             held = await taking.next()

@@ -186,7 +186,7 @@ async def test_callers_share_each_others_captions(client: Client, script: Script
 async def test_an_item_in_another_lane_than_its_record_says_is_dropped(
     bus: Bus, client: Client, script: Script
 ) -> None:
-    queue = WorkQueue(bus, ack_wait_seconds=2)
+    queue = WorkQueue(bus, ack_wait_seconds=2, max_deliveries=100)
     script.pause_download_at = 0
     job = await client.create(caller=ALICE)
     await asyncio.wait_for(script.paused.wait(), 10)
@@ -226,7 +226,10 @@ async def test_a_queue_from_before_there_were_lanes_is_taken_over(
 
 
 async def test_an_item_that_comes_too_late_is_given_back(broker_bus: Bus) -> None:
-    queue, puller = WorkQueue(broker_bus, ack_wait_seconds=60), Puller(broker_bus)
+    queue, puller = (
+        WorkQueue(broker_bus, ack_wait_seconds=60, max_deliveries=100),
+        Puller(broker_bus),
+    )
     job = job_pb2.Job(job_id=ID)
     await queue.put(job)
     await queue.make_lane(lane_of(job))

@@ -19,6 +19,7 @@ from orchestrator.cache import Cache
 from orchestrator.control import Control
 from orchestrator.deadletters import DeadLetters
 from orchestrator.feed import Feeds
+from orchestrator.gate import Gate
 from orchestrator.housekeeping import Housekeeper
 from orchestrator.index import JobIndex
 from orchestrator.jobs import Jobs
@@ -79,13 +80,9 @@ async def assembled(
         )
         index = JobIndex(bus)
         room = Room(bus, settings)
-
-        async def can_work() -> None:
-            await health.until_stages_serve(stages)
-            await room.until_free()
-
+        gate = Gate(stages, room.until_free)
         cache = Cache(bus, settings, partial(selected_model, stages))
-        runner = Runner(bus, settings, queue, pipeline, can_work, cache)
+        runner = Runner(bus, settings, queue, pipeline, gate, cache)
         control = Control(bus, Jobs(bus), queue, Feeds(bus))
         orphans = Orphans(bus, Jobs(bus), Shelves(bus), settings)
         housekeeper = Housekeeper(bus, settings, index, control, room, orphans)

@@ -1,7 +1,8 @@
-"""Jobs that wait for an identical one under way: held, but in nobody's way."""
+"""Jobs that wait for something to be there first: held, but in nobody's way."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from nats.aio.msg import Msg
 
@@ -37,7 +38,7 @@ class Place:
 
 
 class Parking:
-    """Holds jobs until their twins have ended."""
+    """Counts the jobs that are held, and knows when a twin has ended."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -49,8 +50,17 @@ class Parking:
         """Whether no more can be held."""
         return self._parked >= MAX_PARKED
 
-    async def wait(self, job_id: str, twin_id: str) -> None:
-        """Returns when the twin has ended, or the job itself is no longer to wait."""
+    @contextmanager
+    def space(self) -> Iterator[None]:
+        """Room for one that waits."""
+        self._parked += 1
+        try:
+            yield
+        finally:
+            self._parked -= 1
+
+    async def until_ended(self, job_id: str, twin_id: str) -> None:
+        """Until the twin has ended, or the job itself is no longer to wait."""
         ended = asyncio.Event()
 
         async def on_event(message: Msg) -> None:
@@ -58,22 +68,18 @@ class Parking:
             if event.type == event_pb2.EVENT_TYPE_JOB_FINISHED:
                 ended.set()
 
-        self._parked += 1
+        async with storing():
+            story = await self._bus.client.subscribe(
+                self._bus.names.live(twin_id, "event"), cb=on_event
+            )
         try:
-            async with storing():
-                story = await self._bus.client.subscribe(
-                    self._bus.names.live(twin_id, "event"), cb=on_event
-                )
-            try:
-                while not ended.is_set() and await self._both_wait(job_id, twin_id):
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(LOOK_SECONDS):
-                            await ended.wait()
-            finally:
-                if not self._bus.client.is_closed:
-                    await story.unsubscribe()
+            while not ended.is_set() and await self._both_wait(job_id, twin_id):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await ended.wait()
         finally:
-            self._parked -= 1
+            if not self._bus.client.is_closed:
+                await story.unsubscribe()
 
     async def _both_wait(self, job_id: str, twin_id: str) -> bool:
         try:

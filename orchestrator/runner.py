@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from google.protobuf.message import DecodeError
 from nats.aio.msg import Msg
@@ -15,10 +16,12 @@ from structlog.contextvars import bound_contextvars
 from mesh.bus import Bus, outlast
 from mesh.errors import MeshError, NotFoundError
 from mesh.tasks import stop
+from orchestrator.artifacts import SOURCE, Artifacts
 from orchestrator.attempt import PATIENCE_SECONDS, Attempt
 from orchestrator.cache import Cache
 from orchestrator.dispatcher import Dispatcher
 from orchestrator.ending import tell_end
+from orchestrator.gate import Gate
 from orchestrator.history import History, read_history
 from orchestrator.jobs import ACTIVE, ConflictError, Jobs, Kept
 from orchestrator.lease import Lease, LostError
@@ -37,10 +40,10 @@ HALF_MADE_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class _TwinUnderWay:
-    """The identical job that must end first."""
+class _Blocked:
+    """The job needs something first that is not there."""
 
-    job_id: str
+    until_free: Callable[[], Awaitable[None]]
 
 
 class Runner:
@@ -52,16 +55,17 @@ class Runner:
         settings: Settings,
         queue: WorkQueue,
         pipeline: Pipeline,
-        stages_serve: Callable[[], Awaitable[None]],
+        gate: Gate,
         cache: Cache,
     ) -> None:
         self._cache = cache
-        self._stages_serve = stages_serve
+        self._gate = gate
         self._bus = bus
         self._settings = settings
         self._queue = queue
         self._dispatcher = Dispatcher(bus, queue)
         self._parking = Parking(bus)
+        self._artifacts = Artifacts(bus, patience_seconds=PATIENCE_SECONDS)
         self._places = asyncio.Semaphore(settings.concurrency)
         self._pipeline = pipeline
         self._jobs = Jobs(bus)
@@ -84,7 +88,7 @@ class Runner:
         # Waited for, not kept while we wait for work: a job that was parked may come back first.
         async with self._places:
             pass
-        await self._stages_serve()
+        await self._gate.until_open()
         message = await self._dispatcher.next()
         try:
             async with self._queue.kept_alive(message):
@@ -130,15 +134,16 @@ class Runner:
         self, message: Msg, item: job_pb2.WorkItem, place: Place
     ) -> float | None:
         """Seconds until the next attempt, or None if nothing is left to do."""
-        while isinstance(outcome := await self._work(message, item), _TwinUnderWay):
+        while isinstance(outcome := await self._work(message, item), _Blocked):
             if self._parking.full:
                 return seconds_away(message.metadata.num_delivered)
             place.leave()
-            await self._parking.wait(item.job_id, outcome.job_id)
+            with self._parking.space():
+                await outcome.until_free()
             await place.take()
         return outcome
 
-    async def _work(self, message: Msg, item: job_pb2.WorkItem) -> "float | _TwinUnderWay | None":
+    async def _work(self, message: Msg, item: job_pb2.WorkItem) -> "float | _Blocked | None":
         try:
             kept = await outlast(lambda: self._jobs.get(item.job_id))
         except NotFoundError:
@@ -156,18 +161,27 @@ class Runner:
             await tell_end(self._bus, kept.job, story, result_told=history.result_told)
         return None
 
-    async def _share_or_attempt(self, kept: Kept) -> "float | _TwinUnderWay | None":
+    async def _share_or_attempt(self, kept: Kept) -> "float | _Blocked | None":
         """One run serves identical jobs, those that came while it was under way included."""
         twin = await self._cache.twin_of(kept.record)
         if twin is None or kept.record.cancel_requested:
-            return await self._attempt(kept)
+            return await self._attempt_if_possible(kept)
         if twin.state in ACTIVE:
-            return _TwinUnderWay(twin.job_id)
+            return _Blocked(partial(self._parking.until_ended, kept.job.job_id, twin.job_id))
         try:
             await self._cache.serve(kept, await self._history(kept.job), twin)
         except NotFoundError:  # its files went away this very moment
-            return await self._attempt(kept)
+            return await self._attempt_if_possible(kept)
         return None
+
+    async def _attempt_if_possible(self, kept: Kept) -> "float | _Blocked | None":
+        """Who has its recording already needs no downloader."""
+        fetches = bool(kept.job.source.url) and not kept.record.cancel_requested
+        if fetches and not self._gate.can_fetch:
+            kept_download = await self._artifacts.size(kept.job.job_id, SOURCE)
+            if kept_download is None:
+                return _Blocked(self._gate.until_can_fetch)
+        return await self._attempt(kept)
 
     async def _attempt(self, kept: Kept) -> float | None:
         accepted = job_pb2.Job()

@@ -1,5 +1,6 @@
 """How well text can be cut between two tokens: sentence, clause, phrase, or better not."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,11 +32,35 @@ _SENTENCE_ENDS = tuple(".!?…。！？؟۔।")
 _CLAUSE_ENDS = tuple(",;:–—、，；：،؛")
 _CLOSING = "\"'”’»)]}」』）】›*_♪"
 _ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof st vs etc jr sr sra dra e.g i.e no fig z.b bzw ca bspw mme pág art".split()
+    [
+        "mr",
+        "mrs",
+        "ms",
+        "dr",
+        "prof",
+        "st",
+        "vs",
+        "etc",
+        "jr",
+        "sr",
+        "sra",
+        "dra",
+        "e.g",
+        "i.e",
+        "no",
+        "fig",
+        "z.b",
+        "bzw",
+        "ca",
+        "bspw",
+        "mme",
+        "pág",
+        "art",
+    ]
 )
 THAI = frozenset(map(chr, range(0x0E00, 0x0E80)))
 """Where a space ends a clause."""
-KEEPS_CAPITAL = frozenset("i i'm i've i'll i'd".split())
+KEEPS_CAPITAL = frozenset(["i", "i'm", "i've", "i'll", "i'd"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +78,7 @@ def boundaries(tokens: Sequence[Token], language: str) -> Boundaries:
     """Looks at every place between two tokens; the two ends are perfect places."""
     small = small_words(language)
     cost, ends, pause = [SENTENCE], [True], [0]
-    for before, after in zip(tokens, tokens[1:], strict=False):
+    for before, after in itertools.pairwise(tokens):
         silence = after.start - before.end
         ended = _ends_sentence(before, after, small)
         ends.append(ended)
@@ -130,4 +155,6 @@ def _is_name(before: str, after: str, small: SmallWords) -> bool:
 
 def bare_word(text: str) -> str:
     """A word as the lists spell it."""
-    return text.strip("\"'“”‘’«»()[]¿¡.,;:!?…-–— 。，、！？；：）（」「』『").lower().replace("’", "'")
+    return (
+        text.strip("\"'“”‘’«»()[]¿¡.,;:!?…-–— 。，、！？；：）（」「』『").lower().replace("’", "'")
+    )

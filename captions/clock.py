@@ -24,10 +24,10 @@ class Clock:
         self._starts: list[float] = []
         self._ends: list[float] = []
         time = float(segment.start)
-        for begin, start, stop, end in told:
-            self._spread(squeezed[len(self._starts) : begin], time, max(time, start))
-            start = max(time, start)
-            time = max(start, end)
+        for begin, word_start, stop, word_end in told:
+            start = max(time, word_start)
+            self._spread(squeezed[len(self._starts) : begin], time, start)
+            time = max(start, word_end)
             self._spread(squeezed[begin:stop], start, time)
         self._spread(squeezed[len(self._starts) :], time, max(time, segment.end))
 

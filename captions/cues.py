@@ -1,5 +1,6 @@
 """From segments to cues."""
 
+import itertools
 from collections.abc import Sequence
 
 from captions.boundaries import boundaries
@@ -20,7 +21,7 @@ def cues(
     cuts = cut(tokens, places, rules)
     texts = [
         _lines(tokens[begin:end], places.cost[begin : end + 1], rules)
-        for begin, end in zip(cuts, cuts[1:], strict=False)
+        for begin, end in itertools.pairwise(cuts)
     ]
     speeches = [_speech(lines) for lines in texts]
     times = timed(speeches, rules, duration)

@@ -16,8 +16,8 @@ CUE = 10.0
 """Every cue makes eyes move."""
 EMPTINESS = 8.0
 """A cue that fills little of its room; evens the cues of a long sentence out."""
-SENTENCE_INSIDE = 5.0
-"""A sentence that ends before its cue does."""
+SENTENCE_INSIDE = 0.0035
+"""A sentence that ends before its cue does, for each millisecond: short ones may share."""
 RAGGED = 16.0
 """And the next one is cut off."""
 FRAGMENT = 30.0
@@ -118,7 +118,9 @@ class _Cutter:
         whole = places.ends_sentence[begin] and places.ends_sentence[end]
         sentences = self._sentences[end - 1] - self._sentences[begin]
         if sentences:
-            cost += SENTENCE_INSIDE * sentences + (0 if places.ends_sentence[end] else RAGGED)
+            spoken = self._ends[end - 1] - self._starts[begin]
+            cost += SENTENCE_INSIDE * spoken * sentences
+            cost += 0 if places.ends_sentence[end] else RAGGED
         if not whole and columns < FRAGMENT_SHARE * rules.columns:
             cost += FRAGMENT
         time = min(rules.max_duration, self._starts[end] - self._starts[begin] - rules.min_gap)

@@ -67,9 +67,7 @@ class _Layout:
                 found.append(end + 1)
         return found
 
-    def _with(
-        self, begin: int, end: int, rest: tuple[float, list[int]]
-    ) -> tuple[float, list[int]]:
+    def _with(self, begin: int, end: int, rest: tuple[float, list[int]]) -> tuple[float, list[int]]:
         used = sum(token.width + token.spaced for token in self._tokens[begin:end])
         off = (used - self._target) / self._columns
         cost = rest[0] + IMBALANCE * off * off + (self._costs[end] if rest[1] else 0.0)

@@ -38,7 +38,7 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of text no line is broken inside of: a word, or a phrase where words have no spaces."""
+    """What no line is broken inside of: a word, or a phrase where words have no spaces."""
 
     text: str
     start: int

@@ -1,5 +1,6 @@
 """Plain text for readers: paragraphs, not cues."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from captions.boundaries import ends_sentence
@@ -24,7 +25,7 @@ def txt(segments: Sequence[Segment]) -> str:
 def _paragraphs(segments: Sequence[Segment]) -> Iterator[list[str]]:
     spoken = [(segment, text) for segment in segments if (text := clean(segment.text))]
     paragraph: list[str] = []
-    for (segment, text), (after, following) in zip(spoken, spoken[1:], strict=False):
+    for (segment, text), (after, following) in itertools.pairwise(spoken):
         paragraph.append(text)
         length = sum(map(len, paragraph))
         silence = after.start - segment.end

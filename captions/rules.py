@@ -17,7 +17,7 @@ class Rules:
     max_lines: int = 2
     max_line_length: int = 42
     """Characters; where letters are full-width, a half-width one counts half."""
-    max_speed: float = 20
+    max_characters_per_second: float = 20
     """Characters a second, where the speech allows it."""
     min_duration: int = 834
     """5/6 of a second, rounded up."""
@@ -34,14 +34,14 @@ class Rules:
     @property
     def columns_per_ms(self) -> float:
         """The reading speed in columns."""
-        return self.max_speed * (2 if self.full_width else 1) / 1000
+        return self.max_characters_per_second * (2 if self.full_width else 1) / 1000
 
 
 _BY_LANGUAGE = {
-    "zh": Rules(max_line_length=16, max_speed=11, full_width=True),
-    "yue": Rules(max_line_length=16, max_speed=11, full_width=True),
-    "ja": Rules(max_line_length=16, max_speed=7, full_width=True),
-    "ko": Rules(max_line_length=16, max_speed=14, full_width=True),
+    "zh": Rules(max_line_length=16, max_characters_per_second=11, full_width=True),
+    "yue": Rules(max_line_length=16, max_characters_per_second=11, full_width=True),
+    "ja": Rules(max_line_length=16, max_characters_per_second=7, full_width=True),
+    "ko": Rules(max_line_length=16, max_characters_per_second=14, full_width=True),
     "th": Rules(max_line_length=35),
 }
 
@@ -51,28 +51,30 @@ def rules_for(language: str) -> Rules:
     return _BY_LANGUAGE.get(language.lower().replace("_", "-").partition("-")[0], Rules())
 
 
+LIMITS: dict[str, tuple[float, float]] = {
+    "max_lines": (1, 4),
+    "max_line_length": (8, 100),
+    "max_characters_per_second": (1, 100),
+    "min_duration": (100, 5000),
+    "max_duration": (1000, 30000),
+    "min_gap": (0, 1000),
+}
+"""What a caller may ask for; durations in milliseconds."""
+DURATIONS = ("min_duration", "max_duration", "min_gap")
+
+
 def changed(rules: Rules, **limits: float | None) -> Rules:
     """The same rules but for the limits given; raises ValueError if one makes no sense."""
     given = {name: value for name, value in limits.items() if value is not None}
     for name, value in given.items():
         low, high = LIMITS[name]
         if not low <= value <= high:
-            raise ValueError(f"{name} must be {low:g} to {high:g}")
+            unit = " ms" if name in DURATIONS else ""
+            raise ValueError(f"{name} must be {low:g} to {high:g}{unit}")
     found = replace(rules, **given)  # type: ignore[arg-type]
-    if found.max_duration < 2 * found.min_duration:
-        raise ValueError("max_duration must be at least twice min_duration")
+    if found.max_duration < found.min_duration:
+        raise ValueError("max_duration must be at least min_duration")
     return found
-
-
-LIMITS: dict[str, tuple[float, float]] = {
-    "max_lines": (1, 4),
-    "max_line_length": (8, 100),
-    "max_speed": (1, 100),
-    "min_duration": (100, 5000),
-    "max_duration": (1000, 30000),
-    "min_gap": (0, 1000),
-}
-"""What a caller may ask for; durations in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)

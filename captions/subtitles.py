@@ -1,6 +1,5 @@
 """SRT and WebVTT, written by pysubs2."""
 
-
 from collections.abc import Sequence
 from html import escape
 

@@ -24,11 +24,9 @@ def needs_space(before: str, after: str) -> bool:
 
 def run_on(texts: Iterable[str]) -> str:
     """Pieces of text one after the other."""
-    whole = ""
-    pieces = []
+    pieces: list[str] = []
     for text in filter(None, map(clean, texts)):
-        if pieces and needs_space(whole, text):
+        if pieces and needs_space(pieces[-1], text):
             pieces.append(" ")
         pieces.append(text)
-        whole = text
     return "".join(pieces)

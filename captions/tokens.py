@@ -39,28 +39,28 @@ def _within(segment: Segment, after: int | None, duration: int) -> Segment:
 def _of_segment(
     number: int, segment: Segment, rules: Rules, before: Sequence[Token]
 ) -> Iterator[Token]:
-    text = clean(segment.text)
-    clock = Clock(segment, "".join(text.split()))
+    chunks = _chunks(clean(segment.text), rules.columns)
+    clock = Clock(segment, "".join(map(_squeezed, chunks)))
     place = 0
-    first = True
-    for chunk in _chunks(text, rules.columns):
-        spaced = not first or (bool(before) and needs_space(before[-1].text, chunk))
+    for order, chunk in enumerate(chunks):
+        spaced = order > 0 or (bool(before) and needs_space(before[-1].text, chunk))
         for piece, severed in _pieces(chunk, rules.columns):
-            length = len("".join(piece.split()))
-            start, end = clock.span(place, place + length)
-            place += length
-            if width(piece):
-                timed = clock.told
-                yield Token(piece, start, end, width(piece), spaced, number, severed, timed)
-                spaced = False
-        first = False
+            begin, place = place, place + len(_squeezed(piece))
+            start, end = clock.span(begin, place)
+            timed = clock.told
+            yield Token(piece, start, end, width(piece), spaced, number, severed, timed)
+            spaced = False
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
 
 
 def _chunks(text: str, limit: int) -> list[str]:
     """What spaces part; a sign that stands alone goes with the word it belongs to."""
     found: list[str] = []
     opening = ""
-    for word in filter(None, (part.strip() for part in text.split(" "))):
+    for word in filter(width, (part.strip() for part in text.split(" "))):
         alone = not any(c.isalnum() for c in word)
         if opening and width(opening) + 1 + width(word) <= limit:
             word, opening = f"{opening} {word}", ""
@@ -76,11 +76,16 @@ def _chunks(text: str, limit: int) -> list[str]:
     return [*found, opening] if opening else found
 
 
-def _pieces(chunk: str, limit: int) -> Iterator[tuple[str, bool]]:
+def _pieces(chunk: str, limit: int) -> list[tuple[str, bool]]:
     """Phrases where words are not parted by spaces; and no piece is longer than a line."""
+    found: list[tuple[str, bool]] = []
     for phrase in _phrases(chunk):
         for order, part in enumerate(parts(phrase, limit)):
-            yield part, order > 0
+            if found and not width(part):  # nobody would see it alone
+                found[-1] = (found[-1][0] + part, found[-1][1])
+            else:
+                found.append((part, order > 0))
+    return found
 
 
 def _phrases(chunk: str) -> list[str]:

@@ -6,7 +6,9 @@ from functools import lru_cache
 ZERO_WIDTH_JOINER = "\u200d"
 KIND_ENDS = "/-_.?&=#、，。"
 """An address reads on after a stroke, a compound after its hyphen."""
-NEVER_FIRST = ".,;:!?)]}»”’%、。，．！？：；）」』】〉》・ー…々ゝぁぃぅぇぉっゃゅょァィゥェォッャュョ"
+NEVER_FIRST = (
+    ".,;:!?)]}»”’%、。，．！？：；）」』】〉》・ー…々ゝぁぃぅぇぉっゃゅょァィゥェォッャュョ"
+)
 NEVER_LAST = "([{«“„¿¡（「『【〈《"
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
 _FLAGS = range(0x1F1E6, 0x1F200)

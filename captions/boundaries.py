@@ -111,16 +111,20 @@ def ends_sentence(before: str, after: str = "") -> bool:
         return False
     if not bare.endswith((".", "…")):
         return True
-    word = bare.rstrip(".").lower()
-    abbreviated = word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha())
     first = after.lstrip("\"'“«([¿¡-–— ")[:1]
-    return not (abbreviated or first.islower())
+    return not (_is_abbreviation(bare) or first.islower())
+
+
+def _is_abbreviation(word: str) -> bool:
+    name = word.rstrip(".").lower()
+    return word.endswith(".") and (name in _ABBREVIATIONS or (len(name) == 1 and name.isalpha()))
 
 
 def _within_sentence(before: Token, after: Token, small: SmallWords) -> float:
     if after.severed:
         return SEVERED
-    if before.text.rstrip(_CLOSING).endswith((*_CLAUSE_ENDS, *_SENTENCE_ENDS)):
+    said = before.text.rstrip(_CLOSING)
+    if said.endswith((*_CLAUSE_ENDS, *_SENTENCE_ENDS)) and not _is_abbreviation(said):
         return CLAUSE
     if after.spaced and before.text[-1:] in THAI and after.text[:1] in THAI:
         return CLAUSE

@@ -154,6 +154,11 @@ ITALIAN = SmallWords(
     ),
     genitives=_words("di del dello della dei degli delle"),
 )
+JAPANESE = SmallWords(
+    particles=_words(
+        "ついて よって とって おいて 対して 関して して いる いた という こと ため よう"
+    )
+)
 CHINESE = SmallWords(particles=_words("的 地 得 了 着 过 们 吗 吧 呢 啊 呀 嘛"))
 
 _BY_LANGUAGE = {
@@ -163,6 +168,7 @@ _BY_LANGUAGE = {
     "fr": FRENCH,
     "de": GERMAN,
     "it": ITALIAN,
+    "ja": JAPANESE,
     "zh": CHINESE,
     "yue": CHINESE,
 }

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import budoux
 
@@ -43,13 +44,21 @@ def _of_segment(
     clock = Clock(segment, "".join(map(_squeezed, chunks)))
     place = 0
     for order, chunk in enumerate(chunks):
-        spaced = order > 0 or (bool(before) and needs_space(before[-1].text, chunk))
-        for piece, severed in _pieces(chunk, rules.columns):
-            begin, place = place, place + len(_squeezed(piece))
+        parted = order > 0 or (bool(before) and needs_space(before[-1].text, chunk))
+        for piece in _pieces(chunk, rules.columns):
+            begin, place = place, place + len(_squeezed(piece.text))
             start, end = clock.span(begin, place)
-            timed = clock.told
-            yield Token(piece, start, end, width(piece), spaced, number, severed, timed)
-            spaced = False
+            yield Token(
+                text=piece.text,
+                start=start,
+                end=end,
+                width=width(piece.text),
+                spaced=parted or piece.spaced,
+                segment=number,
+                severed=piece.severed,
+                timed=clock.told,
+            )
+            parted = False
 
 
 def _squeezed(text: str) -> str:
@@ -76,15 +85,24 @@ def _chunks(text: str, limit: int) -> list[str]:
     return [*found, opening] if opening else found
 
 
-def _pieces(chunk: str, limit: int) -> list[tuple[str, bool]]:
+class _Piece(NamedTuple):
+    text: str
+    spaced: bool
+    severed: bool
+
+
+def _pieces(chunk: str, limit: int) -> list[_Piece]:
     """Phrases where words are not parted by spaces; and no piece is longer than a line."""
-    found: list[tuple[str, bool]] = []
+    found: list[_Piece] = []
+    spaced = False
     for phrase in _phrases(chunk):
-        for order, part in enumerate(parts(phrase, limit)):
+        spaced = spaced or phrase[:1].isspace()
+        for order, part in enumerate(parts(phrase.strip(), limit)):
             if found and not width(part):  # nobody would see it alone
-                found[-1] = (found[-1][0] + part, found[-1][1])
+                found[-1] = found[-1]._replace(text=found[-1].text + part)
             else:
-                found.append((part, order > 0))
+                found.append(_Piece(part, spaced and order == 0, order > 0))
+        spaced = phrase[-1:].isspace()
     return found
 
 

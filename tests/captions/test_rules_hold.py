@@ -52,6 +52,7 @@ def test_every_word_is_shown_once_and_in_order(
     found = cues(segments, rules, language=language)
 
     assert shown(found) == visible(segments)
+    assert all(line == line.strip() for cue in found for line in cue.lines)
     assert "".join("".join(cue.text.split()) for cue in found) == "".join(
         "".join(line.split()) for cue in found for line in cue.lines
     )

@@ -133,11 +133,12 @@ def _within_sentence(before: Token, after: Token, small: SmallWords) -> float:
         return CLINGING
     if last in small.helpers:
         return HELPER
-    if before.text[-1:].isdigit():
+    parted = before.segment != after.segment
+    if before.text[-1:].isdigit() and not parted:
         return FIGURE
     if _is_name(before.text, after.text, small):
         return NAME
-    return _before(first, small) or (SEGMENT if before.segment != after.segment else WORD)
+    return _before(first, small) or (SEGMENT if parted else WORD)
 
 
 def _before(word: str, small: SmallWords) -> float | None:

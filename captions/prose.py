@@ -7,7 +7,7 @@ from captions.boundaries import ends_sentence
 from captions.model import Segment
 from captions.text import clean, run_on
 
-PAUSE_MS = 1500
+PAUSE_MS = 2000
 """A sentence that ends before such a silence ends its paragraph."""
 LONG_PAUSE_MS = 4000
 """And so does anything before such a one."""

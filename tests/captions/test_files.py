@@ -219,3 +219,11 @@ def test_markup_in_speech_stays_text() -> None:
 
     assert as_srt.splitlines()[2] == "‹b›x‹/b› --› {/an8} a & b"
     assert as_vtt.splitlines()[4] == "&lt;b&gt;x&lt;/b&gt; --&gt; {/an8} a &amp; b"
+
+
+def test_what_looks_like_a_stamp_in_lyrics_stays_text() -> None:
+    said = (Segment(0, 3000, "At [00:05.00] or <00:06.00> precisely."),)
+
+    text, _ = rendered(formats.LRC, Transcript(said))
+
+    assert text.splitlines()[0] == "[00:00.00]At (00:05.00) or (00:06.00) precisely."

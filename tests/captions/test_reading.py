@@ -188,3 +188,18 @@ def test_small_holes_between_cues_are_closed() -> None:
     first, second = cues(said, Rules(), language="en")
 
     assert second.start - first.end == 80
+
+
+def test_slow_speech_is_cut_so_that_every_word_is_shown_while_it_is_said() -> None:
+    said = [Segment(0, 20_000, "I am sitting in a room different from yours")]
+
+    found = cues(said, Rules(), language="en")
+
+    assert len(found) > 2
+    assert all(cue.tokens[-1][-1].end <= cue.end + 80 for cue in found)  # the gap
+
+
+def test_a_long_word_gets_company_although_alone_would_be_more_even() -> None:
+    [lines] = lines_of("Donaudampfschifffahrtskapitän green small old bird", "en")
+
+    assert all(len(line.split()) > 1 for line in lines)

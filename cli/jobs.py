@@ -115,10 +115,10 @@ def _facts(job: job_pb.Job) -> list[tuple[str, str]]:
     ]
 
 
-async def print_captions(address: str, job_id: str, name: str, output: Path | None) -> Exit:
+async def print_captions(address: str, request: pb.GetCaptionsRequest, output: Path | None) -> Exit:
     """As they are for a file or a pipe; harmless for a terminal."""
     async with connected(address) as server:
-        content = await get_captions(server, job_id, name)
+        content = await get_captions(server, request)
     if output is not None:
         write_whole(output, content)
         click.echo(f"wrote {output}", err=True)

@@ -26,7 +26,10 @@ def cache_key(source: job_pb2.Source, options: job_pb2.JobOptions) -> str:
     """Content and options, never a file name."""
     content = source.upload.sha256 or source.url
     kind = source.WhichOneof("origin") or ""
-    chosen = options.SerializeToString(deterministic=True)
+    heard = job_pb2.JobOptions()
+    heard.CopyFrom(options)
+    heard.ClearField("cue_rules")  # they matter when captions are read
+    chosen = heard.SerializeToString(deterministic=True)
     return sha256(b"\0".join((kind.encode(), content.encode(), chosen))).hexdigest()
 
 

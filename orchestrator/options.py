@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from mesh.errors import InvalidRequestError, UnsupportedError
 from mesh.languages import primary
 from mesh.reasons import Reason
+from orchestrator.captions import rules_in_force
 from orchestrator.lanes import PRIORITIES
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -48,6 +49,7 @@ def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     options.ClearField("language_out")
     _refuse_unbuilt(options)
     _check_ranges(options)
+    rules_in_force("", options.cue_rules)
     return options
 
 

@@ -135,7 +135,9 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         self, request: pb.GetCaptionsRequest, context: Any
     ) -> pb.GetCaptionsResponse:
         job = (await self._engines.jobs.get(request.job_id)).job
-        captions = await self._engines.reading.captions(job, request.format)
+        captions = await self._engines.reading.captions(
+            job, request.format, request.cue_rules, word_cues=request.word_cues
+        )
         return pb.GetCaptionsResponse(
             content=captions.content,
             media_type=captions.media_type,

@@ -8,11 +8,13 @@ import click
 from cli.exits import Exit
 from cli.options import (
     FORMATS,
+    USUAL_FORMATS,
     job_options,
     json_option,
     order_options,
     server_option,
     to_order,
+    word_cues_option,
 )
 from cli.running import run
 
@@ -32,10 +34,11 @@ from cli.running import run
     "formats",
     type=click.Choice(FORMATS),
     multiple=True,
-    help="May be repeated; all of them if only -o is given, here if only -f is.",
+    help=f"May be repeated; {', '.join(USUAL_FORMATS)} if only -o is given, here if only -f is.",
 )
 @job_options
 @order_options
+@word_cues_option
 @click.option(
     "--server",
     envvar="YTCAPTION_SERVER",
@@ -50,7 +53,18 @@ def transcribe(source: str, **given: Any) -> None:
     Captions appear on stdout while they are heard; bars and everything else on stderr.
     Ctrl-C stops the job; what was heard until then is kept if -o was given.
     """
+    if given["word_cues"]:
+        _ask_for_words(given)
     run(_transcribe(source, given))
+
+
+def _ask_for_words(given: dict[str, Any]) -> None:
+    """Words in cues need the times of words, and a file to be in."""
+    if given["word_timestamps"] is False:
+        raise click.UsageError("--word-cues needs --word-timestamps")
+    if "vtt" not in given["formats"] and (given["formats"] or given["output"] is None):
+        raise click.UsageError("--word-cues are for VTT: add -f vtt")
+    given["word_timestamps"] = True
 
 
 async def _transcribe(source: str, given: dict[str, Any]) -> Exit:
@@ -59,8 +73,9 @@ async def _transcribe(source: str, given: dict[str, Any]) -> Exit:
 
     directory, formats = given.pop("output"), given.pop("formats")
     wanted = directory is not None or formats
+    output = Output(directory or Path(), formats or USUAL_FORMATS, given.pop("word_cues"))
     task = {
-        "output": Output(directory or Path(), formats or FORMATS) if wanted else None,
+        "output": output if wanted else None,
         "server": given.pop("server"),
         "json_lines": given.pop("as_json"),
         "quiet": given.pop("quiet"),

@@ -120,6 +120,41 @@ async def test_captions_go_to_stdout_or_into_a_file(tmp_path: Path) -> None:
     assert path.read_text() == f"VTT of {JOB_ID}\n"
 
 
+async def test_captions_can_be_had_in_other_limits_and_word_by_word() -> None:
+    pipeline = ScriptedPipeline()
+    limits = (
+        "--max-lines",
+        "1",
+        "--max-line-length",
+        "32",
+        "--max-cps",
+        "17.5",
+        "--min-gap",
+        "0.12",
+    )
+
+    async with serving(pipeline) as address:
+        await run("captions", JOB_ID, "-f", "vtt", "--word-cues", *limits, "--server", address)
+        await run("captions", JOB_ID, "-f", "lrc", "--server", address)
+
+    worded, plain = pipeline.asked
+    assert (worded.word_cues, worded.format) == (True, media_pb.CAPTION_FORMAT_VTT)
+    assert (worded.cue_rules.max_lines, worded.cue_rules.max_line_length) == (1, 32)
+    assert worded.cue_rules.max_characters_per_second == 17.5
+    assert worded.cue_rules.min_gap.ToMilliseconds() == 120
+    assert not worded.cue_rules.HasField("max_duration")
+    assert (plain.format, plain.word_cues) == (media_pb.CAPTION_FORMAT_LRC, False)
+    assert plain.cue_rules == media_pb.CueRules()
+
+
+@pytest.mark.parametrize("wrong", ["nan", "inf", "-1", "soon"])
+async def test_a_limit_that_is_no_amount_is_a_mistake_in_the_command(wrong: str) -> None:
+    ended = await run("captions", JOB_ID, "--min-gap", wrong, "--server", "127.0.0.1:1")
+
+    assert ended.code == 2
+    assert "--min-gap" in ended.err
+
+
 async def test_cancel_and_delete_say_what_they_did() -> None:
     pipeline = ScriptedPipeline()
 

@@ -412,6 +412,7 @@ class JobOptions(_message.Message):
     BEAM_SIZE_FIELD_NUMBER: _builtins.int
     CAPTIONS_POLICY_FIELD_NUMBER: _builtins.int
     LOUDNESS_LUFS_FIELD_NUMBER: _builtins.int
+    CUE_RULES_FIELD_NUMBER: _builtins.int
     language: _builtins.str
     """BCP-47 tag of the speech, or "auto" to detect it. Default "auto"."""
     language_out: _builtins.str
@@ -436,6 +437,10 @@ class JobOptions(_message.Message):
     """Whether captions made by a human may stand in for transcription. Default TRANSCRIBE."""
     loudness_lufs: _builtins.float
     """Loudness of the kept audio in LUFS, -70 to -5. Default: left as it is."""
+    @_builtins.property
+    def cue_rules(self) -> _media_pb2.CueRules:
+        """Limits of the job's cues; GetCaptions may ask for others. Default: the usual ones of the language."""
+
     def __init__(
         self,
         *,
@@ -451,10 +456,11 @@ class JobOptions(_message.Message):
         beam_size: _builtins.int | None = ...,
         captions_policy: Global___CaptionsPolicy.ValueType | None = ...,
         loudness_lufs: _builtins.float | None = ...,
+        cue_rules: _media_pb2.CueRules | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "cue_rules", b"cue_rules", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "cue_rules", b"cue_rules", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__apply_highpass_filter: _TypeAlias = _typing.Literal["apply_highpass_filter"]  # noqa: Y015
     _WhichOneofArgType__apply_highpass_filter: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter"]  # noqa: Y015

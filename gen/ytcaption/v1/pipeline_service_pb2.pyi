@@ -547,19 +547,29 @@ class GetCaptionsRequest(_message.Message):
 
     JOB_ID_FIELD_NUMBER: _builtins.int
     FORMAT_FIELD_NUMBER: _builtins.int
+    CUE_RULES_FIELD_NUMBER: _builtins.int
+    WORD_CUES_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job."""
     format: _media_pb2.CaptionFormat.ValueType
     """The shape they are wanted in."""
+    word_cues: _builtins.bool
+    """Give each word its time within its cue. Only in VTT, and only if the job was run with `word_timestamps`."""
+    @_builtins.property
+    def cue_rules(self) -> _media_pb2.CueRules:
+        """Limits of cues; an unset field takes the job's, then the language's."""
+
     def __init__(
         self,
         *,
         job_id: _builtins.str = ...,
         format: _media_pb2.CaptionFormat.ValueType = ...,
+        cue_rules: _media_pb2.CueRules | None = ...,
+        word_cues: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cue_rules", b"cue_rules"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["format", b"format", "job_id", b"job_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cue_rules", b"cue_rules", "format", b"format", "job_id", b"job_id", "word_cues", b"word_cues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,161 @@
+"""What was measured of the contestants: rows of medians, targets, a table."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.asr_contestants import OURS
+from benchmarks.asr_heard import Heard
+from benchmarks.asr_recordings import Recording
+from benchmarks.asr_words import Errors, count_errors
+from benchmarks.load_figures import MB, Figure
+
+HEAD = ("recording", "way", "wall s", "x real time", "RTF", "first s", "WER %", "peak MB", "pieces")
+SLOWER_PERCENT = 105.0
+WORSE_POINTS = 0.5
+FIRST_SECONDS = 3.0
+LONGER_PERCENT = 110.0
+DRIFT_MS = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A contestant on one recording: medians of all its runs."""
+
+    recording: str
+    way: str
+    media_seconds: float
+    wall_seconds: float
+    first_seconds: float | None
+    errors: Errors
+    peak_bytes: int
+    pieces: int
+    walls: tuple[float, ...]
+    """Of each run."""
+
+    @property
+    def speed(self) -> float:
+        """Media seconds a second."""
+        return self.media_seconds / self.wall_seconds
+
+    @classmethod
+    def of(cls, recording: Recording, way: str, runs: Sequence[Heard]) -> "Row":
+        """Sums up; the text is that of the last run."""
+        firsts = [run.first_seconds for run in runs if run.first_seconds is not None]
+        last = runs[-1]
+        return cls(
+            recording=recording.name,
+            way=way,
+            media_seconds=recording.seconds,
+            wall_seconds=median(run.wall_seconds for run in runs),
+            first_seconds=median(firsts) if firsts else None,
+            errors=count_errors(recording.reference, last.text, recording.language),
+            peak_bytes=max(run.peak_bytes for run in runs),
+            pieces=len(last.pieces),
+            walls=tuple(run.wall_seconds for run in runs),
+        )
+
+
+def sum_up(rows: Sequence[Row], name: str) -> list[Row]:
+    """For each contestant, all its recordings as if they were one."""
+    return [_sum([row for row in rows if row.way == way], name) for way in _ways(rows)]
+
+
+def _ways(rows: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(row.way for row in rows))
+
+
+def _sum(rows: Sequence[Row], name: str) -> Row:
+    firsts = [row.first_seconds for row in rows if row.first_seconds is not None]
+    return Row(
+        recording=name,
+        way=rows[0].way,
+        media_seconds=sum(row.media_seconds for row in rows),
+        wall_seconds=sum(row.wall_seconds for row in rows),
+        first_seconds=max(firsts, default=None),
+        errors=Errors.total(row.errors for row in rows),
+        peak_bytes=max(row.peak_bytes for row in rows),
+        pieces=sum(row.pieces for row in rows),
+        walls=tuple(map(sum, zip(*(row.walls for row in rows), strict=True))),
+    )
+
+
+def fastest_bare(rows: Iterable[Row]) -> Row | None:
+    """Whom we are measured by."""
+    return min(
+        (row for row in rows if row.way != OURS), key=lambda row: row.wall_seconds, default=None
+    )
+
+
+def ours_of(rows: Iterable[Row]) -> Row | None:
+    """Our own row."""
+    return next((row for row in rows if row.way == OURS), None)
+
+
+def against_bare(rows: Sequence[Row]) -> list[Figure]:
+    """How we do beside the best of the others, on one recording; nothing without any of both."""
+    own, fastest = ours_of(rows), fastest_bare(rows)
+    if own is None or fastest is None:
+        return []
+    best = min(row.errors.percent for row in rows if row.way != OURS)
+    slower = 100 * own.wall_seconds / fastest.wall_seconds
+    worse = own.errors.percent - best
+    return [
+        Figure(f"{own.recording}: time of {fastest.way}", slower, "%", SLOWER_PERCENT, "less"),
+        Figure(f"{own.recording}: WER above the best", worse, "pts", WORSE_POINTS, "less"),
+    ]
+
+
+def first_segments(rows: Iterable[Row]) -> list[Figure]:
+    """The longest anybody waited for our first word; nothing if there is no row of ours."""
+    waits = [row.first_seconds for row in rows if row.way == OURS and row.first_seconds is not None]
+    name = "first segment, the slowest recording"
+    return [Figure(name, max(waits), "s", FIRST_SECONDS, "less")] if waits else []
+
+
+def at_once(speeds: dict[str, float]) -> list[Figure]:
+    """Several recordings at once, against the same ones after another on the fastest bare way."""
+    bare = {way: speed for way, speed in speeds.items() if way != OURS}
+    target = max(bare.values(), default=None)
+    return [Figure(f"at once: {OURS}", speeds[OURS], "s/s", target)] + [
+        Figure(f"one after another: {way}", speed, "s/s") for way, speed in bare.items()
+    ]
+
+
+def long_against_short(short: Heard, long: Heard, seconds: float) -> list[Figure]:
+    """What length costs."""
+    grown = 100 * long.peak_bytes / short.peak_bytes
+    drift = 1000 * abs(long.ended_at - seconds)
+    return [
+        Figure("long: memory of the short stream", grown, "%", LONGER_PERCENT, "less"),
+        Figure("long: end against the true length", drift, "ms", DRIFT_MS, "less"),
+        Figure("long: peak memory", long.peak_bytes / MB, "MB"),
+        Figure("long: speed", seconds / long.wall_seconds, "s/s"),
+    ]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A line for each row, names to the left and numbers to the right."""
+    lines = [HEAD, *map(_cells, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if number < 2 else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.recording,
+        row.way,
+        f"{row.wall_seconds:.2f}",
+        f"{row.speed:.1f}",
+        f"{1 / row.speed:.3f}",
+        "-" if row.first_seconds is None else f"{row.first_seconds:.2f}",
+        f"{row.errors.percent:.2f}",
+        f"{row.peak_bytes / MB:.0f}",
+        str(row.pieces),
+    )

@@ -10,6 +10,8 @@ import asyncio
 import json
 import os
 import platform
+import signal
+import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+import grpc
 
 from benchmarks import asr_parts as parts
 from benchmarks.asr_contestants import BATCHED, OURS, SEQUENTIAL, Terms, contestants
 from benchmarks.asr_figures import Row, against_bare, first_segments, sum_up, table
-from benchmarks.asr_parts import AT_ONCE, ENGLISH, Outcome, say
+from benchmarks.asr_parts import ENGLISH, Outcome, say
 from benchmarks.asr_plot import plot_progress
 from benchmarks.asr_recordings import Recording, decode_folder, join
 from benchmarks.load_figures import Figure, to_json
@@ -36,13 +39,21 @@ class Wish:
     """What was asked for."""
 
     folder: Path
-    terms: Terms
+    model: str
+    beam: int
+    compute_type: str
+    threads: int
     ways: tuple[str, ...]
     parts: tuple[str, ...]
     runs: int
     minutes: float
     hours: float
     seed: int
+
+    @property
+    def terms(self) -> Terms:
+        """What is the same for all contestants."""
+        return Terms(self.model, self.beam, self.compute_type, self.threads)
 
 
 @dataclass(slots=True)
@@ -71,16 +82,23 @@ async def measure(wish: Wish) -> Result:
     """All parts that were asked for."""
     with tempfile.TemporaryDirectory(prefix="ytcaption-asr-") as name:
         work = Path(name)
-        decoded = await asyncio.to_thread(decode_folder, wish.folder, work)
-        if not decoded:
-            raise click.UsageError(f"{wish.folder} has no recording with a .txt beside it")
+        decoded = await asyncio.to_thread(_decode, wish.folder, work)
         known, multilingual = await parts.with_languages(decoded, wish.terms, work)
         english = [recording for recording in known if recording.language == ENGLISH]
         say(f"{len(known)} recordings, English: {', '.join(one.name for one in english) or 'none'}")
-        heard = known if multilingual else english
         if not english:
             raise click.UsageError(f"{wish.folder} has no English recording to join")
-        return await _in_turn(wish, heard, english, work)
+        return await _in_turn(wish, known if multilingual else english, english, work)
+
+
+def _decode(folder: Path, work: Path) -> list[Recording]:
+    try:
+        decoded = decode_folder(folder, work)
+    except (ValueError, subprocess.CalledProcessError) as error:
+        raise click.UsageError(str(error)) from error
+    if not decoded:
+        raise click.UsageError(f"{folder} has no recording with a .txt beside it")
+    return decoded
 
 
 async def _in_turn(
@@ -88,18 +106,16 @@ async def _in_turn(
 ) -> Result:
     result, seconds = Result(), wish.minutes * 60
     joined = join(english, work / f"{wish.minutes:g} minutes.s16le", seconds, wish.seed)
-    async with contestants(wish.ways, wish.terms, work) as ready:
-        await parts.warm_up(ready, min(english, key=lambda one: one.seconds))
-        if EACH in wish.parts:
-            result.each = await parts.compare(heard, ready, wish.runs)
-        if JOINED in wish.parts:
-            result.joined = await parts.compare([joined], ready, wish.runs)
-        if FOUR in wish.parts:
-            shares = [
-                join(english, work / f"share {n}.s16le", seconds / AT_ONCE, wish.seed + n)
-                for n in range(1, AT_ONCE + 1)
-            ]
-            result.further += await parts.four_at_once(shares, ready, wish.runs)
+    if {EACH, JOINED, FOUR}.intersection(wish.parts):
+        async with contestants(wish.ways, wish.terms, work) as ready:
+            await parts.warm_up(ready, min(english, key=lambda one: one.seconds))
+            if EACH in wish.parts:
+                result.each = await parts.compare(heard, ready, wish.runs)
+            if JOINED in wish.parts:
+                result.joined = await parts.compare([joined], ready, wish.runs)
+            if FOUR in wish.parts:
+                shares = parts.make_shares(english, seconds, wish.seed, work)
+                result.further += await parts.four_at_once(shares, ready, wish.runs)
     if LONG in wish.parts:
         result.further += await parts.long_stream(english, joined, wish.hours, wish.terms, work)
     return result
@@ -173,7 +189,7 @@ def _threads() -> int:
 )
 @click.option(
     "--part",
-    "chosen",
+    "parts",
     multiple=True,
     type=click.Choice([EACH, JOINED, FOUR, LONG]),
     default=(EACH, JOINED),
@@ -190,26 +206,20 @@ def _threads() -> int:
     default=Path("out"),
     show_default=True,
 )
-def main(  # noqa: PLR0913 # one for each option
-    folder: Path,
-    model: str,
-    beam: int,
-    compute_type: str,
-    threads: int,
-    ways: tuple[str, ...],
-    chosen: tuple[str, ...],
-    runs: int,
-    minutes: float,
-    hours: float,
-    seed: int,
-    out: Path,
-) -> None:
+def main(out: Path, **options: Any) -> None:
     """Measures, prints and judges."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    terms = Terms(model, beam, compute_type, threads)
-    wish = Wish(folder, terms, ways, chosen, runs, minutes, hours, seed)
-    result = asyncio.run(measure(wish))
-    click.echo(f"{model}, beam {beam}, {compute_type}, {threads} threads, medians of {runs}")
+    # Told to stop in either way, it takes its children with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    wish = Wish(**options)
+    try:
+        result = asyncio.run(measure(wish))
+    except grpc.aio.AioRpcError as error:
+        raise click.ClickException(f"{error.code().name}: {error.details()}") from error
+    click.echo(
+        f"{wish.model}, beam {wish.beam}, {wish.compute_type}, {wish.threads} threads, "
+        f"medians of {wish.runs}"
+    )
     if result.rows:
         click.echo(table(result.rows))
     if result.figures:

@@ -73,6 +73,8 @@ class Ours:
                     _note(response, heard, perf_counter() - began)
             finally:
                 call.cancel()
+        if not heard.wall_seconds:
+            raise click.ClickException(f"{self.name} ended before it finished {recording.name}")
         return heard
 
 

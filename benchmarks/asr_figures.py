@@ -1,6 +1,6 @@
 """What was measured of the contestants: rows of medians, targets, a table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -40,18 +40,18 @@ class Row:
 
     @classmethod
     def of(cls, recording: Recording, way: str, runs: Sequence[Heard]) -> "Row":
-        """Sums up; the text is that of the last run."""
+        """Sums up; the errors are those of all runs, as a way may roll dice."""
         firsts = [run.first_seconds for run in runs if run.first_seconds is not None]
-        last = runs[-1]
+        errors = (count_errors(recording.reference, run.text, recording.language) for run in runs)
         return cls(
             recording=recording.name,
             way=way,
             media_seconds=recording.seconds,
             wall_seconds=median(run.wall_seconds for run in runs),
             first_seconds=median(firsts) if firsts else None,
-            errors=count_errors(recording.reference, last.text, recording.language),
+            errors=Errors.total(errors),
             peak_bytes=max(run.peak_bytes for run in runs),
-            pieces=len(last.pieces),
+            pieces=len(runs[-1].pieces),
             walls=tuple(run.wall_seconds for run in runs),
         )
 
@@ -100,9 +100,11 @@ def against_bare(rows: Sequence[Row]) -> list[Figure]:
     best = min(row.errors.percent for row in rows if row.way != OURS)
     slower = 100 * own.wall_seconds / fastest.wall_seconds
     worse = own.errors.percent - best
+    time = f"{own.recording}: our time, of that of {fastest.way}, the fastest"
+    words = f"{own.recording}: our WER, above the lowest"
     return [
-        Figure(f"{own.recording}: time of {fastest.way}", slower, "%", SLOWER_PERCENT, "less"),
-        Figure(f"{own.recording}: WER above the best", worse, "pts", WORSE_POINTS, "less"),
+        Figure(time, slower, "%", SLOWER_PERCENT, "less"),
+        Figure(words, worse, "pts", WORSE_POINTS, "less"),
     ]
 
 
@@ -113,13 +115,13 @@ def first_segments(rows: Iterable[Row]) -> list[Figure]:
     return [Figure(name, max(waits), "s", FIRST_SECONDS, "less")] if waits else []
 
 
-def at_once(speeds: dict[str, float]) -> list[Figure]:
+def at_once(speeds: Mapping[str, float]) -> list[Figure]:
     """Several recordings at once, against the same ones after another on the fastest bare way."""
-    bare = {way: speed for way, speed in speeds.items() if way != OURS}
-    target = max(bare.values(), default=None)
-    return [Figure(f"at once: {OURS}", speeds[OURS], "s/s", target)] + [
-        Figure(f"one after another: {way}", speed, "s/s") for way, speed in bare.items()
-    ]
+    bare = [Figure(f"in turn: {way}", speeds[way], "s/s") for way in speeds if way != OURS]
+    if OURS not in speeds:
+        return bare
+    target = max((round(figure.value, 2) for figure in bare), default=None)
+    return [*bare, Figure(f"at once: {OURS}", speeds[OURS], "s/s", target)]
 
 
 def long_against_short(short: Heard, long: Heard, seconds: float) -> list[Figure]:
@@ -127,8 +129,8 @@ def long_against_short(short: Heard, long: Heard, seconds: float) -> list[Figure
     grown = 100 * long.peak_bytes / short.peak_bytes
     drift = 1000 * abs(long.ended_at - seconds)
     return [
-        Figure("long: memory of the short stream", grown, "%", LONGER_PERCENT, "less"),
-        Figure("long: end against the true length", drift, "ms", DRIFT_MS, "less"),
+        Figure("long: memory, of that of the short stream", grown, "%", LONGER_PERCENT, "less"),
+        Figure("long: last timestamp, off the true length", drift, "ms", DRIFT_MS, "less"),
         Figure("long: peak memory", long.peak_bytes / MB, "MB"),
         Figure("long: speed", seconds / long.wall_seconds, "s/s"),
     ]

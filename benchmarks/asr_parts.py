@@ -78,6 +78,16 @@ async def warm_up(ready: Sequence[Contestant], recording: Recording) -> None:
         await one.hear(recording)
 
 
+def make_shares(
+    english: Sequence[Recording], seconds: float, seed: int, work: Path
+) -> list[Recording]:
+    """Several different recordings that last as long together."""
+    return [
+        join(english, work / f"share {number}.s16le", seconds / AT_ONCE, seed + number)
+        for number in range(1, AT_ONCE + 1)
+    ]
+
+
 async def four_at_once(
     recordings: Sequence[Recording], ready: Sequence[Contestant], runs: int
 ) -> list[Figure]:

@@ -35,11 +35,16 @@ class Recording:
 def decode_folder(folder: Path, work: Path) -> list[Recording]:
     """Every file of a folder that has a reference of the same name in .txt beside it."""
     media = (path for path in sorted(folder.iterdir()) if path.suffix != ".txt")
-    return [
-        Recording.of(_decode(path, work), path.name, reference.read_text(encoding="utf-8"))
-        for path in media
-        if (reference := path.with_suffix(".txt")).is_file()
-    ]
+    paired = [path for path in media if path.with_suffix(".txt").is_file()]
+    return [Recording.of(_decode(path, work), path.name, _reference(path)) for path in paired]
+
+
+def _reference(media: Path) -> str:
+    path = media.with_suffix(".txt")
+    text = path.read_text(encoding="utf-8").strip()
+    if not text:
+        raise ValueError(f"{path} is empty")
+    return text
 
 
 def _decode(path: Path, work: Path) -> Path:

@@ -15,6 +15,7 @@ def document(transcript: Transcript, cues: Sequence[Cue]) -> str:
         "language_probability": _rounded(transcript.language_probability),
         "duration": _seconds(transcript.duration),
         "model": transcript.model,
+        **({"language_out": transcript.language_out} if transcript.language_out else {}),
         "segments": [_segment(segment) for segment in transcript.segments],
         "cues": [
             {
@@ -30,6 +31,8 @@ def document(transcript: Transcript, cues: Sequence[Cue]) -> str:
 
 def _segment(segment: Segment) -> dict[str, object]:
     found: dict[str, object] = _timed(segment)
+    if segment.translation:
+        found["translation"] = segment.translation
     if segment.words:
         found["words"] = [_timed(word) for word in segment.words]
     return found

@@ -22,6 +22,9 @@ class Segment:
     text: str
     words: tuple[Word, ...] = ()
     confidence: float | None = None
+    language: str = ""
+    translation: str = ""
+    """The same in another language; empty if it was not translated, or with a neighbour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Transcript:
     duration: int = 0
     """0 while nobody knows it."""
     model: str = ""
+    language_out: str = ""
+    """Of the translations; empty if there are none."""
 
 
 @dataclass(frozen=True, slots=True)

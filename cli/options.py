@@ -37,7 +37,7 @@ _JOB_OPTIONS = (
         "--translate-to",
         "language_out",
         metavar="TAG",
-        help="Language to translate into.",
+        help="Language to translate into, beside the original: en.",
     ),
     click.option(
         "--remove-noise/--no-remove-noise",
@@ -62,6 +62,14 @@ _JOB_OPTIONS = (
         "--word-timestamps/--no-word-timestamps", default=None, help="Give each word its time."
     ),
     click.option("--initial-prompt", metavar="TEXT", help="Names and terms to expect."),
+    click.option(
+        "--hotwords", metavar="WORDS", help="Words to prefer where the model is in doubt."
+    ),
+    click.option(
+        "--mixed-languages/--no-mixed-languages",
+        default=None,
+        help="Tell the language of every stretch anew.",
+    ),
     click.option("--beam-size", type=click.IntRange(1, 10), help="Width of the beam search."),
 )
 """Each is called like the field of JobOptions it sets; what was not given stays unset."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from cli.channel import UNARY_SECONDS, Server
 from cli.exits import CommandError, Exit
 from mesh.correlation import call_metadata
+from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -42,19 +43,35 @@ class Output:
             raise CommandError(message, Exit.REFUSED) from error
 
     async def fetch(
-        self, server: Server, job_id: str, stem: str, timeout: float = UNARY_SECONDS
+        self,
+        server: Server,
+        job: job_pb.Job,
+        stem: str,
+        timeout: float = UNARY_SECONDS,
     ) -> list[Path]:
-        """Writes every file; returns their paths."""
-        paths = []
-        for name in self.formats:
-            request = pb.GetCaptionsRequest(
-                job_id=job_id, format=FORMATS[name], word_cues=self.word_cues and name == "vtt"
-            )
-            content = await get_captions(server, request, timeout)
-            path = self.directory / f"{stem}.{name}"
-            await asyncio.to_thread(write_whole, path, content)
-            paths.append(path)
-        return paths
+        """Writes every file, the translated ones too if there are any; returns their paths."""
+        tracks = [(stem, False)]
+        if job.language_out:
+            tracks.append((f"{stem}.{job.language_out}", True))
+        return [
+            await self._write(server, job.job_id, track_stem, name, translated, timeout)
+            for track_stem, translated in tracks
+            for name in self.formats
+        ]
+
+    async def _write(  # noqa: PLR0913 # one file
+        self, server: Server, job_id: str, stem: str, name: str, translated: bool, timeout: float
+    ) -> Path:
+        request = pb.GetCaptionsRequest(
+            job_id=job_id,
+            format=FORMATS[name],
+            word_cues=self.word_cues and name == "vtt" and not translated,
+            translated=translated,
+        )
+        content = await get_captions(server, request, timeout)
+        path = self.directory / f"{stem}.{name}"
+        await asyncio.to_thread(write_whole, path, content)
+        return path
 
 
 async def get_captions(

@@ -22,7 +22,11 @@ def as_dict(message: Message) -> dict[str, Any]:
 def caption_line(segment: media_pb.Segment) -> str:
     """[00:00:01.000 --> 00:00:04.200] what was said."""
     start, end = segment.start_offset.ToTimedelta(), segment.end_offset.ToTimedelta()
-    return f"[{clock(start)} --> {clock(end)}] {for_terminal(segment.text)}"
+    times = f"[{clock(start)} --> {clock(end)}] "
+    said = f"{times}{for_terminal(segment.text)}"
+    if not segment.translation:
+        return said
+    return f"{said}\n{' ' * len(times)}{for_terminal(segment.translation)}"
 
 
 def caption_json(segment: media_pb.Segment) -> str:
@@ -37,6 +41,8 @@ def caption_json(segment: media_pb.Segment) -> str:
     }
     if segment.HasField("confidence"):
         plain["confidence"] = segment.confidence
+    if segment.translation:
+        plain["translation"] = segment.translation
     if segment.words:
         plain["words"] = [
             {

@@ -107,6 +107,7 @@ class _Transcription:
             "state": job_pb.JobState.Name(job.state).removeprefix("JOB_STATE_"),
             "language": job.language,
             "model": job.model,
+            **({"language_out": job.language_out} if job.language_out else {}),
             "files": [str(path) for path in paths],
             **({"failure": failure} if job.HasField("failure") else {}),
         }
@@ -114,7 +115,7 @@ class _Transcription:
     async def _write(self) -> list[Path]:
         if self._task.output is None:
             return []
-        return await self._task.output.fetch(self._server, self._report.job.job_id, self._stem())
+        return await self._task.output.fetch(self._server, self._report.job, self._stem())
 
     async def _write_what_was_heard(self) -> list[Path]:
         """Nothing that was heard is lost; but nobody takes it for the whole."""
@@ -123,7 +124,7 @@ class _Transcription:
             return []
         try:
             paths = await output.fetch(
-                self._server, job.job_id, f"{self._stem()}.partial", LAST_WORDS_SECONDS
+                self._server, job, f"{self._stem()}.partial", LAST_WORDS_SECONDS
             )
         except (grpc.aio.AioRpcError, CommandError) as error:
             what = error.details() if isinstance(error, grpc.aio.AioRpcError) else error

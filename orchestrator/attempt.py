@@ -158,6 +158,7 @@ class Attempt:
             language=self._job.language,
             duration=tracker.ended.duration,
             model=self._job.model,
+            language_out=self._job.language_out,
         )
         if self._job.HasField("language_probability"):
             transcript.language_probability = self._job.language_probability

@@ -116,6 +116,7 @@ def _adopt_facts(job: job_pb2.Job, twin: job_pb2.Job) -> None:
     job.start_time.CopyFrom(from_current_time())
     job.media.CopyFrom(twin.media)
     job.model, job.language = twin.model, twin.language
+    job.language_out = twin.language_out
     if twin.HasField("language_probability"):
         job.language_probability = twin.language_probability
     for field in ("applied_filters", "warnings", "artifacts"):

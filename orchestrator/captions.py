@@ -9,7 +9,8 @@ from captions import formats
 from captions.formats import Format
 from captions.model import Segment, Transcript, Word
 from captions.rules import DURATIONS, LIMITS, Rules, changed, rules_for
-from mesh.errors import InvalidRequestError, UnsupportedError
+from captions.translation import translated
+from mesh.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from mesh.reasons import Reason
 from ytcaption.v1 import job_pb2, media_pb2
 
@@ -72,7 +73,15 @@ def from_wire(transcript: media_pb2.Transcript) -> Transcript:
         language_probability=transcript.language_probability if known else None,
         duration=_ms(transcript.duration),
         model=transcript.model,
+        language_out=transcript.language_out,
     )
+
+
+def in_translation(transcript: Transcript) -> Transcript:
+    """What was translated; raises if nothing was."""
+    if not any(segment.translation for segment in transcript.segments):
+        raise NotFoundError("nothing of this job was translated", reason=Reason.NOT_TRANSLATED)
+    return translated(transcript)
 
 
 def _segment(segment: media_pb2.Segment) -> Segment:
@@ -82,6 +91,8 @@ def _segment(segment: media_pb2.Segment) -> Segment:
         text=segment.text,
         words=_words(segment.words),
         confidence=segment.confidence if segment.HasField("confidence") else None,
+        language=segment.language,
+        translation=segment.translation,
     )
 
 

@@ -87,7 +87,10 @@ class _LiveSink:
 
     async def finished(self, finished: transcriber_pb.TranscribeFinished) -> None:
         whole = media_pb2.Transcript(
-            language=finished.language, duration=finished.duration, model=self._model
+            language=finished.language,
+            duration=finished.duration,
+            model=self._model,
+            language_out=finished.language_out,
         )
         if finished.HasField("language_probability"):
             whole.language_probability = finished.language_probability

@@ -12,6 +12,8 @@ from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 AUTO = "auto"
+TRANSLATED_INTO = "en"
+"""Whisper was taught no other."""
 MAX_WORD = 128
 MAX_PROMPT = 1000
 
@@ -23,6 +25,7 @@ DEFAULTS = job_pb2.JobOptions(
     set_sample_rate_16k=True,
     isolate_vocals=False,
     word_timestamps=False,
+    mixed_languages=False,
     captions_policy=job_pb2.CAPTIONS_POLICY_TRANSCRIBE,
 )
 
@@ -41,12 +44,7 @@ def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     options.CopyFrom(DEFAULTS)
     options.MergeFrom(asked)
     options.language = _language(options.language)
-    if options.language_out:
-        raise UnsupportedError(
-            f"translation into {options.language_out!r} is not built yet",
-            reason=Reason.TRANSLATION_UNSUPPORTED,
-        )
-    options.ClearField("language_out")
+    _check_translation(options)
     _refuse_unbuilt(options)
     _check_ranges(options)
     rules_in_force("", options.cue_rules)
@@ -55,6 +53,18 @@ def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
 
 def _language(asked: str) -> str:
     return AUTO if asked in ("", AUTO) else primary(asked)
+
+
+def _check_translation(options: job_pb2.JobOptions) -> None:
+    if not options.language_out:
+        options.ClearField("language_out")
+        return
+    options.language_out = primary(options.language_out)
+    if options.language_out != TRANSLATED_INTO:
+        raise UnsupportedError(
+            f"speech can be translated into English only, not into {options.language_out!r}",
+            reason=Reason.TRANSLATION_UNSUPPORTED,
+        )
 
 
 def _refuse_unbuilt(options: job_pb2.JobOptions) -> None:
@@ -81,9 +91,15 @@ def _check_ranges(options: job_pb2.JobOptions) -> None:
         raise InvalidRequestError("beam_size must be 1 to 10", reason=Reason.REQUEST_INVALID)
     if options.HasField("loudness_lufs") and not -70 <= options.loudness_lufs <= -5:
         raise InvalidRequestError("loudness_lufs must be -70 to -5", reason=Reason.REQUEST_INVALID)
-    if len(options.initial_prompt) > MAX_PROMPT:
+    for name in ("initial_prompt", "hotwords"):
+        if len(getattr(options, name)) > MAX_PROMPT:
+            raise InvalidRequestError(
+                f"{name} is over {MAX_PROMPT} characters", reason=Reason.REQUEST_INVALID
+            )
+    if options.mixed_languages and options.language != AUTO:
         raise InvalidRequestError(
-            f"initial_prompt is over {MAX_PROMPT} characters", reason=Reason.REQUEST_INVALID
+            "mixed_languages means that the language is told anew again and again; do not name one",
+            reason=Reason.REQUEST_INVALID,
         )
 
 

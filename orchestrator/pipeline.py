@@ -249,6 +249,8 @@ class _Run:
                 word_timestamps=options.word_timestamps,
                 initial_prompt=options.initial_prompt,
                 beam_size=options.beam_size,
+                hotwords=options.hotwords,
+                mixed_languages=options.mixed_languages,
                 settled_offset=self._task.settled_offset,
                 next_index=self._task.next_index,
             )

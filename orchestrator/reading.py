@@ -8,7 +8,13 @@ from google.protobuf.duration_pb2 import Duration
 
 from mesh.errors import NotFoundError
 from orchestrator.artifacts import Artifacts
-from orchestrator.captions import FormatId, format_for, from_wire, rules_in_force
+from orchestrator.captions import (
+    FormatId,
+    format_for,
+    from_wire,
+    in_translation,
+    rules_in_force,
+)
 from orchestrator.story import StoryReader
 from ytcaption.v1 import job_pb2, media_pb2
 
@@ -37,24 +43,23 @@ class Reading:
         cue_rules: media_pb2.CueRules,
         *,
         word_cues: bool = False,
+        translated: bool = False,
     ) -> Captions:
         """All captions of a finished job, or those heard so far."""
         made = format_for(job, format_, word_cues=word_cues)
-        rules = rules_in_force(job.language, job.options.cue_rules, cue_rules)
         complete = job.state == job_pb2.JOB_STATE_SUCCEEDED
         try:
-            transcript = await self._artifacts.transcript(job.job_id)
+            kept = await self._artifacts.transcript(job.job_id)
         except NotFoundError:
-            transcript = await self._heard_so_far(job)
-
-        def content() -> bytes:
-            return made.render(from_wire(transcript), rules).encode()
-
+            kept = await self._heard_so_far(job)
+        transcript = in_translation(from_wire(kept)) if translated else from_wire(kept)
+        rules = rules_in_force(transcript.language, job.options.cue_rules, cue_rules)
+        name = f"{_stem(job)}.{transcript.language}" if translated else _stem(job)
         return Captions(
             # Hours of speech take a second; other callers shall not wait for it.
-            content=await asyncio.to_thread(content),
+            content=(await asyncio.to_thread(made.render, transcript, rules)).encode(),
             media_type=made.media_type,
-            file_name=f"{_stem(job)}.{made.suffix}",
+            file_name=f"{name}.{made.suffix}",
             complete=complete,
         )
 
@@ -62,6 +67,7 @@ class Reading:
         transcript = media_pb2.Transcript(
             language=job.language,
             model=job.model,
+            language_out=job.options.language_out,
             duration=job.media.duration if job.HasField("media") else Duration(),
         )
         async for _, event in self._stories.events(job.job_id):

@@ -136,7 +136,11 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     ) -> pb.GetCaptionsResponse:
         job = (await self._engines.jobs.get(request.job_id)).job
         captions = await self._engines.reading.captions(
-            job, request.format, request.cue_rules, word_cues=request.word_cues
+            job,
+            request.format,
+            request.cue_rules,
+            word_cues=request.word_cues,
+            translated=request.translated,
         )
         return pb.GetCaptionsResponse(
             content=captions.content,

@@ -28,7 +28,8 @@ def load(settings: Settings) -> Decoder:
     compute_type = choose_compute_type(settings.compute_type, device)
     weights = locate(settings.model, settings.cache_dir, device)
     decoder = KillableDecoder(
-        partial(load_whisper, weights, device, compute_type, settings.cpu_threads)
+        partial(load_whisper, weights, device, compute_type, settings.cpu_threads),
+        settings.idle_unload_seconds,
     )
     log.info("model loaded", model=decoder.model, device=device, compute_type=compute_type)
     return decoder
@@ -40,8 +41,8 @@ def new_engine(settings: Settings) -> StreamingEngine:
     def list_models(decoder: Decoder | None) -> Sequence[ModelFacts]:
         device = choose_device(settings.device)
         if decoder is None:
-            return describe(device, None, frozenset())
-        return describe(device, decoder.model, decoder.languages)
+            return describe(device, None, frozenset(), loaded=False)
+        return describe(device, decoder.model, decoder.languages, loaded=decoder.is_loaded)
 
     return StreamingEngine(
         lambda: load(settings),

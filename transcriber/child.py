@@ -24,6 +24,7 @@ class Facts:
     device: str
     compute_type: str
     languages: frozenset[str]
+    translates: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,23 @@ def main(load: Callable[[], Decoder], pipe: Connection) -> None:
     Thread(target=_die_with_the_service, args=(pipe.fileno(),), daemon=True).start()
     try:
         decoder = load()
-        pipe.send(Facts(decoder.model, decoder.device, decoder.compute_type, decoder.languages))
+        pipe.send(_facts(decoder))
     except Exception as error:  # noqa: BLE001 - whatever it is, the service must hear of it
         pipe.send(_failed(error))
         return
     with suppress(EOFError, BrokenPipeError):  # the service went
         while True:
             pipe.send(_answer(decoder, pipe.recv()))
+
+
+def _facts(decoder: Decoder) -> Facts:
+    return Facts(
+        decoder.model,
+        decoder.device,
+        decoder.compute_type,
+        decoder.languages,
+        decoder.translates,
+    )
 
 
 def _answer(decoder: Decoder, order: Order) -> Any:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from transcriber.vad import Audio
+
+Task = Literal["transcribe", "translate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,9 @@ class How:
     beam_size: int
     word_timestamps: bool = False
     initial_prompt: str = ""
+    hotwords: str = ""
+    task: Task = "transcribe"
+    """Translation is always into English: Whisper knows no other."""
 
 
 class Decoder(Protocol):
@@ -45,6 +50,13 @@ class Decoder(Protocol):
     compute_type: str
     languages: frozenset[str]
     """Whisper's codes of what it hears."""
+    translates: bool
+    """Whether it was taught to put other languages into English."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it has its memory now; if not, it loads for the next window by itself."""
+        ...
 
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         """The code of the language spoken, and how sure that is."""

@@ -25,6 +25,9 @@ class Request:
     """What ends by here is known already: it is listened to, but not put into words again."""
 
     next_index: int = 0
+    hotwords: str = ""
+    mixed_languages: bool = False
+    """Tell the language of every window anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,9 @@ class Spoken:
     settled_offset: timedelta
     """A job that is resumed from here, once this piece is stored, loses and repeats nothing."""
 
+    translation: str = ""
+    """Empty unless it was really translated."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reached:
@@ -80,6 +86,8 @@ class Heard:
 
     duration: timedelta
     speech_duration: timedelta
+    language_out: str = ""
+    """BCP-47 tag of the translations; empty if nothing was translated."""
 
 
 Event = Ready | Spoken | Reached | Heard

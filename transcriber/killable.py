@@ -24,8 +24,12 @@ TRIES = 2
 class KillableDecoder:
     """Gives each order to its child; one that is killed or dies by itself is replaced at once."""
 
-    def __init__(self, load: Callable[[], Decoder]) -> None:
+    def __init__(self, load: Callable[[], Decoder], idle_seconds: float = 0) -> None:
         self._load = load
+        self._idle_seconds = idle_seconds
+        """After so long without an order the model is freed until the next; 0: never."""
+        self._resting = threading.Timer(0, self._rest)
+        self._is_asked = False
         self._child: Child | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -35,6 +39,12 @@ class KillableDecoder:
         self.device = facts.device
         self.compute_type = facts.compute_type
         self.languages = facts.languages
+        self.translates = facts.translates
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether there is a child."""
+        return self._child is not None
 
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         """The code of the language spoken, and how sure that is."""
@@ -53,9 +63,32 @@ class KillableDecoder:
         """Ends the child, whatever it is doing; the decoder is of no use afterwards."""
         with self._lock:
             self._closed = True
+            self._resting.cancel()
             self._kill()
 
     def _ask(self, question: Callable[[Child], ResultT]) -> ResultT:
+        with self._lock:
+            self._is_asked = True
+            self._resting.cancel()
+        try:
+            return self._ask_twice(question)
+        finally:
+            self._is_asked = False
+            self._rest_later()
+
+    def _rest_later(self) -> None:
+        if self._idle_seconds and not self._closed:
+            self._resting = threading.Timer(self._idle_seconds, self._rest)
+            self._resting.daemon = True
+            self._resting.start()
+
+    def _rest(self) -> None:
+        with self._lock:
+            if not self._is_asked and self._child is not None:
+                log.info("nobody needs the model, freeing it", pid=self._child.pid)
+                self._kill()
+
+    def _ask_twice(self, question: Callable[[Child], ResultT]) -> ResultT:
         for _ in range(TRIES):
             child = self._living()
             try:

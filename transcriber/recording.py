@@ -3,20 +3,21 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
-from transcriber.decoder import Decoder, How, Phrase
-from transcriber.engine import Event, Heard, Reached, Request, Spoken, SpokenWord
+from transcriber.decoder import Decoder, How, Task
+from transcriber.engine import Event, Heard, Reached, Request, Spoken
 from transcriber.languages import to_tag
 from transcriber.listening import Ended, Found, HeardWindow, Listened, listening_ahead, offset
+from transcriber.placing import add_translations, place
 from transcriber.tongue import Tongue
 from transcriber.vad import VoiceDetector
-from transcriber.windows import RATE, Window
 
 SECONDS_BETWEEN_PROGRESS = 0.1
+TRANSLATED_INTO = "en"
 
 ResultT = TypeVar("ResultT")
 
@@ -31,15 +32,16 @@ class Recording:
     """Puts windows into words, one after the other, and numbers what was said."""
 
     def __init__(
-        self, decoder: Decoder, request: Request, how: How, language: str | None, in_turn: InTurn
+        self, decoder: Decoder, request: Request, how: How, tongue: Tongue, in_turn: InTurn
     ) -> None:
         self._decoder = decoder
         self._how = how
         self._settled = request.settled_offset
         self._next_index = request.next_index
-        self._named = language is not None
+        self._translates = bool(request.language_out)
+        self._has_translated = False
         self._in_turn = in_turn
-        self._tongue = Tongue(language, decoder.languages)
+        self._tongue = tongue
         self._waiting: deque[HeardWindow] = deque()
         """Windows that are complete, while the language is still unknown."""
         self._boundary = timedelta(0)
@@ -71,7 +73,7 @@ class Recording:
             case HeardWindow():
                 self._speech += offset(piece.span.speech)
                 self._waiting.append(piece)
-                if not self._tongue.settled:
+                if self._tongue.wants_to_listen:
                     # Windows known from an earlier run count too: it must come out the same.
                     await self._in_turn(lambda: self._listen(piece))
             case Ended():
@@ -83,63 +85,51 @@ class Recording:
         return self._boundary
 
     def _facts(self, duration: timedelta) -> Heard:
-        said = self._speech or self._named
+        said = self._speech or self._tongue.is_named
         return Heard(
-            language=to_tag(self._tongue.language or "") if said else "",
+            language=to_tag(self._tongue.mostly or "") if said else "",
             language_probability=self._tongue.probability,
             duration=duration,
             speech_duration=min(self._speech, duration),
+            language_out=TRANSLATED_INTO if self._has_translated else "",
         )
 
     async def _put_into_words(self, window: HeardWindow) -> Sequence[Spoken]:
-        span, known = window.span, offset(window.span.end) <= self._settled
-        phrases = () if known else await self._in_turn(lambda: self._decode(window))
-        before, self._boundary = self._boundary, offset(span.end)
+        known = offset(window.span.end) <= self._settled
+        heard = [] if known else await self._in_turn(lambda: self._hear(window))
+        before, self._boundary = self._boundary, offset(window.span.end)
         spoken = [
             replace(piece, index=self._next_index + number, settled_offset=before)
-            for number, piece in enumerate(self._place(phrases, span))
+            for number, piece in enumerate(heard)
         ]
         self._next_index += len(spoken)
         # Only the last piece settles the window: whoever has it has them all.
         last = [replace(piece, settled_offset=self._boundary) for piece in spoken[-1:]]
         return [*spoken[:-1], *last]
 
+    # From here on it runs on the decoding thread.
+
     def _listen(self, window: HeardWindow) -> None:
-        """Runs on the decoding thread."""
-        self._tongue.listen(self._decoder, window.audio(), self._abandoned.is_set)
+        self._tongue.listen(self._decoder, window, self._abandoned.is_set)
 
-    def _decode(self, window: HeardWindow) -> Sequence[Phrase]:
-        """Runs on the decoding thread."""
-        language = self._tongue.language
-        if language is None or self._abandoned.is_set():
-            return ()
-        return self._decoder.decode(window.audio(), language, self._how, self._abandoned.is_set)
+    def _hear(self, window: HeardWindow) -> list[Spoken]:
+        language = self._tongue.of(window)
+        if language is None:
+            return []
+        spoken = self._decode(window, language, "transcribe")
+        if not self._translates or language == TRANSLATED_INTO:
+            return spoken
+        translated = self._decode(window, language, "translate")
+        self._has_translated = self._has_translated or bool(spoken and translated)
+        return add_translations(spoken, translated)
 
-    def _place(self, phrases: Sequence[Phrase], span: Window) -> Iterator[Spoken]:
-        """Phrases at their place in the recording; times stay in order and in the window."""
-        language = to_tag(self._tongue.language or "")
-        begin, end = offset(span.start), offset(span.end)
-        quiet_from = (span.speech_end - span.start) / RATE
-        earliest = begin
-
-        def placed(seconds: float) -> timedelta:
-            moment = begin + timedelta(milliseconds=round(seconds * 1000))
-            return min(max(moment, earliest), end)
-
-        for number, phrase in enumerate(phrases):
-            text = phrase.text.strip()
-            # What begins after the last speech was not said: models fill quiet with pleasantries.
-            if not text or (number and phrase.start >= quiet_from):
-                continue
-            start, stop = placed(phrase.start), placed(phrase.end)
-            words = tuple(
-                SpokenWord(placed(word.start), placed(word.end), word.text.strip(), word.confidence)
-                for word in phrase.words
-            )
-            yield Spoken(
-                0, start, max(start, stop), text, words, phrase.confidence, language, timedelta(0)
-            )
-            earliest = max(start, stop)
+    def _decode(self, window: HeardWindow, language: str, task: Task) -> list[Spoken]:
+        if self._abandoned.is_set():
+            return []
+        # A prompt is in the language spoken, and words of a translation were never said.
+        how = self._how if task == "transcribe" else How(self._how.beam_size, task=task)
+        phrases = self._decoder.decode(window.audio(), language, how, self._abandoned.is_set)
+        return list(place(phrases, window.span, to_tag(language)))
 
 
 class _Pace:

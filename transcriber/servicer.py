@@ -70,6 +70,8 @@ def _request(start: pb.TranscribeStart) -> Request:
         beam_size=start.beam_size,
         settled_offset=to_timedelta(start.settled_offset),
         next_index=start.next_index,
+        hotwords=start.hotwords,
+        mixed_languages=start.mixed_languages,
     )
 
 
@@ -93,6 +95,7 @@ def _to_wire(event: Event) -> pb.TranscribeResponse:
                     language_probability=event.language_probability,
                     duration=from_timedelta(event.duration),
                     speech_duration=from_timedelta(event.speech_duration),
+                    language_out=event.language_out,
                 )
             )
 
@@ -115,4 +118,5 @@ def _segment(spoken: Spoken) -> media.Segment:
         confidence=spoken.confidence,
         language=spoken.language,
         settled_offset=from_timedelta(spoken.settled_offset),
+        translation=spoken.translation,
     )

@@ -37,6 +37,9 @@ class Settings(ServiceSettings):
     cpu_threads: int = Field(default=0, ge=0)
     """Threads one decode uses; 0: as many as this process may."""
 
+    idle_unload_seconds: float = Field(default=900, ge=0)
+    """The model is freed after so long without speech, and loaded again for the next; 0: never."""
+
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("ytcaption"))
     """Where weights that come in pieces are put together."""
 

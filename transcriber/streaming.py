@@ -10,8 +10,9 @@ from mesh.errors import InvalidRequestError, UnsupportedError
 from mesh.reasons import Reason
 from transcriber.decoder import Decoder, How
 from transcriber.engine import Event, ModelFacts, Ready, Request
-from transcriber.languages import to_code
-from transcriber.recording import Recording
+from transcriber.languages import ALL, to_code
+from transcriber.recording import TRANSLATED_INTO, Recording
+from transcriber.tongue import MixedTongues, Tongue
 from transcriber.vad import SileroDetector, VoiceDetector
 
 MAX_BEAM_SIZE = 10
@@ -63,10 +64,10 @@ class StreamingEngine:
         """Ready, then Spoken in time order among Reached, then Heard."""
         how = self._how(request)
         decoder = await asyncio.shield(self._decoder)
-        language = to_code(request.language, decoder.languages) if request.language else None
+        tongue = _tongue(request, decoder)
         async with self._places:
             yield Ready(decoder.model, decoder.device, decoder.compute_type)
-            recording = Recording(decoder, request, how, language, self._in_turn)
+            recording = Recording(decoder, request, how, tongue, self._in_turn)
             async with aclosing(recording.events(samples, self._new_detector())) as events:
                 async for event in events:
                     yield event
@@ -83,14 +84,42 @@ class StreamingEngine:
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
     def _how(self, request: Request) -> How:
-        if request.language_out:
-            raise UnsupportedError(
-                "this version does not translate", reason=Reason.TRANSLATION_UNSUPPORTED
-            )
         beam_size = request.beam_size or self._beam_size
         if not 1 <= beam_size <= MAX_BEAM_SIZE:
             raise InvalidRequestError(
                 f"beam_size {beam_size} is not within 1 to {MAX_BEAM_SIZE}",
                 reason=Reason.REQUEST_INVALID,
             )
-        return How(beam_size, request.word_timestamps, request.initial_prompt)
+        return How(beam_size, request.word_timestamps, request.initial_prompt, request.hotwords)
+
+
+def _tongue(request: Request, decoder: Decoder) -> Tongue:
+    _refuse_translation(request.language_out, decoder)
+    if not request.mixed_languages:
+        named = to_code(request.language, decoder.languages) if request.language else None
+        return Tongue(named, decoder.languages)
+    if request.language:
+        raise InvalidRequestError(
+            "a recording of mixed languages has none to name", reason=Reason.REQUEST_INVALID
+        )
+    if len(decoder.languages) == 1:
+        raise UnsupportedError(
+            f"the model {decoder.model!r} hears one language only",
+            reason=Reason.LANGUAGE_UNSUPPORTED,
+        )
+    return MixedTongues(decoder.languages)
+
+
+def _refuse_translation(tag: str, decoder: Decoder) -> None:
+    if not tag:
+        return
+    if to_code(tag, ALL) != TRANSLATED_INTO:
+        raise UnsupportedError(
+            f"Whisper translates into English only, not into {tag!r}",
+            reason=Reason.TRANSLATION_UNSUPPORTED,
+        )
+    if not decoder.translates:
+        raise UnsupportedError(
+            f"the model {decoder.model!r} does not translate",
+            reason=Reason.TRANSLATION_UNSUPPORTED,
+        )

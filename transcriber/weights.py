@@ -101,17 +101,19 @@ def languages_of(name: str) -> frozenset[str]:
     return ALL if name.startswith("large-v3") else ALL - NEWER
 
 
-def describe(device: str, loaded: str | None, loaded_languages: frozenset[str]) -> list[ModelFacts]:
-    """Every model on this machine, best first; the loaded one even if it has no known name."""
+def describe(
+    device: str, selected: str | None, its_languages: frozenset[str], *, loaded: bool
+) -> list[ModelFacts]:
+    """Every model on this machine, best first; the selected one even if it has no known name."""
     names = list(on_this_machine(device))
-    if loaded is not None and loaded not in names:
-        names.insert(0, loaded)
+    if selected is not None and selected not in names:
+        names.insert(0, selected)
     return [
         ModelFacts(
             name=name,
-            languages=to_tags(loaded_languages if name == loaded else languages_of(name)),
-            loaded=name == loaded,
-            selected=name == loaded,
+            languages=to_tags(its_languages if name == selected else languages_of(name)),
+            loaded=loaded and name == selected,
+            selected=name == selected,
         )
         for name in names
     ]

@@ -1,40 +1,37 @@
-"""faster-whisper as a Decoder."""
+"""Whisper, run by CTranslate2, as a Decoder: one pass a window, unless the pass went wrong."""
 
-import math
 import os
 from collections.abc import Callable
-from threading import RLock
+from functools import lru_cache
 from typing import Any
 
 import ctranslate2
 import numpy as np
 from faster_whisper import WhisperModel
-from tqdm import tqdm
+from faster_whisper.tokenizer import Tokenizer
+from faster_whisper.transcribe import get_suppressed_tokens
 
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
-from transcriber.decoder import How, Phrase, Word
+from transcriber.decoder import How, Phrase
 from transcriber.languages import ALL
+from transcriber.passes import FRAMES_A_SECOND, Features, Pass, Way, ways
 from transcriber.vad import Audio
 from transcriber.weights import Weights
-
-MAX_COMPRESSION = 2.4
-"""Text that compresses better than this repeats itself: Whisper's own sign of a loop."""
 
 MAX_AUTO_THREADS = 8
 """Beyond this more threads wait for each other."""
 
+UNHEARD = FRAMES_A_SECOND
+"""If the model broke off with more than this left of the window, it is asked about the rest."""
 
-class _EncodesOnce(WhisperModel):  # type: ignore[misc] # ships no types
-    """Detecting the language and decoding share the costly half of the work."""
+MAX_PASSES = 4
 
-    _features: Any = None
-    _encoded: Any = None
+NEVER_TRANSLATE = ("turbo", "distil")
+"""Models that know the word but were not taught the task."""
 
-    def encode(self, features: Any) -> Any:
-        if self._features is None or not np.array_equal(self._features, features):
-            self._features, self._encoded = features, super().encode(features)
-        return self._encoded
+TOKENS_A_SECOND, MIN_TOKENS = 25, 40
+"""More than anybody speaks, in any script: what still goes on then is a loop."""
 
 
 class WhisperDecoder:
@@ -45,7 +42,7 @@ class WhisperDecoder:
         self.device = device
         self.compute_type = compute_type
         try:
-            self._whisper = _EncodesOnce(
+            self._whisper = WhisperModel(
                 str(weights.folder),
                 device=device,
                 compute_type=compute_type,
@@ -57,8 +54,14 @@ class WhisperDecoder:
                 f"the model {weights.name!r} does not load on {device} as {compute_type}: {error}",
                 reason=Reason.MODEL_UNAVAILABLE,
             ) from error
-        multilingual = self._whisper.model.is_multilingual
-        self.languages = self._languages() if multilingual else frozenset({"en"})
+        self._multilingual: bool = self._whisper.model.is_multilingual
+        self.languages = self._languages() if self._multilingual else frozenset({"en"})
+        self.translates = self._multilingual and not any(
+            word in weights.name for word in NEVER_TRANSLATE
+        )
+        self.is_loaded = True
+        self._encoded: tuple[Features, Any] | None = None
+        self._tokenizer = lru_cache(maxsize=8)(self._new_tokenizer)
 
     def warm_up(self) -> None:
         """The first pass is slower than the rest; nobody should wait for that."""
@@ -66,53 +69,72 @@ class WhisperDecoder:
 
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         """The code of the language spoken, and how sure that is."""
-        # Without the last frame, as the decoder will cut it: only then is the encoding shared.
-        features = self._whisper.feature_extractor(audio)[..., :-1]
-        code, probability, _ = self._whisper.detect_language(features=features)
-        return code, float(probability)
+        encoded = self._encode(ways(self._features(audio))[0].features)
+        token, probability = self._whisper.model.detect_language(encoded)[0][0]
+        return token.strip("<|>"), float(probability)
 
     def decode(
         self, audio: Audio, language: str, how: How, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
         """Phrases in time order."""
-        found = self._decode(audio, language, how, abandoned)
-        if any(segment.compression_ratio > MAX_COMPRESSION for segment in found):
-            # Whisper's usual way out of a loop is to roll dice at a higher temperature. Forbidding
-            # the repetition works as well, costs one more pass instead of five, and gives the
-            # same text every time.
-            found = self._decode(audio, language, how, abandoned, no_repeat_ngram_size=4)
-        return [_phrase(segment) for segment in found]
+        features = self._features(audio)
+        tokenizer = self._tokenizer(language, how.task)
+        found: list[Phrase] = []
+        begin = 0
+        for _ in range(MAX_PASSES):
+            if abandoned():
+                break
+            heard = self._hear(features[:, begin:], tokenizer, how)
+            found += heard.phrases(begin / FRAMES_A_SECOND)
+            begin += heard.frames_heard
+            if features.shape[1] - begin <= UNHEARD:
+                break
+        return found
 
     def close(self) -> None:
         """Its memory goes with the last reference."""
 
-    def _decode(
-        self,
-        audio: Audio,
-        language: str,
-        how: How,
-        abandoned: Callable[[], bool],
-        **options: Any,
-    ) -> list[Any]:
-        segments, _ = self._whisper.transcribe(
-            audio,
-            language=language,
-            task="transcribe",
-            beam_size=how.beam_size,
-            temperature=0.0,
-            condition_on_previous_text=False,
-            vad_filter=False,
-            without_timestamps=False,
-            word_timestamps=how.word_timestamps,
-            initial_prompt=how.initial_prompt or None,
-            **options,
-        )
-        found = []
-        for segment in segments:  # a window may take several passes
-            if abandoned():
+    def _hear(self, features: Features, tokenizer: Tokenizer, how: How) -> Pass:
+        """Tries one way after the other until the outcome makes sense; the last has to do."""
+        for way in ways(features):
+            heard = self._try(way, features.shape[1], tokenizer, how)
+            if not heard.went_wrong:
                 break
-            found.append(segment)
-        return found
+        if how.word_timestamps:
+            heard.add_words(self._whisper, self._encode(way.features))
+        return heard
+
+    def _try(self, way: Way, frames: int, tokenizer: Tokenizer, how: How) -> Pass:
+        prompt = self._whisper.get_prompt(
+            tokenizer,
+            tokenizer.encode(f" {how.initial_prompt}") if how.initial_prompt else [],
+            hotwords=how.hotwords or None,
+        )
+        longest = MIN_TOKENS + TOKENS_A_SECOND * frames // FRAMES_A_SECOND
+        (result,) = self._whisper.model.generate(
+            self._encode(way.features),
+            [prompt],
+            beam_size=how.beam_size,
+            max_length=min(len(prompt) + longest, self._whisper.max_length),
+            suppress_tokens=get_suppressed_tokens(tokenizer, [-1]),
+            no_repeat_ngram_size=way.no_repeat_ngram_size,
+            return_scores=True,
+            return_no_speech_prob=True,
+        )
+        return Pass(result, tokenizer, frames, longest)
+
+    def _encode(self, features: Features) -> Any:
+        """Detecting, decoding and translating a window share the costly half of the work."""
+        if self._encoded is None or not np.array_equal(self._encoded[0], features):
+            self._encoded = features, self._whisper.encode(features)
+        return self._encoded[1]
+
+    def _features(self, audio: Audio) -> Features:
+        features: Features = self._whisper.feature_extractor(audio)[:, :-1]
+        return features
+
+    def _new_tokenizer(self, language: str, task: str) -> Tokenizer:
+        return Tokenizer(self._whisper.hf_tokenizer, self._multilingual, task, language)
 
     def _languages(self) -> frozenset[str]:
         has = self._whisper.hf_tokenizer.token_to_id
@@ -121,7 +143,6 @@ class WhisperDecoder:
 
 def load_whisper(weights: Weights, device: str, compute_type: str, threads: int) -> WhisperDecoder:
     """A decoder that is ready for its first window."""
-    tqdm.set_lock(RLock())  # its own would be shared between processes, and outlive a killed one
     decoder = WhisperDecoder(weights, device, compute_type, threads)
     decoder.warm_up()
     return decoder
@@ -147,11 +168,3 @@ def _auto_threads() -> int:
     # What this process may use, not what the machine has, where the system tells.
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(allowed or 1, MAX_AUTO_THREADS)
-
-
-def _phrase(segment: Any) -> Phrase:
-    words = tuple(
-        Word(word.start, word.end, word.word, float(word.probability))
-        for word in segment.words or ()
-    )
-    return Phrase(segment.start, segment.end, segment.text, math.exp(segment.avg_logprob), words)

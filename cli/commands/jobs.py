@@ -68,6 +68,7 @@ def job(job_id: str, server: str, as_json: bool) -> None:
 )
 @cue_options
 @word_cues_option
+@click.option("--translated", is_flag=True, help="What was translated instead of what was said.")
 @server_option
 def captions(job_id: str, **given: Any) -> None:
     """Prints the captions of JOB; while it runs, those heard so far.
@@ -85,6 +86,7 @@ def captions(job_id: str, **given: Any) -> None:
             format=FORMAT_IDS[given["name"]],
             cue_rules=to_cue_rules(given),
             word_cues=given["word_cues"],
+            translated=given["translated"],
         )
         return await print_captions(given["server"], request, given["output"])
 

@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import grpc
 import pytest
 import srt
 from jiwer import wer
 
 from captions.model import Cue
 from captions.rules import judge, rules_for
+from mesh.status import reason_of
 from tests.client import Client
 from tests.conftest import DATA
 from tests.site import Site
@@ -117,3 +119,37 @@ async def test_the_kept_audio_is_what_the_options_say(client: Client) -> None:
     assert len(audio) == artifact.size_bytes
     assert audio.startswith(b"\x1a\x45\xdf\xa3")  # Matroska, of which WebM is a kind
     assert "remove_noise" in {applied.option for applied in ended.applied_filters}
+
+
+async def test_a_translated_job_has_its_captions_in_both_languages(client: Client) -> None:
+    job = await client.upload(
+        *chunks_of(DATA / "portuguese.ogg"),
+        file_name="portuguese.ogg",
+        options=job_pb2.JobOptions(language_out="en"),
+    )
+    ended = await client.finished(job.job_id)
+
+    assert (ended.language, ended.language_out) == ("pt", "en")
+    both = []
+    for translated in (False, True):
+        request = pb.GetCaptionsRequest(job_id=job.job_id, translated=translated)
+        both.append(await client.pipeline.GetCaptions(request))
+    original, english = (plain(captions.content.decode()) for captions in both)
+    assert "trabalhar" in original
+    assert "work" in english
+    assert [captions.file_name for captions in both] == ["portuguese.srt", "portuguese.en.srt"]
+
+
+async def test_what_was_never_translated_is_not_called_a_translation(client: Client) -> None:
+    job = await client.upload(
+        *chunks_of(DATA / "short.ogg"),
+        file_name="short.ogg",
+        options=job_pb2.JobOptions(language_out="en"),
+    )
+    ended = await client.finished(job.job_id)
+
+    assert (ended.state, ended.language_out) == (job_pb2.JOB_STATE_SUCCEEDED, "")
+    request = pb.GetCaptionsRequest(job_id=job.job_id, translated=True)
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await client.pipeline.GetCaptions(request)
+    assert reason_of(refused.value) == "NOT_TRANSLATED"

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -58,6 +59,8 @@ class ScriptedDecoder:
 
     def __init__(self, languages: frozenset[str] = frozenset({"en", "pt"})) -> None:
         self.languages = languages
+        self.translates = True
+        self.is_loaded = True
         self.go = threading.Event()
         self.go.set()
         self.busy = threading.Event()
@@ -81,6 +84,8 @@ class ScriptedDecoder:
         self.busy.set()
         self.go.wait(30)
         self.abandoned.append(abandoned())
+        if how.task == "translate":
+            return [Phrase(0, 1, " one ", 0.5), Phrase(1, 1.4, " two ", 0.5)]
         name = f"{language} {len(audio)} {float(np.abs(audio).sum()):.3f}"
         return [Phrase(0, 1, f" {name} a ", 0.5), Phrase(1, 2, f" {name} b ", 0.5)]
 
@@ -130,18 +135,8 @@ async def serving(engine: SpeechEngine) -> AsyncIterator[rpc.TranscriberServiceS
         yield rpc.TranscriberServiceStub(channel)
 
 
-def start(
-    *, language: str = "", word_timestamps: bool = False, beam_size: int = 0, language_out: str = ""
-) -> pb.TranscribeRequest:
-    return pb.TranscribeRequest(
-        start=pb.TranscribeStart(
-            job_id="j1",
-            language=language,
-            word_timestamps=word_timestamps,
-            beam_size=beam_size,
-            language_out=language_out,
-        )
-    )
+def start(**fields: Any) -> pb.TranscribeRequest:
+    return pb.TranscribeRequest(start=pb.TranscribeStart(job_id="j1", **fields))
 
 
 def audio_frames(data: bytes) -> Iterator[pb.TranscribeRequest]:

@@ -23,6 +23,9 @@ from transcriber.whisper import WhisperDecoder
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 
+PORTUGUESE = {"não", "que", "uma", "um", "e", "da", "os", "para", "com"}
+ENGLISH = {"the", "a", "of", "and", "is", "to"}
+
 
 @pytest.fixture
 async def transcriber(base: WhisperDecoder) -> AsyncIterator[rpc.TranscriberServiceStub]:
@@ -84,6 +87,45 @@ async def test_portuguese_is_recognised_and_heard(transcriber: rpc.TranscriberSe
     assert wer("portuguese", events) < 0.25
 
 
+async def test_a_translation_is_english_and_the_original_is_kept(
+    transcriber: rpc.TranscriberServiceStub,
+) -> None:
+    plain = await hear(transcriber, recording("portuguese"), start(language="pt"))
+    events = await hear(transcriber, recording("portuguese"), start(language_out="en"))
+
+    segments = [event.segment for event in events if event.HasField("segment")]
+    assert text_of(events) == text_of(plain)
+    translation = words(" ".join(segment.translation for segment in segments))
+    assert not set(translation.split()) & PORTUGUESE
+    assert set(translation.split()) & ENGLISH
+    assert events[-1].finished.language_out == "en"
+    assert plain[-1].finished.language_out == ""
+    assert not any(event.segment.translation for event in plain)
+
+
+async def test_english_is_not_translated_into_english(
+    transcriber: rpc.TranscriberServiceStub,
+) -> None:
+    events = await hear(transcriber, recording("short"), start(language_out="en-GB"))
+
+    assert text_of(events) == reference("short")
+    assert not any(event.segment.translation for event in events)
+    assert events[-1].finished.language_out == ""
+
+
+async def test_of_mixed_languages_each_stretch_is_heard_in_its_own(
+    transcriber: rpc.TranscriberServiceStub,
+) -> None:
+    data = recording("portuguese") + bytes(4 * SECOND) + recording("short")
+    events = await hear(transcriber, data, start(mixed_languages=True))
+
+    segments = [event.segment for event in events if event.HasField("segment")]
+    assert [segments[0].language, segments[-1].language] == ["pt", "en"]
+    assert words(segments[-1].text) == reference("short")
+    assert events[-1].finished.language == "pt"  # most of it
+    assert not events[-1].finished.HasField("language_probability")
+
+
 async def test_a_regional_tag_names_the_language(transcriber: rpc.TranscriberServiceStub) -> None:
     events = await hear(transcriber, recording("portuguese"), start(language="pt-BR"))
 
@@ -143,7 +185,13 @@ async def test_words_lie_within_their_segment_wherever_that_is(
         (start(language="yue"), grpc.StatusCode.INVALID_ARGUMENT, "LANGUAGE_UNSUPPORTED"),
         (start(beam_size=11), grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_INVALID"),
         (start(beam_size=-1), grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_INVALID"),
-        (start(language_out="en"), grpc.StatusCode.UNIMPLEMENTED, "TRANSLATION_UNSUPPORTED"),
+        (start(language_out="fr"), grpc.StatusCode.UNIMPLEMENTED, "TRANSLATION_UNSUPPORTED"),
+        (start(language_out="xx"), grpc.StatusCode.INVALID_ARGUMENT, "LANGUAGE_UNKNOWN"),
+        (
+            start(language="pt", mixed_languages=True),
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "REQUEST_INVALID",
+        ),
     ],
 )
 async def test_what_cannot_be_done_is_refused_before_anything_is_heard(
@@ -172,6 +220,12 @@ async def test_an_english_model_refuses_portuguese_but_hears_english(
     async with serving(await engine_with(tiny_en)) as transcriber:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await transcriber.Transcribe(iter([start(language="pt")])).read()
+        assert reason_of(caught.value) == "LANGUAGE_UNSUPPORTED"
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await transcriber.Transcribe(iter([start(language_out="en")])).read()
+        assert reason_of(caught.value) == "TRANSLATION_UNSUPPORTED"
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await transcriber.Transcribe(iter([start(mixed_languages=True)])).read()
         assert reason_of(caught.value) == "LANGUAGE_UNSUPPORTED"
 
         events = await hear(transcriber, recording("short"), start())

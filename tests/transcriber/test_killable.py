@@ -223,3 +223,16 @@ async def test_whisper_hears_the_same_in_a_process_of_its_own(
     assert [event for event in there if isinstance(event, Spoken)] == [
         event for event in here if isinstance(event, Spoken)
     ]
+
+
+async def test_a_model_nobody_needs_is_freed_and_comes_back_for_the_next_window(
+    notes: Path,
+) -> None:
+    with closing(KillableDecoder(partial(troubled, notes), idle_seconds=0.05)) as decoder:
+        decoder.decode(QUIET, "en", HOW, patient)
+        await until(lambda: not decoder.is_loaded)
+        assert not is_alive(notes_of(notes)[0])
+
+        decoder.decode(QUIET, "en", HOW, patient)
+
+        assert len(set(notes_of(notes))) == 2

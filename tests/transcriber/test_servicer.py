@@ -44,9 +44,9 @@ class OneWordEngine:
         yield Ready("scripted", "cpu", "int8")
         length = timedelta(seconds=sum([len(chunk) async for chunk in samples]) / 32_000)
         word = SpokenWord(timedelta(0), ONE, "hello", 0.5)
-        yield Spoken(7, timedelta(0), length, "hello", (word,), 0.25, "pt", TWO)
+        yield Spoken(7, timedelta(0), length, "hello", (word,), 0.25, "pt", TWO, "olá")
         yield Reached(length)
-        yield Heard("pt", None, length, ONE)
+        yield Heard("pt", None, length, ONE, "en")
 
     async def models(self) -> Sequence[ModelFacts]:
         return [ModelFacts("base", ("en", "pt"), loaded=True, selected=True)]
@@ -85,6 +85,7 @@ async def test_a_segment_carries_all_that_was_heard(
     segment = events[1].segment
     assert (segment.index, segment.text, segment.language) == (7, "hello", "pt")
     assert segment.confidence == 0.25
+    assert (segment.translation, events[-1].finished.language_out) == ("olá", "en")
     assert segment.settled_offset.ToTimedelta() == TWO
     assert [(word.text, word.end_offset.ToTimedelta()) for word in segment.words] == [
         ("hello", ONE)
@@ -110,12 +111,14 @@ async def test_the_engine_gets_every_option_and_logs_name_the_job(
         initial_prompt="Maria",
         beam_size=3,
         next_index=9,
+        hotwords="Ana",
+        mixed_languages=True,
     )
     opening.settled_offset.FromTimedelta(TWO)
 
     await transcriber.Transcribe(iter([pb.TranscribeRequest(start=opening)])).read()
 
-    assert engine.request == Request("pt-BR", "en", True, "Maria", 3, TWO, 9)
+    assert engine.request == Request("pt-BR", "en", True, "Maria", 3, TWO, 9, "Ana", True)
     assert engine.job_id == "j42"
 
 

@@ -210,6 +210,7 @@ class Job(_message.Message):
     CANCEL_NOTE_FIELD_NUMBER: _builtins.int
     CALLER_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
+    LANGUAGE_OUT_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """UUIDv7 chosen by the server; sorts by time of acceptance."""
     correlation_id: _builtins.str
@@ -240,6 +241,8 @@ class Job(_message.Message):
     """Who asked for it; callers take turns. May be empty."""
     priority: Global___Priority.ValueType
     """How soon it is taken up; never UNSPECIFIED."""
+    language_out: _builtins.str
+    """BCP-47 tag it was really translated into; empty if nothing was."""
     @_builtins.property
     def source(self) -> Global___Source:
         """Where the audio comes from."""
@@ -318,10 +321,11 @@ class Job(_message.Message):
         cancel_note: _builtins.str = ...,
         caller: _builtins.str = ...,
         priority: Global___Priority.ValueType = ...,
+        language_out: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "language_probability", b"language_probability", "media", b"media", "options", b"options", "progress", b"progress", "source", b"source", "start_time", b"start_time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "applied_filters", b"applied_filters", "artifacts", b"artifacts", "attempt", b"attempt", "cached_from_job_id", b"cached_from_job_id", "caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "job_id", b"job_id", "language", b"language", "language_probability", b"language_probability", "max_attempts", b"max_attempts", "media", b"media", "model", b"model", "options", b"options", "priority", b"priority", "progress", b"progress", "segment_count", b"segment_count", "source", b"source", "stages", b"stages", "start_time", b"start_time", "state", b"state", "update_time", b"update_time", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "applied_filters", b"applied_filters", "artifacts", b"artifacts", "attempt", b"attempt", "cached_from_job_id", b"cached_from_job_id", "caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "language_probability", b"language_probability", "max_attempts", b"max_attempts", "media", b"media", "model", b"model", "options", b"options", "priority", b"priority", "progress", b"progress", "segment_count", b"segment_count", "source", b"source", "stages", b"stages", "start_time", b"start_time", "state", b"state", "update_time", b"update_time", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__language_probability: _TypeAlias = _typing.Literal["language_probability"]  # noqa: Y015
     _WhichOneofArgType__language_probability: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability"]  # noqa: Y015
@@ -413,10 +417,12 @@ class JobOptions(_message.Message):
     CAPTIONS_POLICY_FIELD_NUMBER: _builtins.int
     LOUDNESS_LUFS_FIELD_NUMBER: _builtins.int
     CUE_RULES_FIELD_NUMBER: _builtins.int
+    HOTWORDS_FIELD_NUMBER: _builtins.int
+    MIXED_LANGUAGES_FIELD_NUMBER: _builtins.int
     language: _builtins.str
     """BCP-47 tag of the speech, or "auto" to detect it. Default "auto"."""
     language_out: _builtins.str
-    """BCP-47 tag to translate into. Default: no translation."""
+    """BCP-47 tag to translate into, beside the original; only "en" can be had. Default: no translation."""
     remove_noise: _builtins.bool
     """Take steady noise out of the kept audio. Default true."""
     convert_to_mono: _builtins.bool
@@ -437,6 +443,10 @@ class JobOptions(_message.Message):
     """Whether captions made by a human may stand in for transcription. Default TRANSCRIBE."""
     loudness_lufs: _builtins.float
     """Loudness of the kept audio in LUFS, -70 to -5. Default: left as it is."""
+    hotwords: _builtins.str
+    """Words to prefer wherever the model is in doubt, separated by blanks. Default none."""
+    mixed_languages: _builtins.bool
+    """Tell the language of every stretch anew, for speech that mixes languages; excludes `language`. Default false."""
     @_builtins.property
     def cue_rules(self) -> _media_pb2.CueRules:
         """Limits of the job's cues; GetCaptions may ask for others. Default: the usual ones of the language."""
@@ -457,10 +467,12 @@ class JobOptions(_message.Message):
         captions_policy: Global___CaptionsPolicy.ValueType | None = ...,
         loudness_lufs: _builtins.float | None = ...,
         cue_rules: _media_pb2.CueRules | None = ...,
+        hotwords: _builtins.str | None = ...,
+        mixed_languages: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "cue_rules", b"cue_rules", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_hotwords", b"_hotwords", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_mixed_languages", b"_mixed_languages", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "cue_rules", b"cue_rules", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "mixed_languages", b"mixed_languages", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "cue_rules", b"cue_rules", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_hotwords", b"_hotwords", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_mixed_languages", b"_mixed_languages", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "cue_rules", b"cue_rules", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "mixed_languages", b"mixed_languages", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__apply_highpass_filter: _TypeAlias = _typing.Literal["apply_highpass_filter"]  # noqa: Y015
     _WhichOneofArgType__apply_highpass_filter: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter"]  # noqa: Y015
@@ -470,6 +482,8 @@ class JobOptions(_message.Message):
     _WhichOneofArgType__captions_policy: _TypeAlias = _typing.Literal["_captions_policy", b"_captions_policy"]  # noqa: Y015
     _WhichOneofReturnType__convert_to_mono: _TypeAlias = _typing.Literal["convert_to_mono"]  # noqa: Y015
     _WhichOneofArgType__convert_to_mono: _TypeAlias = _typing.Literal["_convert_to_mono", b"_convert_to_mono"]  # noqa: Y015
+    _WhichOneofReturnType__hotwords: _TypeAlias = _typing.Literal["hotwords"]  # noqa: Y015
+    _WhichOneofArgType__hotwords: _TypeAlias = _typing.Literal["_hotwords", b"_hotwords"]  # noqa: Y015
     _WhichOneofReturnType__initial_prompt: _TypeAlias = _typing.Literal["initial_prompt"]  # noqa: Y015
     _WhichOneofArgType__initial_prompt: _TypeAlias = _typing.Literal["_initial_prompt", b"_initial_prompt"]  # noqa: Y015
     _WhichOneofReturnType__isolate_vocals: _TypeAlias = _typing.Literal["isolate_vocals"]  # noqa: Y015
@@ -480,6 +494,8 @@ class JobOptions(_message.Message):
     _WhichOneofArgType__language_out: _TypeAlias = _typing.Literal["_language_out", b"_language_out"]  # noqa: Y015
     _WhichOneofReturnType__loudness_lufs: _TypeAlias = _typing.Literal["loudness_lufs"]  # noqa: Y015
     _WhichOneofArgType__loudness_lufs: _TypeAlias = _typing.Literal["_loudness_lufs", b"_loudness_lufs"]  # noqa: Y015
+    _WhichOneofReturnType__mixed_languages: _TypeAlias = _typing.Literal["mixed_languages"]  # noqa: Y015
+    _WhichOneofArgType__mixed_languages: _TypeAlias = _typing.Literal["_mixed_languages", b"_mixed_languages"]  # noqa: Y015
     _WhichOneofReturnType__remove_noise: _TypeAlias = _typing.Literal["remove_noise"]  # noqa: Y015
     _WhichOneofArgType__remove_noise: _TypeAlias = _typing.Literal["_remove_noise", b"_remove_noise"]  # noqa: Y015
     _WhichOneofReturnType__set_sample_rate_16k: _TypeAlias = _typing.Literal["set_sample_rate_16k"]  # noqa: Y015
@@ -495,6 +511,8 @@ class JobOptions(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__convert_to_mono) -> _WhichOneofReturnType__convert_to_mono | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__hotwords) -> _WhichOneofReturnType__hotwords | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__initial_prompt) -> _WhichOneofReturnType__initial_prompt | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__isolate_vocals) -> _WhichOneofReturnType__isolate_vocals | None: ...
@@ -504,6 +522,8 @@ class JobOptions(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__language_out) -> _WhichOneofReturnType__language_out | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__loudness_lufs) -> _WhichOneofReturnType__loudness_lufs | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__mixed_languages) -> _WhichOneofReturnType__mixed_languages | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__remove_noise) -> _WhichOneofReturnType__remove_noise | None: ...
     @_typing.overload

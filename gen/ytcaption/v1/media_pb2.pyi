@@ -297,6 +297,7 @@ class Segment(_message.Message):
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     LANGUAGE_FIELD_NUMBER: _builtins.int
     SETTLED_OFFSET_FIELD_NUMBER: _builtins.int
+    TRANSLATION_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     """Position in the transcript, from 0 without gaps."""
     text: _builtins.str
@@ -305,6 +306,8 @@ class Segment(_message.Message):
     """Mean probability of the text, 0 to 1. Unset if the engine gives none."""
     language: _builtins.str
     """BCP-47 tag of the language of this segment."""
+    translation: _builtins.str
+    """The same in the language asked for; empty unless it was translated."""
     @_builtins.property
     def start_offset(self) -> _duration_pb2.Duration:
         """From the beginning of the recording."""
@@ -332,10 +335,11 @@ class Segment(_message.Message):
         confidence: _builtins.float | None = ...,
         language: _builtins.str = ...,
         settled_offset: _duration_pb2.Duration | None = ...,
+        translation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "end_offset", b"end_offset", "settled_offset", b"settled_offset", "start_offset", b"start_offset"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "end_offset", b"end_offset", "index", b"index", "language", b"language", "settled_offset", b"settled_offset", "start_offset", b"start_offset", "text", b"text", "words", b"words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "end_offset", b"end_offset", "index", b"index", "language", b"language", "settled_offset", b"settled_offset", "start_offset", b"start_offset", "text", b"text", "translation", b"translation", "words", b"words"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -394,12 +398,15 @@ class Transcript(_message.Message):
     LANGUAGE_PROBABILITY_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    LANGUAGE_OUT_FIELD_NUMBER: _builtins.int
     language: _builtins.str
     """BCP-47 tag of the language heard."""
     language_probability: _builtins.float
     """How sure detection was, 0 to 1. Unset if the caller named the language."""
     model: _builtins.str
     """The model that heard it, such as "base"."""
+    language_out: _builtins.str
+    """BCP-47 tag of the translations; empty if there are none."""
     @_builtins.property
     def segments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Segment]:
         """Every segment, in time order."""
@@ -416,10 +423,11 @@ class Transcript(_message.Message):
         language_probability: _builtins.float | None = ...,
         duration: _duration_pb2.Duration | None = ...,
         model: _builtins.str = ...,
+        language_out: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "duration", b"duration", "language_probability", b"language_probability"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "duration", b"duration", "language", b"language", "language_probability", b"language_probability", "model", b"model", "segments", b"segments"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "duration", b"duration", "language", b"language", "language_out", b"language_out", "language_probability", b"language_probability", "model", b"model", "segments", b"segments"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__language_probability: _TypeAlias = _typing.Literal["language_probability"]  # noqa: Y015
     _WhichOneofArgType__language_probability: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability"]  # noqa: Y015

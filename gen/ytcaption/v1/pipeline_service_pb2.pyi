@@ -549,12 +549,15 @@ class GetCaptionsRequest(_message.Message):
     FORMAT_FIELD_NUMBER: _builtins.int
     CUE_RULES_FIELD_NUMBER: _builtins.int
     WORD_CUES_FIELD_NUMBER: _builtins.int
+    TRANSLATED_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job."""
     format: _media_pb2.CaptionFormat.ValueType
     """The shape they are wanted in."""
     word_cues: _builtins.bool
     """Give each word its time within its cue. Only in VTT, and only if the job was run with `word_timestamps`."""
+    translated: _builtins.bool
+    """What was translated instead of what was said; refused if nothing was."""
     @_builtins.property
     def cue_rules(self) -> _media_pb2.CueRules:
         """Limits of cues; an unset field takes the job's, then the language's."""
@@ -566,10 +569,11 @@ class GetCaptionsRequest(_message.Message):
         format: _media_pb2.CaptionFormat.ValueType = ...,
         cue_rules: _media_pb2.CueRules | None = ...,
         word_cues: _builtins.bool = ...,
+        translated: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cue_rules", b"cue_rules"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cue_rules", b"cue_rules", "format", b"format", "job_id", b"job_id", "word_cues", b"word_cues"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cue_rules", b"cue_rules", "format", b"format", "job_id", b"job_id", "translated", b"translated", "word_cues", b"word_cues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -64,12 +64,14 @@ class TranscribeStart(_message.Message):
     BEAM_SIZE_FIELD_NUMBER: _builtins.int
     SETTLED_OFFSET_FIELD_NUMBER: _builtins.int
     NEXT_INDEX_FIELD_NUMBER: _builtins.int
+    HOTWORDS_FIELD_NUMBER: _builtins.int
+    MIXED_LANGUAGES_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job this recording belongs to; repeated in every log line."""
     language: _builtins.str
     """BCP-47 tag. Empty means detect."""
     language_out: _builtins.str
-    """BCP-47 tag to translate into. Empty means no translation."""
+    """BCP-47 tag to translate into; only "en" can be had. Empty means no translation."""
     word_timestamps: _builtins.bool
     """Give each word its time."""
     initial_prompt: _builtins.str
@@ -78,6 +80,10 @@ class TranscribeStart(_message.Message):
     """Width of the beam search; 0: the service's setting."""
     next_index: _builtins.int
     """Index the next segment gets."""
+    hotwords: _builtins.str
+    """Words to prefer wherever the model is in doubt, separated by blanks; may be empty."""
+    mixed_languages: _builtins.bool
+    """Tell the language of every stretch anew, for recordings that mix languages; excludes `language`."""
     @_builtins.property
     def settled_offset(self) -> _duration_pb2.Duration:
         """Text up to here is settled already: hear the audio before it, but send only segments after it."""
@@ -93,10 +99,12 @@ class TranscribeStart(_message.Message):
         beam_size: _builtins.int = ...,
         settled_offset: _duration_pb2.Duration | None = ...,
         next_index: _builtins.int = ...,
+        hotwords: _builtins.str = ...,
+        mixed_languages: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["settled_offset", b"settled_offset"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["beam_size", b"beam_size", "initial_prompt", b"initial_prompt", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "next_index", b"next_index", "settled_offset", b"settled_offset", "word_timestamps", b"word_timestamps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["beam_size", b"beam_size", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "mixed_languages", b"mixed_languages", "next_index", b"next_index", "settled_offset", b"settled_offset", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -186,10 +194,13 @@ class TranscribeFinished(_message.Message):
     LANGUAGE_PROBABILITY_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     SPEECH_DURATION_FIELD_NUMBER: _builtins.int
+    LANGUAGE_OUT_FIELD_NUMBER: _builtins.int
     language: _builtins.str
     """BCP-47 tag of the language heard; empty if nothing was said and none was named."""
     language_probability: _builtins.float
     """How sure detection was, 0 to 1. Unset if the caller named the language."""
+    language_out: _builtins.str
+    """BCP-47 tag segments were translated into; empty if none was."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
         """Length of the recording."""
@@ -205,10 +216,11 @@ class TranscribeFinished(_message.Message):
         language_probability: _builtins.float | None = ...,
         duration: _duration_pb2.Duration | None = ...,
         speech_duration: _duration_pb2.Duration | None = ...,
+        language_out: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "duration", b"duration", "language_probability", b"language_probability", "speech_duration", b"speech_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "duration", b"duration", "language", b"language", "language_probability", b"language_probability", "speech_duration", b"speech_duration"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "duration", b"duration", "language", b"language", "language_out", b"language_out", "language_probability", b"language_probability", "speech_duration", b"speech_duration"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__language_probability: _TypeAlias = _typing.Literal["language_probability"]  # noqa: Y015
     _WhichOneofArgType__language_probability: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability"]  # noqa: Y015

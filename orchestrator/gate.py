@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import grpc
 from structlog import get_logger
@@ -12,6 +13,9 @@ log = get_logger(__name__)
 
 LOOK_SECONDS = 0.1
 DOWNLOADER = "downloader"
+CONNECTING = (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING)
+CONNECT_SECONDS = 2.0
+"""Who has only just started does not know yet."""
 
 
 class Gate:
@@ -26,9 +30,12 @@ class Gate:
         await self._until_serving(*(name for name in self._stages.channels if name != DOWNLOADER))
         await self._room()
 
-    @property
-    def can_fetch(self) -> bool:
+    async def can_fetch(self) -> bool:
         """Whether a job that has its recording still to come may begin."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CONNECT_SECONDS):
+                while self._state(DOWNLOADER) in CONNECTING:  # noqa: ASYNC110 # it tells nobody
+                    await asyncio.sleep(LOOK_SECONDS / 10)
         return self._serves(DOWNLOADER)
 
     async def until_can_fetch(self) -> None:
@@ -44,7 +51,10 @@ class Gate:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _serves(self, name: str) -> bool:
+        return self._state(name) is grpc.ChannelConnectivity.READY
+
+    def _state(self, name: str) -> grpc.ChannelConnectivity:
         # The channel watches the health of every replica. A call to ask would take a replica's
         # turn, and with two of them all jobs would go to the other.
         _, channel = self._stages.channels[name]
-        return channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY
+        return channel.get_state(try_to_connect=True)

@@ -177,7 +177,7 @@ class Runner:
     async def _attempt_if_possible(self, kept: Kept) -> "float | _Blocked | None":
         """Who has its recording already needs no downloader."""
         fetches = bool(kept.job.source.url) and not kept.record.cancel_requested
-        if fetches and not self._gate.can_fetch:
+        if fetches and not await self._gate.can_fetch():
             kept_download = await self._artifacts.size(kept.job.job_id, SOURCE)
             if kept_download is None:
                 return _Blocked(self._gate.until_can_fetch)

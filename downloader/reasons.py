@@ -32,6 +32,9 @@ class Failure:
     verdict: str = ""
     """The reason, if the child knew it by itself."""
 
+    retry_after: float | None = None
+    """Seconds the site asked us to wait."""
+
 
 KINDS: dict[Reason, type[MeshError]] = {
     Reason.UNSUPPORTED_URL: InvalidRequestError,
@@ -46,11 +49,13 @@ KINDS: dict[Reason, type[MeshError]] = {
     Reason.LOGIN_REQUIRED: SourceRefusedError,
     Reason.GEO_BLOCKED: SourceRefusedError,
     Reason.BOT_CHECK: SourceRefusedError,
+    Reason.COOKIES_INVALID: SourceRefusedError,
     Reason.RATE_LIMITED: UnavailableError,
     Reason.SITE_ERROR: UnavailableError,
     Reason.DRM_PROTECTED: SourceRefusedError,
     Reason.LIVE_STREAM: SourceRefusedError,
     Reason.NOT_YET_AVAILABLE: SourceRefusedError,
+    Reason.NO_AUDIO: UnusableMediaError,
     Reason.EMPTY_MEDIA: UnusableMediaError,
     Reason.TOO_LONG: LimitExceededError,
     Reason.TOO_LARGE: LimitExceededError,
@@ -156,7 +161,8 @@ def to_error(failure: Failure) -> MeshError:
     reason = reason_for(failure)
     inside = reason is Reason.INTERNAL  # words of our own code help nobody outside
     message = "the download failed inside the service" if inside else _for_people(failure.message)
-    return KINDS[reason](message, reason=reason)
+    wait = failure.retry_after if reason is Reason.RATE_LIMITED else None
+    return KINDS[reason](message, reason=reason, retry_after_seconds=wait)
 
 
 def reason_for(failure: Failure) -> Reason:

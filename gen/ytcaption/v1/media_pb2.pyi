@@ -193,22 +193,28 @@ class ByteProgress(_message.Message):
     DONE_BYTES_FIELD_NUMBER: _builtins.int
     TOTAL_BYTES_FIELD_NUMBER: _builtins.int
     BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    REMAINING_FIELD_NUMBER: _builtins.int
     done_bytes: _builtins.int
     """Bytes that have passed."""
     total_bytes: _builtins.int
     """Bytes in all. Unset while nobody knows."""
     bytes_per_second: _builtins.float
     """Recent speed; unset until measured."""
+    @_builtins.property
+    def remaining(self) -> _duration_pb2.Duration:
+        """Time left at this speed. Unset while nobody knows."""
+
     def __init__(
         self,
         *,
         done_bytes: _builtins.int = ...,
         total_bytes: _builtins.int | None = ...,
         bytes_per_second: _builtins.float | None = ...,
+        remaining: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_total_bytes", b"_total_bytes", "bytes_per_second", b"bytes_per_second", "total_bytes", b"total_bytes"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_total_bytes", b"_total_bytes", "bytes_per_second", b"bytes_per_second", "remaining", b"remaining", "total_bytes", b"total_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_total_bytes", b"_total_bytes", "bytes_per_second", b"bytes_per_second", "done_bytes", b"done_bytes", "total_bytes", b"total_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_total_bytes", b"_total_bytes", "bytes_per_second", b"bytes_per_second", "done_bytes", b"done_bytes", "remaining", b"remaining", "total_bytes", b"total_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bytes_per_second: _TypeAlias = _typing.Literal["bytes_per_second"]  # noqa: Y015
     _WhichOneofArgType__bytes_per_second: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second"]  # noqa: Y015

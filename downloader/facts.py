@@ -62,11 +62,11 @@ def day_of(info: dict[str, Any]) -> str:
     """Day of publication as YYYY-MM-DD, or "" if it is not known."""
     if info.get("direct"):  # of a plain file: the day it was last changed
         return ""
-    moment = seconds(info.get("timestamp"))
     said = _day(info.get("upload_date"))
-    if said or moment is None:
-        return said
-    return datetime.fromtimestamp(moment, UTC).date().isoformat()
+    if not said and "timestamp" in info:
+        with suppress(TypeError, ValueError, OverflowError, OSError):
+            return datetime.fromtimestamp(info["timestamp"], UTC).date().isoformat()
+    return said
 
 
 def age_of(day: str) -> timedelta:

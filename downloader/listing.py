@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+from yt_dlp.extractor import gen_extractor_classes
 from yt_dlp.utils import unsmuggle_url
 
 from downloader import facts
@@ -38,6 +39,7 @@ class Listing(Errand):
         """Says each recording, and returns how many there were."""
         # Days in the lists of YouTube are guesses, and only given to those who ask.
         guesses = {"youtubetab": {"approximate_date": [""]}} if self._days else {}
+        _refuse_unknown_search(self._order.source_url)
         count = 0
         with self.visit(Visitor, extractor_args=guesses) as site:
             for source_url, info in self._found(site):
@@ -100,6 +102,15 @@ class Listing(Errand):
             if reason_for(Failure(str(error), kinds)) in RETRYABLE:
                 raise
             return {"upload_date": None, "timestamp": None, "direct": True}
+
+
+def _refuse_unknown_search(source_url: str) -> None:
+    if source_url.startswith(("http://", "https://")):
+        return
+    for extractor in gen_extractor_classes():
+        if extractor.suitable(source_url) and extractor.ie_key() != "Generic":
+            return
+    raise Refusal(Reason.UNSUPPORTED_URL, "nobody knows this kind of search")
 
 
 def _follow(site: Visitor, link: Info) -> Info:

@@ -53,12 +53,13 @@ async def listen(child: Child, *kinds: str) -> AsyncGenerator[dict[str, Any], No
     """Every word of these kinds until the child is done."""
     while True:
         word = await child.hear()
-        if word.get("kind") in kinds:
+        kind = word.get("kind")
+        if kind in kinds:
             yield word
-        if word.get("kind") == "done":
-            return
-        if word.get("kind") not in kinds:
+        elif kind != "done":
             raise _failure(word)
+        if kind == "done":
+            return
 
 
 def caption_event(word: dict[str, Any]) -> CaptionEvent:

@@ -55,7 +55,7 @@ class Listing(Errand):
             if source_url in self._seen:
                 continue
             self._seen.add(source_url)
-            wanted = self._in_time(site, source_url, entry) if self._days else entry
+            wanted = self.in_time(site, source_url, entry) if self._days else entry
             if wanted is not None and wanted.get("live_status") not in NOT_RECORDED_YET:
                 yield source_url, {"webpage_url": source_url, **_said(wanted)}
 
@@ -84,7 +84,7 @@ class Listing(Errand):
             most = self._order.max_entries
             raise Refusal(Reason.TOO_LARGE, f"the list has more than the {most} entries allowed")
 
-    def _in_time(self, site: Visitor, source_url: str, entry: Info) -> Info | None:
+    def in_time(self, site: Visitor, source_url: str, entry: Info) -> Info | None:
         """The entry if it is of a wanted day, which may have to be looked up."""
         day, is_guess = facts.day_of(entry), _guesses_days(entry)
         if is_guess and not self._days.may_hold(day, _vagueness(day)):

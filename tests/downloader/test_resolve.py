@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import grpc
 import psutil
 import pytest
 from grpc import StatusCode
 
+from downloader.guard import Guard
+from downloader.listing import Listing
+from downloader.order import ListOrder, Manner
 from downloader.period import Days, wanted_days
 from downloader.ytdlp import Bounds
 from mesh.errors import InvalidRequestError
@@ -267,3 +270,53 @@ def test_february_of_a_leap_year_has_its_last_day() -> None:
 def test_a_year_nobody_can_live_in_is_refused() -> None:
     with pytest.raises(InvalidRequestError):
         wanted_days("", "", "0000-01")
+
+
+class Channel:
+    """Stands for YouTube, which tests cannot visit: what it says about each video by itself."""
+
+    def __init__(self, **days: str | Exception) -> None:
+        self._days = days
+        self.asked: list[str] = []
+
+    def extract_info(self, url: str, **_: object) -> dict[str, object]:
+        name = url.rpartition("=")[2]
+        self.asked.append(name)
+        day = self._days[name]
+        if isinstance(day, Exception):
+            raise day
+        return {"upload_date": day, "title": f"the true {name}"}
+
+
+def in_october(channel: Channel, name: str, guess: str) -> dict[str, object] | None:
+    manner = Manner(1)
+    order = ListOrder("", "", manner, 9, 9, "2025-10-01", "2025-10-31")
+    noon = datetime.fromisoformat(f"{guess}T12:00:00+00:00").timestamp()
+    entry = {"_type": "url", "ie_key": "Youtube", "timestamp": noon, "title": "as listed"}
+    listing = Listing(order, Guard(), print)
+    return listing.in_time(channel, f"https://www.youtube.com/watch?v={name}", entry)  # type: ignore[arg-type]
+
+
+def test_a_guessed_day_is_checked_at_the_video_itself() -> None:
+    channel = Channel(a="20251015", b="20250901")
+
+    wanted = in_october(channel, "a", "2025-11-10")
+    assert wanted is not None
+    assert (wanted["upload_date"], wanted["title"]) == ("20251015", "the true a")
+    assert in_october(channel, "b", "2025-10-10") is None
+    assert channel.asked == ["a", "b"]
+
+
+def test_a_guess_that_cannot_be_right_costs_no_request() -> None:
+    channel = Channel()
+
+    assert in_october(channel, "c", "2025-09-10") is None
+    assert channel.asked == []
+
+
+def test_a_video_that_is_gone_is_left_out_but_a_site_that_fails_is_not_hidden() -> None:
+    channel = Channel(gone=ValueError("Video unavailable"), busy=ValueError("HTTP Error 503: x"))
+
+    assert in_october(channel, "gone", "2025-10-10") is None
+    with pytest.raises(ValueError, match="503"):
+        in_october(channel, "busy", "2025-10-10")

@@ -5,7 +5,7 @@ OUT ?= out
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: run test check setup bench chaos load clean
+.PHONY: run test check setup bench bench-download chaos load clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
@@ -18,6 +18,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.memory
+
+bench-download: $(READY)
+	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.downloading $(ARGS)
 
 chaos: $(READY)
 	$(BIN)/python -m benchmarks.chaos $(ARGS)

@@ -16,6 +16,7 @@ from downloader.captions import Captions
 from downloader.confinement import caged_deno, confine
 from downloader.errand import Errand, Say
 from downloader.guard import Guard
+from downloader.joining import only_joining
 from downloader.listing import Listing
 from downloader.order import CaptionsOrder, FetchOrder, ListOrder, Order
 from downloader.recording import Recording
@@ -88,7 +89,7 @@ def _enclose(order: Order, guard: Guard) -> None:
     confine(
         order.folder,
         None if manner.allow_private_addresses else guard,
-        {deno_of(manner): caged_deno},
+        {deno_of(manner): caged_deno, manner.ffmpeg: only_joining},
     )
 
 

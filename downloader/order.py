@@ -26,6 +26,9 @@ class Manner:
     js_runtime: str = ""
     """Path of deno; empty: the one installed beside us, else the one on PATH."""
 
+    ffmpeg: str = ""
+    """Path of ffmpeg, which joins recordings that come in parts; empty: such are refused."""
+
     allow_private_addresses: bool = False
     exempt_addresses: tuple[str, ...] = ()
     """Addresses that are reached although they are not public; to test what lies behind them."""

@@ -9,6 +9,7 @@ from mesh.errors import (
     MeshError,
     SourceRefusedError,
     UnavailableError,
+    UnsupportedError,
     UnusableMediaError,
 )
 from mesh.reasons import Reason
@@ -57,8 +58,10 @@ KINDS: dict[Reason, type[MeshError]] = {
     Reason.NOT_YET_AVAILABLE: SourceRefusedError,
     Reason.NO_AUDIO: UnusableMediaError,
     Reason.EMPTY_MEDIA: UnusableMediaError,
+    Reason.CORRUPT_MEDIA: UnusableMediaError,
     Reason.TOO_LONG: LimitExceededError,
     Reason.TOO_LARGE: LimitExceededError,
+    Reason.TOOL_MISSING: UnsupportedError,
     Reason.STORAGE_FULL: LimitExceededError,
     Reason.INTERNAL: UnavailableError,
 }

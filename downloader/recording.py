@@ -4,6 +4,8 @@ import io
 import os
 import resource
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from yt_dlp.downloader.common import FileDownloader
@@ -14,6 +16,7 @@ from yt_dlp.downloader.http import HttpFD
 from downloader import facts
 from downloader.errand import Errand, Say
 from downloader.guard import Guard
+from downloader.joining import MAX_PARTS, join, set_bounds
 from downloader.order import FetchOrder
 from downloader.visitor import Refusal, Visitor
 from mesh.reasons import Reason
@@ -37,15 +40,19 @@ class Recording(Errand):
         self._sink = Sink(media, order.max_bytes)
         self._total: int | None = None
         self._complete = False
+        self._spooled = 0
+        self._is_in_parts = False
 
     def run(self) -> dict[str, Any]:
         """Says what it found, sends every byte, and returns how many there were."""
-        resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FRAGMENT_BYTES, MAX_FRAGMENT_BYTES))
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FRAGMENT_BYTES, hard))
         sys.stdout = Stdout(self._sink)
         _write_to_a_pipe()
         refuse_other_programs()
         with self.visit(OneRecording, **self._options()) as yt_dlp:
             yt_dlp.before_bytes = self._announce
+            yt_dlp.fetch_parts = self._fetch_parts
             yt_dlp.max_seconds = self._order.max_seconds
             yt_dlp.extract_info(self._order.source_url)
         if not self._complete:
@@ -63,7 +70,27 @@ class Recording(Errand):
             "continuedl": False,
         }
 
+    def _fetch_parts(self, info: dict[str, Any], fetch_to: Callable[[Any, str], None]) -> None:
+        """They are spooled: only when the last is here can they be made one recording."""
+        if not self._order.manner.ffmpeg:
+            raise Refusal(Reason.TOOL_MISSING, "the recording is in parts, and ffmpeg is missing")
+        if self._is_in_parts:
+            raise Refusal(Reason.UNSUPPORTED_URL, "the parts of the recording have parts")
+        self._announce(info)
+        self._is_in_parts = True
+        set_bounds(self._order.max_spool_bytes)
+        parts: list[str] = []
+        for entry in info.get("entries") or ():
+            parts.append(f"part{len(parts)}")
+            if len(parts) > MAX_PARTS:
+                raise Refusal(Reason.TOO_LARGE, f"the recording has more than {MAX_PARTS} parts")
+            fetch_to(entry, parts[-1])
+            self._spooled += Path(parts[-1]).stat().st_size
+        join(self._order.manner.ffmpeg, parts, self._sink)
+
     def _announce(self, info: dict[str, Any]) -> None:
+        if self._is_in_parts:
+            return
         self._refuse_size(info.get("filesize"))
         self.is_of_a_known_site = info.get("extractor_key") != "Generic"
         self.say("found", **facts.describe(info))
@@ -71,7 +98,11 @@ class Recording(Errand):
     def _follow(self, status: dict[str, Any]) -> None:
         self._complete = status["status"] == "finished"
         total = status.get("total_bytes")
-        if total is not None and total != self._total and not self._complete:
+        if self._is_in_parts:
+            so_far = self._spooled + (status.get("downloaded_bytes") or 0)
+            if so_far > self._order.max_spool_bytes:
+                raise too_large(self._order.max_spool_bytes)
+        elif total is not None and total != self._total and not self._complete:
             self._refuse_size(total)
             self._total = total
             self.say("total", bytes=total)
@@ -86,11 +117,21 @@ class OneRecording(Visitor):
 
     max_seconds: float
     before_bytes: Say
+    fetch_parts: Callable[[dict[str, Any], Callable[[Any, str], None]], None]
 
     def process_ie_result(
         self, ie_result: dict[str, Any], download: bool = True, extra_info: Any = None
     ) -> Any:
         """Every result of an extractor passes here before anything is done with it."""
+        if ie_result.get("_type") == "multi_video" and download:
+
+            def fetch_to(entry: Any, name: str) -> None:
+                self.params["outtmpl"]["default"] = name
+                super(OneRecording, self).process_ie_result(entry, True, extra_info)
+
+            refuse_endless(ie_result, self.max_seconds)
+            self.fetch_parts(ie_result, fetch_to)
+            return ie_result
         if ie_result.get("_type") in ("playlist", "multi_video"):
             raise Refusal(Reason.UNSUPPORTED_URL, "the address is a playlist, not one recording")
         refuse_endless(ie_result, self.max_seconds)

@@ -1,10 +1,12 @@
 """Everything an operator can change about the downloader."""
 
+import shutil
 import tempfile
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
+import imageio_ffmpeg
 from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
@@ -66,6 +68,10 @@ class Settings(ServiceSettings):
     """Path of deno, which solves YouTube's puzzles; empty: the one installed with us, else the one
     on PATH."""
 
+    ffmpeg: str = ""
+    """Path of ffmpeg, which joins recordings that come in parts; empty: the one on PATH, else the
+    one that came as a wheel."""
+
     work_dir: Path = Field(
         default_factory=lambda: Path(tempfile.gettempdir(), "ytcaption-downloader")
     )
@@ -100,6 +106,7 @@ class Settings(ServiceSettings):
             request_interval_seconds=self.sleep_seconds,
             cookies_file=self.cookies_file,
             js_runtime=self.js_runtime,
+            ffmpeg=self.ffmpeg or _ffmpeg(),
             allow_private_addresses=self.allow_private_addresses,
         )
 
@@ -114,7 +121,7 @@ class Settings(ServiceSettings):
             allow_caller_proxy=self.allow_caller_proxy,
         )
 
-    @field_validator("cookies_file", "js_runtime")
+    @field_validator("cookies_file", "js_runtime", "ffmpeg")
     @classmethod
     def _exists(cls, path: str) -> str:
         if path and not Path(path).is_file():
@@ -141,3 +148,10 @@ class Settings(ServiceSettings):
         if not is_user_agent(text):
             raise ValueError("must be printable ASCII, and not long")
         return text
+
+
+def _ffmpeg() -> str:
+    try:
+        return shutil.which("ffmpeg") or str(imageio_ffmpeg.get_ffmpeg_exe())
+    except RuntimeError:
+        return ""

@@ -73,6 +73,7 @@ def test_every_setting_about_sites_reaches_the_engine(
         "SLEEP_SECONDS": "0.5",
         "COOKIES_FILE": str(file),
         "JS_RUNTIME": str(file),
+        "FFMPEG": str(file),
         "ALLOW_PRIVATE_ADDRESSES": "true",
         "ALLOW_CALLER_PROXY": "true",
         "MAX_DOWNLOADS": "7",
@@ -84,6 +85,15 @@ def test_every_setting_about_sites_reaches_the_engine(
         monkeypatch.setenv(f"DOWNLOADER_{name}", value)
 
     assert Settings().manner == Manner(
-        3, values["PROXY"], True, "127.0.0.7", "Us/1", 1000, 0.5, str(file), str(file), True
+        socket_timeout_seconds=3,
+        proxy=values["PROXY"],
+        source_address="127.0.0.7",
+        user_agent="Us/1",
+        max_bytes_per_second=1000,
+        request_interval_seconds=0.5,
+        cookies_file=str(file),
+        js_runtime=str(file),
+        ffmpeg=str(file),
+        allow_private_addresses=True,
     )
     assert Settings().bounds == Bounds(7, 8, 9, 10, allow_caller_proxy=True)

@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 
-.PHONY: run test check setup bench bench-memory chaos load clean
+.PHONY: run test check setup bench bench-memory bench-download chaos load clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
@@ -23,6 +23,9 @@ bench: $(if $(AUDIO),$(BENCH_READY))
 
 bench-memory: $(READY)
 	$(BIN)/python -m benchmarks.memory $(ARGS)
+
+bench-download: $(READY)
+	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.downloading $(ARGS)
 
 chaos: $(READY)
 	$(BIN)/python -m benchmarks.chaos $(ARGS)

@@ -70,6 +70,13 @@ _JOB_OPTIONS = (
         default=None,
         help="Tell the language of every stretch anew.",
     ),
+    click.option(
+        "--prefer-human-captions",
+        "captions_policy",
+        flag_value="CAPTIONS_POLICY_PREFER_HUMAN",
+        default=None,
+        help="Take captions a human made for the video, if there are any, instead of listening.",
+    ),
     click.option("--beam-size", type=click.IntRange(1, 10), help="Width of the beam search."),
 )
 """Each is called like the field of JobOptions it sets; what was not given stays unset."""

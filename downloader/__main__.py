@@ -4,7 +4,7 @@ from downloader.nursery import have_one, open_nursery
 from downloader.scratch import Scratch
 from downloader.servicer import downloader_service
 from downloader.settings import Settings
-from downloader.ytdlp import Manner, YtDlpEngine
+from downloader.ytdlp import YtDlpEngine
 from mesh.service import run_process, serve
 
 
@@ -12,16 +12,7 @@ async def _main(settings: Settings) -> None:
     scratch = Scratch(settings.work_dir)
     # What a service that was killed left behind.
     scratch.purge(dry_run=False)
-    engine = YtDlpEngine(
-        Manner(
-            socket_timeout_seconds=settings.socket_timeout_seconds,
-            proxy=settings.proxy,
-            cookies_file=settings.cookies_file,
-            allow_private_addresses=settings.allow_private_addresses,
-        ),
-        scratch,
-        settings.max_downloads,
-    )
+    engine = YtDlpEngine(settings.manner, scratch, settings.bounds)
     service = downloader_service(engine, settings.limits)
     await serve(settings, [service], get_ready=have_one)
 

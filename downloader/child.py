@@ -1,22 +1,26 @@
 """The other side of the pipes: runs yt-dlp, in a process that may be killed at any moment.
 
-Media bytes leave through one pipe as they arrive. The other carries one JSON object a line: `found`
-first, `total` once the size is known, and at last `done` or `failed`.
+Media bytes leave through one pipe as they arrive. The other carries one JSON object a line: what
+was found, as it is found, and at last `done` or `failed`.
 """
 
 import json
 import os
 import select
 import signal
-import socket
 from collections.abc import Iterator
 from threading import Thread
 from typing import Any
-from urllib.parse import urlsplit
 
+from downloader.captions import Captions
+from downloader.confinement import caged_deno, confine
+from downloader.errand import Errand, Say
 from downloader.guard import Guard
-from downloader.order import Order
-from downloader.recording import Recording, Refusal
+from downloader.joining import only_joining
+from downloader.listing import Listing
+from downloader.order import CaptionsOrder, FetchOrder, ListOrder, Order
+from downloader.recording import Recording
+from downloader.visitor import Refusal, deno_of
 from mesh.reasons import Reason
 
 
@@ -39,17 +43,14 @@ def main(order: Order, media: int, control: int) -> None:
     os.chdir(order.folder)
     _silence()
     Thread(target=_die_with_the_service, args=(control,), daemon=True).start()
-    guard = Guard(order.exempt)
+    guard = Guard(order.manner.exempt_addresses)
     voice = Control(control)
-    recording = Recording(order, media, voice.say)
+    errand = _errand(order, guard, voice.say, media)
     try:
-        if not order.allow_private:
-            guard.allow(_addresses_of(order.proxy))
-            guard.install()
-        size = recording.fetch()
-        voice.say("done", size=size)
+        _enclose(order, guard)
+        voice.say("done", **errand.run())
     except BaseException as error:  # noqa: BLE001 - whatever it is, the service must hear of it
-        voice.say("failed", **_explain(error, guard, recording))
+        voice.say("failed", **_explain(error, guard, errand))
     finally:
         # Nothing here is worth tidying up, and threads of yt-dlp must not hold us.
         os._exit(0)
@@ -70,30 +71,44 @@ def _die_with_the_service(control: int) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _addresses_of(proxy: str) -> Iterator[str]:
-    """The operator chose the proxy, so it may be anywhere."""
-    if proxy:
-        found = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        for *_, address in socket.getaddrinfo(found.hostname, found.port):
-            yield str(address[0])
+def _errand(order: Order, guard: Guard, say: Say, media: int) -> Errand:
+    match order:
+        case FetchOrder():
+            return Recording(order, guard, say, media)
+        case ListOrder():
+            return Listing(order, guard, say)
+        case CaptionsOrder():
+            return Captions(order, guard, say)
+    raise TypeError(type(order))
 
 
-def _explain(error: BaseException, guard: Guard, recording: Recording) -> dict[str, Any]:
+def _enclose(order: Order, guard: Guard) -> None:
+    manner = order.manner
+    if manner.proxy and manner.proxy_is_trusted:
+        guard.trust_proxy(manner.proxy)
+    confine(
+        order.folder,
+        None if manner.allow_private_addresses else guard,
+        {deno_of(manner): caged_deno, manner.ffmpeg: only_joining},
+    )
+
+
+def _explain(error: BaseException, guard: Guard, errand: Errand) -> dict[str, Any]:
     if guard.refused:
-        message = f"{guard.refused[-1]} is not a public address"
-        return {"message": message, "verdict": Reason.ADDRESS_FORBIDDEN}
+        return {"message": guard.refused[-1], "verdict": Reason.ADDRESS_FORBIDDEN}
     if refusal := next((each for each in _causes(error) if isinstance(each, Refusal)), None):
         return {"message": str(refusal), "verdict": refusal.reason}
     statuses = (getattr(each, "status", None) for each in _causes(error))
     status = next((each for each in statuses if isinstance(each, int)), None)
     # A site that described its recording and then forbids the bytes has only grown tired of
     # these links: new ones may work.
-    tired = status == 403 and recording.is_of_a_known_site
+    tired = status == 403 and errand.is_of_a_known_site
     return {
-        "message": str(error) or type(error).__name__,
+        "message": errand.without_secrets(str(error) or type(error).__name__),
         "kinds": [type(each).__name__ for each in _causes(error)],
         "status": status,
         "verdict": Reason.SITE_ERROR if tired else "",
+        "retry_after": errand.retry_after,
     }
 
 

@@ -4,7 +4,8 @@ The dict is filled by thousands of extractors from pages of strangers: nothing i
 """
 
 import math
-from datetime import timedelta
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from downloader.engine import Chapter, Found
@@ -18,15 +19,15 @@ def describe(info: dict[str, Any]) -> dict[str, Any]:
     """What may travel as JSON; `found_in` reads it."""
     direct = bool(info.get("direct"))
     return {
-        # A plain file has no identifier, and the day it was last changed is not one of publication.
-        "media_id": "" if direct else _text(info.get("id")),
-        "upload_date": "" if direct else _day(info.get("upload_date")),
-        "title": _text(info.get("title")),
-        "uploader": _text(info.get("uploader") or info.get("channel")),
+        # A plain file has no identifier.
+        "media_id": "" if direct else text(info.get("id")),
+        "upload_date": day_of(info),
+        "title": text(info.get("title")),
+        "uploader": text(info.get("uploader") or info.get("channel")),
         "duration": seconds(info.get("duration")),
-        "thumbnail_url": _text(info.get("thumbnail")),
-        "webpage_url": _text(info.get("webpage_url")),
-        "extractor": _text(info.get("extractor")),
+        "thumbnail_url": text(info.get("thumbnail")),
+        "webpage_url": text(info.get("webpage_url")),
+        "extractor": text(info.get("extractor")),
         "container": _container(info.get("ext")),
         "chapters": _chapters(info.get("chapters")),
     }
@@ -57,20 +58,40 @@ def seconds(value: Any) -> float | None:
     return number if math.isfinite(number) and 0 <= number < 10**9 else None
 
 
-def _text(value: Any, longest: int = MAX_TEXT) -> str:
+def day_of(info: dict[str, Any]) -> str:
+    """Day of publication as YYYY-MM-DD, or "" if it is not known."""
+    if info.get("direct"):  # of a plain file: the day it was last changed
+        return ""
+    said = _day(info.get("upload_date"))
+    if not said and "timestamp" in info:
+        with suppress(TypeError, ValueError, OverflowError, OSError):
+            return datetime.fromtimestamp(info["timestamp"], UTC).date().isoformat()
+    return said
+
+
+def age_of(day: str) -> timedelta:
+    """How long ago that was; nothing if nobody knows."""
+    return datetime.now(UTC).date() - date.fromisoformat(day) if day else timedelta(0)
+
+
+def text(value: Any, longest: int = MAX_TEXT) -> str:
+    """At most this much of it, as text that can travel."""
     # Half a surrogate pair is a string to Python, but not to anybody else.
-    text = "" if value is None else str(value)[:longest]
-    return text.encode(errors="replace").decode()
+    cut = "" if value is None else str(value)[:longest]
+    return cut.encode(errors="replace").decode()
 
 
 def _day(value: Any) -> str:
-    text = _text(value)
-    return f"{text[:4]}-{text[4:6]}-{text[6:]}" if len(text) == 8 and text.isdecimal() else ""
+    digits = text(value)
+    if len(digits) == 8 and digits.isascii() and digits.isdecimal():
+        with suppress(ValueError):
+            return date(int(digits[:4]), int(digits[4:6]), int(digits[6:])).isoformat()
+    return ""
 
 
 def _container(value: Any) -> str:
-    text = _text(value)
-    return "" if text.startswith("unknown") else text
+    name = text(value)
+    return "" if name.startswith("unknown") else name
 
 
 def _chapters(value: Any) -> list[tuple[float, float, str]]:
@@ -78,5 +99,5 @@ def _chapters(value: Any) -> list[tuple[float, float, str]]:
     for each in value[:MAX_CHAPTERS] if isinstance(value, list) else ():
         start, end = seconds(each.get("start_time")), seconds(each.get("end_time"))
         if start is not None and end is not None:
-            chapters.append((start, end, _text(each.get("title"), MAX_CHAPTER_TITLE)))
+            chapters.append((start, end, text(each.get("title"), MAX_CHAPTER_TITLE)))
     return chapters

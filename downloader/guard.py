@@ -1,51 +1,77 @@
 """Keeps a process from talking to this machine and its private networks.
 
 Names and redirects can lie until the very last moment, so the check sits where the lie ends: at
-connect(), on the address really connected to.
+connect(), on the address really connected to. What is handed to a proxy is connected to elsewhere:
+there the host that is named is looked up and checked, which is the best that can be done from here.
 """
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 NAT64 = IPv6Network("64:ff9b::/96")
 
+METADATA = frozenset({IPv4Address("168.63.129.16")})
+"""Public by number, but answered by the cloud a machine runs in; the others are link-local."""
+
+SCHEMES = ("http", "https")
+
 
 class ForbiddenAddressError(PermissionError):
-    """Somebody tried to connect to an address that is not public."""
+    """Somebody tried to reach an address that is not public, or by other means than HTTP."""
 
 
 class Guard:
-    """Refuses connections to addresses that are not public, and remembers them."""
+    """Refuses addresses that are not public, and remembers them."""
 
     def __init__(self, exempt: Iterable[str] = ()) -> None:
         self._exempt = set(exempt)
+        self._proxies: set[tuple[str, int]] = set()
         self.refused: list[str] = []
-        """Addresses that were asked for in vain."""
+        """Why, for each thing that was asked for in vain."""
 
-    def allow(self, addresses: Iterable[str]) -> None:
-        """These may be reached from now on, wherever they are."""
-        self._exempt.update(addresses)
+    def trust_proxy(self, proxy: str) -> None:
+        """The operator chose it, so it may be anywhere; but nothing else on its machine may."""
+        host, port = host_and_port(proxy)
+        for *_, address in socket.getaddrinfo(host, port):
+            self._proxies.add((str(address[0]), port))
 
     def check(self, address: Any) -> None:
         """Takes what connect() takes; raises unless it is an IP address we may reach."""
+        if isinstance(address, tuple) and address[:2] in self._proxies:
+            return
         host = str(address[0]) if isinstance(address, tuple) and address else str(address)
         if host not in self._exempt and not is_public(host):
-            self.refused.append(host)
-            raise ForbiddenAddressError(f"{host} is not a public address")
+            raise self.refusal(f"{host} is not a public address")
 
-    def install(self) -> None:
-        """From here on every connection of this process is checked. There is no way back."""
-        for name in ("connect", "connect_ex"):
-            setattr(socket.socket, name, self._checked(getattr(socket.socket, name)))
+    def check_url(self, url: str) -> None:
+        """Raises unless it is HTTP; on every hop, before anything is sent."""
+        if urlsplit(url).scheme.lower() not in SCHEMES:
+            raise self.refusal("only http and https addresses are fetched")
 
-    def _checked(self, connect: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        def checked(sock: socket.socket, address: Any) -> Any:
+    def check_host(self, url: str) -> None:
+        """For what a proxy will connect to; a name only the proxy knows passes."""
+        host = urlsplit(url).hostname or ""
+        try:
+            answers = socket.getaddrinfo(host, None)
+        except OSError:
+            return
+        for *_, address in answers:
             self.check(address)
-            return connect(sock, address)
 
-        return checked
+    def refusal(self, why: str) -> ForbiddenAddressError:
+        """Remembers it; yt-dlp tends to forget the error itself."""
+        self.refused.append(why)
+        return ForbiddenAddressError(why)
+
+
+def host_and_port(proxy: str) -> tuple[str, int]:
+    """Where a proxy listens."""
+    found = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    ordinary = {"http": 80, "https": 443}.get(found.scheme, 1080)
+    return found.hostname or "", found.port or ordinary
 
 
 def is_public(host: str) -> bool:
@@ -55,7 +81,13 @@ def is_public(host: str) -> bool:
     except ValueError:
         return False
     inner = _inner(address)
-    return inner.is_global and not inner.is_multicast and not inner.is_reserved
+    return (
+        inner.is_global
+        and not inner.is_multicast
+        and not inner.is_reserved
+        and not (inner.version == 6 and inner.is_site_local)
+        and inner not in METADATA
+    )
 
 
 def _inner(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

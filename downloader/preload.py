@@ -2,10 +2,10 @@
 
 import gc
 
-from downloader import child, recording
+from downloader import child, visitor
 
 __all__ = ["child"]
 
-recording.warm_up()
+visitor.warm_up()
 # Children share these pages as long as nobody touches them.
 gc.freeze()

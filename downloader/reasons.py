@@ -9,6 +9,7 @@ from mesh.errors import (
     MeshError,
     SourceRefusedError,
     UnavailableError,
+    UnsupportedError,
     UnusableMediaError,
 )
 from mesh.reasons import Reason
@@ -32,6 +33,9 @@ class Failure:
     verdict: str = ""
     """The reason, if the child knew it by itself."""
 
+    retry_after: float | None = None
+    """Seconds the site asked us to wait."""
+
 
 KINDS: dict[Reason, type[MeshError]] = {
     Reason.UNSUPPORTED_URL: InvalidRequestError,
@@ -46,14 +50,18 @@ KINDS: dict[Reason, type[MeshError]] = {
     Reason.LOGIN_REQUIRED: SourceRefusedError,
     Reason.GEO_BLOCKED: SourceRefusedError,
     Reason.BOT_CHECK: SourceRefusedError,
+    Reason.COOKIES_INVALID: SourceRefusedError,
     Reason.RATE_LIMITED: UnavailableError,
     Reason.SITE_ERROR: UnavailableError,
     Reason.DRM_PROTECTED: SourceRefusedError,
     Reason.LIVE_STREAM: SourceRefusedError,
     Reason.NOT_YET_AVAILABLE: SourceRefusedError,
+    Reason.NO_AUDIO: UnusableMediaError,
     Reason.EMPTY_MEDIA: UnusableMediaError,
+    Reason.CORRUPT_MEDIA: UnusableMediaError,
     Reason.TOO_LONG: LimitExceededError,
     Reason.TOO_LARGE: LimitExceededError,
+    Reason.TOOL_MISSING: UnsupportedError,
     Reason.STORAGE_FULL: LimitExceededError,
     Reason.INTERNAL: UnavailableError,
 }
@@ -64,42 +72,78 @@ SAYINGS: tuple[tuple[str, Reason], ...] = (
     (r"No space left on device|Disk quota exceeded", Reason.STORAGE_FULL),
     (r"Errno 27\b|File too large", Reason.TOO_LARGE),
     (r"Did not get any data blocks|downloaded file is empty", Reason.EMPTY_MEDIA),
-    (r"rate.?limited|too many requests", Reason.RATE_LIMITED),
-    (r"confirm you.re not a bot|captcha|unusual traffic|are you a robot", Reason.BOT_CHECK),
+    (
+        r"rate.?limit|too many requests|reached your play limit"
+        r"|blocked by server .*please wait and try later",
+        Reason.RATE_LIMITED,
+    ),
+    (
+        r"confirm you.re not a bot|captcha|unusual traffic|are you a robot|suspected as a bot"
+        r"|TLS fingerprint|Your IP (address )?is (likely being blocked|blocked|unable)"
+        r"|rejected by server|requests automated",
+        Reason.BOT_CHECK,
+    ),
     (r"\bDRM\b", Reason.DRM_PROTECTED),
     (
         r"confirm your age|age.?(restricted|limit|verif|gate)|inappropriate for some users"
-        r"|only available to adults",
+        r"|only available to adults|adult verification|older than \d|sensitive content|NSFW",
         Reason.AGE_RESTRICTED,
     ),
     (
-        r"members.?only|channel.s members|premium members|requires? payment|subscribers? only"
-        r"|only available (to|for) (premium|paying|paid|subscri)|purchase",
+        r"members.?only|for (\w+ )?members|channel.s members|premium|supporter-only"
+        r"|requires? (a |active )?(payment|subscription)|not subscribed|\bsubscri(be|bers|ption)\b"
+        r"|only available (to|for) (paying|paid)|purchase|is not free|VIP accounts?\b|is paid\b"
+        r"|TV providers?|not have (access|tickets)",
         Reason.MEMBERS_ONLY,
     ),
-    (r"private video|(is|set to|marked as) private", Reason.VIDEO_PRIVATE),
     (
-        r"geo.?(restrict|block)|(in|from) your (country|region|location)|VPN or a proxy",
+        r"private (video|show|subreddit|track)|(is|set to|marked as) (set to )?private",
+        Reason.VIDEO_PRIVATE,
+    ),
+    (
+        r"geo.?(restrict|block)|(in|from) (your|this) (country|region|location)|VPN or a proxy"
+        r"|available in \w+ only|by decision of the|try using proxy",
         Reason.GEO_BLOCKED,
     ),
     (
-        r"Premieres? (in|will)|will (begin|start|premiere)|not (yet )?started( yet)?"
-        r"|is scheduled for|is upcoming|not yet available",
+        r"Premieres? (in|will)|will (begin|start|premiere|be available)|not (yet )?started( yet)?"
+        r"|is scheduled (for|to)|is upcoming|not yet available|available yet|downloadable yet"
+        r"|is processing|uploading or processing|only available after",
         Reason.NOT_YET_AVAILABLE,
     ),
-    (r"is offline|not currently live|live ?streams? (is|are) not", Reason.LIVE_STREAM),
+    (
+        r"is offline|not (currently )?live\b|live ?streams? (is|are) not|no active streams"
+        r"|auto-playing VODs|on-air .*channel|livestream is now offline",
+        Reason.LIVE_STREAM,
+    ),
+    (r"tokens?\b.* (invalid|expired)|expired token", Reason.LOGIN_REQUIRED),
     (
         r"been (removed|deleted|terminated|taken down)|(removed|deleted) by|copyright"
-        r"|no longer (available|exists)|was (removed|deleted)",
+        r"|no longer (available|exists)|was (removed|deleted)|(has|was|Space) ended|expired",
         Reason.VIDEO_REMOVED,
     ),
     (
         r"registered users|sign in|log ?in|logged.in|--cookies|authenticat|requires? an account"
-        r"|account credentials",
+        r"|account (credentials|is needed|that has)|password|passcode|(video|contents|is) locked"
+        r"|not authorized|authorization lost|username|forbidden|to access this video",
         Reason.LOGIN_REQUIRED,
     ),
     (
-        r"unavailable|(not|n.t) available|(not|n.t) exist|not found",
+        # The last is what yt-dlp adds when it no longer understands a site.
+        r"temporarily unavailable|server-side|network error|receiving data|please report this",
+        Reason.SITE_ERROR,
+    ),
+    (r"not contain audio|no audio\b", Reason.NO_AUDIO),
+    (
+        r"not a (video|file)|no (valid )?(videos?|media|formats?|supported|downloads)\b"
+        r"|(not|n.t) (contain|have) (a|any) videos?|find any video|not supported|unsupported"
+        r"|invalid URL|looks truncated|blob URL|plain image|primarily used for piracy|PhantomJS"
+        r"|embed-only|only extracted from the webpage",
+        Reason.UNSUPPORTED_URL,
+    ),
+    (
+        r"unavailable|(not|n.t) available|(not|n.t) exist|not found|no such|\bexists$|inaccessible"
+        r"|unplayable|not archived|not have any|can.t be accessed",
         Reason.VIDEO_NOT_FOUND,
     ),
 )
@@ -114,8 +158,8 @@ FIXED: tuple[tuple[str, Reason], ...] = (
     (r"anti-bot challenge", Reason.BOT_CHECK),
     (
         r"Failed to resolve|Name or service not known|nodename nor servname|No address associated"
-        r"|name resolution|Connection refused|No route to host|is unreachable|connect timeout"
-        r"|Unable to connect to proxy",
+        r"|name resolution|Connection refused|No route to host|(Network|Host) is unreachable"
+        r"|connect timeout|Unable to connect to proxy",
         Reason.HOST_UNREACHABLE,
     ),
     (
@@ -156,7 +200,8 @@ def to_error(failure: Failure) -> MeshError:
     reason = reason_for(failure)
     inside = reason is Reason.INTERNAL  # words of our own code help nobody outside
     message = "the download failed inside the service" if inside else _for_people(failure.message)
-    return KINDS[reason](message, reason=reason)
+    wait = failure.retry_after if reason is Reason.RATE_LIMITED else None
+    return KINDS[reason](message, reason=reason, retry_after_seconds=wait)
 
 
 def reason_for(failure: Failure) -> Reason:

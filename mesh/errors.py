@@ -18,10 +18,14 @@ from mesh.reasons import RETRYABLE, Reason
 class MeshError(Exception):
     """Base of every failure meant for a caller; its text is shown to them."""
 
-    def __init__(self, message: str, *, reason: Reason) -> None:
+    def __init__(
+        self, message: str, *, reason: Reason, retry_after_seconds: float | None = None
+    ) -> None:
         super().__init__(message)
         self.reason = reason
         """Stable UPPER_SNAKE_CASE word a program may branch on."""
+        self.retry_after_seconds = retry_after_seconds
+        """How long to wait before the next try, if somebody said so."""
 
     @property
     def retryable(self) -> bool:

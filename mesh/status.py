@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import grpc
 from google.protobuf.any_pb2 import Any as Packed
-from google.rpc.error_details_pb2 import ErrorInfo
+from google.protobuf.duration import from_timedelta, to_timedelta
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 from structlog import get_logger
@@ -54,15 +56,31 @@ def to_status(error: MeshError) -> grpc.Status:
             metadata={"retryable": str(error.retryable).lower()},
         )
     )
-    return rpc_status.to_status(Status(code=code.value[0], message=str(error), details=[info]))
+    details = [info]
+    if error.retry_after_seconds is not None:
+        retry = Packed()
+        wait = from_timedelta(timedelta(seconds=error.retry_after_seconds))
+        retry.Pack(RetryInfo(retry_delay=wait))
+        details.append(retry)
+    return rpc_status.to_status(Status(code=code.value[0], message=str(error), details=details))
 
 
 def reason_of(error: grpc.aio.AioRpcError) -> str:
     """The ErrorInfo reason a server sent, or "" if it sent none."""
-    status = rpc_status.from_call(error)  # type: ignore[arg-type] # has every method it calls
     info = ErrorInfo()
-    found = status is not None and any(detail.Unpack(info) for detail in status.details)
-    return str(info.reason) if found else ""
+    return str(info.reason) if _find(error, info) else ""
+
+
+def retry_after_of(error: grpc.aio.AioRpcError) -> float | None:
+    """Seconds a server asked to wait, in a RetryInfo; None if it said nothing of that."""
+    retry = RetryInfo()
+    return to_timedelta(retry.retry_delay).total_seconds() if _find(error, retry) else None
+
+
+def _find(error: grpc.aio.AioRpcError, kind: ErrorInfo | RetryInfo) -> bool:
+    """Fills it with the detail of its kind, if the server sent one."""
+    status = rpc_status.from_call(error)  # type: ignore[arg-type] # has every method it calls
+    return status is not None and any(detail.Unpack(kind) for detail in status.details)
 
 
 def to_error(error: grpc.aio.AioRpcError) -> MeshError:
@@ -73,7 +91,11 @@ def to_error(error: grpc.aio.AioRpcError) -> MeshError:
         reason = Reason(reason_of(error))
     except ValueError:  # it died, or something between us and it answered
         kind, reason = _UNSAID.get(error.code(), (kind, Reason.INTERNAL))
-    return kind(error.details() or error.code().name, reason=reason)
+    return kind(
+        error.details() or error.code().name,
+        reason=reason,
+        retry_after_seconds=retry_after_of(error),
+    )
 
 
 _UNSAID: dict[grpc.StatusCode, tuple[type[MeshError], Reason]] = {

@@ -131,7 +131,11 @@ class Attempt:
         job, history = self._job, self._history
         kept = UPLOAD if job.source.WhichOneof("origin") == "upload" else SOURCE
         size = await self._artifacts.size(job.job_id, kept)
+        prefers = job.options.captions_policy == job_pb2.CAPTIONS_POLICY_PREFER_HUMAN
+        begun = job.HasField("human_captions")
         return Task(
+            human_captions=prefers and bool(job.source.url) and (begun or not history.segments),
+            captions_begun=begun,
             job_id=job.job_id,
             options=job.options,
             url=job.source.url,
@@ -150,6 +154,7 @@ class Attempt:
             job.artifacts.add(name=KEPT_AUDIO, media_type=tracker.kept_media_type, size_bytes=size)
         await self._artifacts.put_transcript(job.job_id, await self._transcript(tracker))
         await self._artifacts.drop(job.job_id, SOURCE)
+        skip_open_stages(job)
         job.progress = 1.0
         await self._end(job_pb2.JOB_STATE_SUCCEEDED)
 

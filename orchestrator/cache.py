@@ -117,6 +117,8 @@ def _adopt_facts(job: job_pb2.Job, twin: job_pb2.Job) -> None:
     job.media.CopyFrom(twin.media)
     job.model, job.language = twin.model, twin.language
     job.language_out = twin.language_out
+    if twin.HasField("human_captions"):
+        job.human_captions.CopyFrom(twin.human_captions)
     if twin.HasField("language_probability"):
         job.language_probability = twin.language_probability
     for field in ("applied_filters", "warnings", "artifacts"):

@@ -82,6 +82,12 @@ class _LiveSink:
     async def normalized(self, finished: normalizer_pb.NormalizeFinished) -> None:
         """The transcriber's end says the same."""
 
+    async def captions_found(self, track: media_pb2.CaptionTrack) -> None:
+        """Streams have none."""
+
+    async def captions_taken(self) -> None:
+        """Streams have none."""
+
     async def heard(self, segment: media_pb2.Segment) -> None:
         await self.responses.put(Response(segment=segment))
 

@@ -12,6 +12,8 @@ from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 AUTO = "auto"
+TRANSCRIBE = job_pb2.CAPTIONS_POLICY_TRANSCRIBE
+PREFER_HUMAN = job_pb2.CAPTIONS_POLICY_PREFER_HUMAN
 TRANSLATED_INTO = "en"
 """Whisper was taught no other."""
 MAX_WORD = 128
@@ -26,7 +28,7 @@ DEFAULTS = job_pb2.JobOptions(
     isolate_vocals=False,
     word_timestamps=False,
     mixed_languages=False,
-    captions_policy=job_pb2.CAPTIONS_POLICY_TRANSCRIBE,
+    captions_policy=TRANSCRIBE,
 )
 
 
@@ -70,9 +72,17 @@ def _check_translation(options: job_pb2.JobOptions) -> None:
 def _refuse_unbuilt(options: job_pb2.JobOptions) -> None:
     if options.isolate_vocals:
         raise UnsupportedError("isolate_vocals is not built yet", reason=Reason.OPTION_UNSUPPORTED)
-    if options.captions_policy == job_pb2.CAPTIONS_POLICY_PREFER_HUMAN:
-        raise UnsupportedError(
-            "captions_policy PREFER_HUMAN is not built yet", reason=Reason.OPTION_UNSUPPORTED
+    options.captions_policy = options.captions_policy or TRANSCRIBE
+    if options.captions_policy not in (TRANSCRIBE, PREFER_HUMAN):
+        raise InvalidRequestError(
+            f"captions_policy {options.captions_policy} is none we know",
+            reason=Reason.REQUEST_INVALID,
+        )
+    if options.captions_policy == PREFER_HUMAN and options.word_timestamps:
+        raise InvalidRequestError(
+            "captions a human made have no times for words: leave out either PREFER_HUMAN or "
+            "word_timestamps",
+            reason=Reason.REQUEST_INVALID,
         )
 
 

@@ -2,20 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from mesh.calls import truthful
 from mesh.correlation import call_metadata
-from mesh.errors import TimedOutError, UnavailableError
+from mesh.errors import TimedOutError
 from mesh.reasons import Reason
-from mesh.status import to_error
+from orchestrator.calling import Calling
+from orchestrator.given import gone, take_captions
 from orchestrator.pipe import Frames, Pipe, Spool
 from orchestrator.sink import Sink
 from orchestrator.stages import StageError, StageId, Stages
@@ -28,9 +28,6 @@ from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 DOWNLOAD = job_pb2.STAGE_DOWNLOAD
 NORMALIZATION = job_pb2.STAGE_NORMALIZATION
 TRANSCRIPTION = job_pb2.STAGE_TRANSCRIPTION
-
-
-_CUT_SHORT = UnavailableError("it ended before it finished", reason=Reason.STAGE_UNAVAILABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,10 @@ class Task:
     spool: Path | None = None
     """Where the downloaded bytes are kept; unset: nowhere, and the download waits for the model."""
     keep_audio: bool = True
+    human_captions: bool = False
+    """Whether captions a human made may stand in for listening."""
+    captions_begun: bool = False
+    """Whether an earlier attempt took some."""
     settled_offset: Duration = field(default_factory=Duration)
     next_index: int = 0
 
@@ -66,8 +67,9 @@ class Pipeline:
         try:
             async with asyncio.timeout(self._deadline_seconds), asyncio.TaskGroup() as group:
                 watching = group.create_task(run.watch.raise_when_stalled())
-                stages = [group.create_task(stage()) for stage in run.stages()]
-                await asyncio.wait(stages)
+                if not await run.take_captions():
+                    stages = [group.create_task(stage()) for stage in run.stages()]
+                    await asyncio.wait(stages)
                 watching.cancel()
         except ExceptionGroup as failures:
             raise first_of(failures) from None
@@ -99,12 +101,29 @@ class _Run:
         self._task = task
         self._sink = sink
         self.watch = watch
+        self._calling = Calling(stages, watch)
         self._media: Frames = Pipe() if task.spool is None else Spool(task.spool)
         self._samples = Pipe()
         self._container = asyncio.get_running_loop().create_future()
 
     def close(self) -> None:
         self._media.close()
+
+    async def take_captions(self) -> bool:
+        """Whether a human made captions that may stand in, and they are taken."""
+        task = self._task
+        if not task.human_captions:
+            return False
+        wanted = task.options.language_out or task.options.language
+        request = downloader_pb.FetchCaptionsRequest(
+            job_id=task.job_id,
+            source_url=task.url,
+            languages=[wanted] if wanted != "auto" else [],
+        )
+        found = await take_captions(self._stages, self._calling, self._sink, request, self._terms())
+        if task.captions_begun and not found:
+            raise gone()
+        return found
 
     def stages(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         fetch = self._download if self._task.bytes_source is None else self._read_own
@@ -114,30 +133,8 @@ class _Run:
         """A stage that loses us must not work for ever, and must know whom it works for."""
         return {"timeout": self._deadline, "metadata": call_metadata()}
 
-    async def _events(self, stage: StageId, begin: Callable[[], Any]) -> AsyncGenerator[Any, None]:
-        """What a stage answers; ends after `finished`, and always leaves the call dead."""
-        async with AsyncExitStack() as ending:
-            with self.watch.waiting_for(stage):
-                circuit = self._stages.circuits[stage]
-                passage = await ending.enter_async_context(circuit.passage())
-            call = begin()
-            ending.callback(call.cancel)
-            await self._sink.stage_started(stage)
-            try:
-                while (event := await self._read(stage, call)) is not grpc.aio.EOF:
-                    passage.answered()
-                    yield event
-                    if event.WhichOneof("event") == "finished":
-                        return
-            except grpc.aio.AioRpcError as error:
-                failure = to_error(error)
-                passage.failed(failure)
-                raise StageError(stage, failure) from error
-            raise StageError(stage, _CUT_SHORT)
-
-    async def _read(self, stage: StageId, call: Any) -> Any:
-        with self.watch.waiting_for(stage):
-            return await call.read()
+    def _events(self, stage: StageId, begin: Callable[[], Any]) -> AsyncGenerator[Any, None]:
+        return self._calling.events(stage, begin, lambda: self._sink.stage_started(stage))
 
     async def _download(self) -> None:
         request = downloader_pb.DownloadRequest(job_id=self._task.job_id, source_url=self._task.url)

@@ -35,6 +35,12 @@ class Sink(Protocol):
     async def normalized(self, finished: normalizer_pb.NormalizeFinished) -> None:
         """The length of the recording is known for sure."""
 
+    async def captions_found(self, track: media_pb2.CaptionTrack) -> None:
+        """A human captioned it: nobody needs to listen."""
+
+    async def captions_taken(self) -> None:
+        """All of those captions are here."""
+
     async def heard(self, segment: media_pb2.Segment) -> None:
         """A piece of text is settled."""
 

@@ -155,6 +155,21 @@ class JobTracker:
         done = media_pb2.MediaProgress(done=finished.duration, total=finished.duration)
         await self.moved(job_pb2.STAGE_NORMALIZATION, media_pb2.Progress(media=done))
 
+    async def captions_found(self, track: media_pb2.CaptionTrack) -> None:
+        self._job.human_captions.CopyFrom(track)
+        self._job.language = track.language
+        # Before the first of them: a new attempt must know that it may not listen instead.
+        await self._lease.save()
+
+    async def captions_taken(self) -> None:
+        duration = self._job.media.duration
+        self.ended = transcriber_pb.TranscribeFinished(
+            language=self._job.language, duration=duration
+        )
+        self.end_stage(job_pb2.STAGE_DOWNLOAD, job_pb2.STAGE_STATE_COMPLETED)
+        await self._tell_stage(job_pb2.STAGE_DOWNLOAD)
+        await self.tell_collected()
+
     async def heard(self, segment: media_pb2.Segment) -> None:
         if segment.index < self._segments:  # settled by an earlier attempt
             return

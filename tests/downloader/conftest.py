@@ -13,9 +13,10 @@ import pytest
 
 from downloader.engine import Limits
 from downloader.nursery import have_one, open_nursery
+from downloader.order import Manner
 from downloader.scratch import Scratch
 from downloader.servicer import downloader_service
-from downloader.ytdlp import Manner, YtDlpEngine
+from downloader.ytdlp import Bounds, YtDlpEngine
 from mesh.server import running_server
 from tests.downloader.site import Site
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
@@ -44,8 +45,9 @@ def serve(tmp_path: Path) -> Serve:
 
     @asynccontextmanager
     async def serving(**changes: object) -> AsyncIterator[rpc.DownloaderServiceStub]:
+        bounds = changes.pop("bounds", Bounds())
         manner = Manner(socket_timeout_seconds=10, allow_private_addresses=True)
-        engine = YtDlpEngine(replace(manner, **changes), Scratch(tmp_path), max_downloads=4)  # type: ignore[arg-type]
+        engine = YtDlpEngine(replace(manner, **changes), Scratch(tmp_path), bounds)  # type: ignore[arg-type]
         async with (
             running_server([downloader_service(engine, CEILING)], grace_seconds=0) as server,
             grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,

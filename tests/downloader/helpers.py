@@ -1,7 +1,7 @@
 """What the tests of the downloader say often."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable
 from pathlib import Path
 
 import grpc
@@ -30,6 +30,24 @@ async def refusal(
     except grpc.aio.AioRpcError as error:
         return events, error.code(), reason_of(error)
     raise AssertionError(f"it succeeded: {kinds(events)}")
+
+
+async def resolve_refusal(stub: Downloader, request: pb.ResolveRequest) -> list[object]:
+    """Status and reason of a list that cannot be had."""
+    return await _refusal(stub.Resolve(request))
+
+
+async def caption_refusal(stub: Downloader, request: pb.FetchCaptionsRequest) -> list[object]:
+    """Status and reason of captions that cannot be had."""
+    return await _refusal(stub.FetchCaptions(request))
+
+
+async def _refusal(call: AsyncIterable[object]) -> list[object]:
+    try:
+        found = [each async for each in call]
+    except grpc.aio.AioRpcError as error:
+        return [error.code(), reason_of(error)]
+    raise AssertionError(f"it succeeded: {found}")
 
 
 def kinds(events: Events) -> list[str]:

@@ -3,7 +3,10 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import AddressFamily
+from time import monotonic
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -14,11 +17,16 @@ PATIENCE = 20
 class Site:
     """Answers by path; unknown paths are 404."""
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
         self.answers: dict[str, Answer] = {}
         self.hits: list[str] = []
         self.closing = threading.Event()
-        self._server = _Server((host, 0), self._handler())
+        self.seen: list[Message] = []
+        """The headers of every request."""
+        self.times: list[float] = []
+        """When each came."""
+        server = _Server6 if ":" in host else _Server
+        self._server = server((host, port), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 
     @property
@@ -38,7 +46,11 @@ class Site:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 site.hits.append(self.path)
+                site.seen.append(self.headers)
+                site.times.append(monotonic())
                 site.answers.get(self.path, status(404))(self)
+
+            do_CONNECT = do_HEAD = do_POST = do_GET  # noqa: N815 - names of http.server
 
             def log_message(self, *args: object) -> None:
                 pass
@@ -64,6 +76,10 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, *_: object) -> None:
         """Clients that were killed in the middle are what we test, not an error."""
+
+
+class _Server6(_Server):
+    address_family = AddressFamily.AF_INET6
 
 
 def _begin(
@@ -166,11 +182,11 @@ def endless(sent: list[int], closing: threading.Event) -> Answer:
     return answer
 
 
-def status(code: int) -> Answer:
-    """Nothing but a status."""
+def status(code: int, **headers: str) -> Answer:
+    """Nothing but a status, and perhaps a header or two."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
-        _begin(request, code, {}, 0)
+        _begin(request, code, {each.replace("_", "-"): headers[each] for each in headers}, 0)
 
     return answer
 

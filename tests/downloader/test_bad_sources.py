@@ -1,12 +1,15 @@
 """Every bad source has its own reason, and never ends as a success."""
 
 import socket
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
+import grpc
 import pytest
 from google.protobuf.duration import from_timedelta
 from grpc import StatusCode
 
+from mesh.status import reason_of, retry_after_of, to_error
 from tests.downloader.conftest import Serve
 from tests.downloader.helpers import Downloader, bytes_of, download, kinds, refusal
 from tests.downloader.site import (
@@ -191,3 +194,56 @@ async def test_no_time_at_all_is_not_a_length(downloader: Downloader) -> None:
     _, *end = await refusal(downloader, request)
 
     assert end == [StatusCode.INVALID_ARGUMENT, "REQUEST_INVALID"]
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("120", 120), ("9999999", 86400), ("-5", 0), ("soon", None), ("nan", None)],
+)
+async def test_a_site_that_says_when_to_come_back_is_quoted(
+    downloader: Downloader, site: Site, header: str, seconds: float | None
+) -> None:
+    url = site.url("/talk.mp3", status(429, Retry_After=header))
+
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await download(downloader, url)
+
+    assert reason_of(caught.value) == "RATE_LIMITED"
+    assert retry_after_of(caught.value) == seconds
+    assert to_error(caught.value).retry_after_seconds == seconds
+
+
+async def test_a_date_to_come_back_at_is_understood(downloader: Downloader, site: Site) -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(minutes=10), usegmt=True)
+    url = site.url("/talk.mp3", status(429, Retry_After=later))
+
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await download(downloader, url)
+
+    assert 400 < (retry_after_of(caught.value) or 0) <= 600
+
+
+async def test_other_trouble_names_no_time_to_come_back(downloader: Downloader, site: Site) -> None:
+    url = site.url("/talk.mp3", status(503))
+
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await download(downloader, url)
+
+    assert retry_after_of(caught.value) is None
+
+
+async def test_a_recording_without_sound_is_refused_before_its_bytes(
+    downloader: Downloader, site: Site
+) -> None:
+    manifest = """<?xml version="1.0"?>
+<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static" mediaPresentationDuration="PT8S">
+<Period><AdaptationSet mimeType="video/mp4"><Representation id="v" codecs="avc1.4d401e"
+bandwidth="64000" width="64" height="64"><SegmentList duration="4"><SegmentURL media="0.mp4"/>
+</SegmentList></Representation></AdaptationSet></Period></MPD>"""
+    url = site.url("/mute.mpd", content(manifest.encode(), "application/dash+xml"))
+
+    events, *end = await refusal(downloader, pb.DownloadRequest(source_url=url))
+
+    assert end == [StatusCode.INVALID_ARGUMENT, "NO_AUDIO"]
+    assert events == []
+    assert site.hits == ["/mute.mpd"]

@@ -3,17 +3,14 @@
 import asyncio
 import random
 import threading
+from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
-from tests.downloader.conftest import Serve
 from tests.downloader.helpers import Downloader, bytes_of, download, files_in, kinds, refusal
 from tests.downloader.site import (
     Site,
     content,
     held,
-    only_with_cookie,
     redirect,
     shaky,
     without_length,
@@ -55,6 +52,7 @@ async def test_progress_only_rises_and_ends_at_the_total(
             assert event.progress.done_bytes == seen
             moved.append(event.progress)
     assert moved[-1].done_bytes == moved[-1].total_bytes == len(DATA)
+    assert moved[-1].remaining.ToTimedelta() == timedelta(0)
 
 
 async def test_a_plain_file_is_called_by_its_name(downloader: Downloader, site: Site) -> None:
@@ -112,23 +110,6 @@ async def test_text_that_claims_to_be_audio_is_for_the_normalizer_to_refuse(
     text = b"these are words, not sounds\n" * 100
 
     assert bytes_of(await download(downloader, site.url("/words.mp3", content(text)))) == text
-
-
-async def test_the_operators_cookies_are_sent_and_their_file_is_left_alone(
-    serve: Serve, site: Site, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    cookies = tmp_path_factory.mktemp("cookies") / "cookies.txt"
-    cookies.write_text(
-        "# Netscape HTTP Cookie File\n127.0.0.1\tFALSE\t/\tFALSE\t0\tsession\topen\n"
-    )
-    cookies.chmod(0o400)
-    before = cookies.read_bytes()
-    url = site.url("/talk.mp3", only_with_cookie("session=open", DATA))
-    async with serve(cookies_file=str(cookies)) as downloader:
-        events = await download(downloader, url)
-
-    assert bytes_of(events) == DATA
-    assert cookies.read_bytes() == before
 
 
 async def test_two_downloads_at_once_do_not_mix(downloader: Downloader, site: Site) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from downloader.engine import Chapter, Found
 from downloader.facts import describe, found_in
 from downloader.nursery import MAX_LINE
-from downloader.ytdlp import REPORT_SECONDS, Meter
+from downloader.relay import REPORT_SECONDS, Meter
 from ytcaption.v1.media_pb2 import MediaInfo
 
 

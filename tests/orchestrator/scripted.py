@@ -6,7 +6,8 @@ from typing import Any
 
 from google.protobuf.duration import from_milliseconds, from_seconds
 
-from mesh.errors import MeshError
+from mesh.errors import MeshError, UnavailableError
+from mesh.reasons import Reason
 from mesh.server import Service
 from ytcaption.v1 import downloader_service_pb2 as downloader_pb
 from ytcaption.v1 import downloader_service_pb2_grpc as downloader_rpc
@@ -34,6 +35,11 @@ class Script:
         self.paused = asyncio.Event()
         self.downloads: list[str] = []
         self.starts: list[transcriber_pb.TranscribeStart] = []
+        self.captions: list[str] = []
+        """Made by a human; each stands for a second."""
+        self.captions_break_after: int | None = None
+        """Segments after which the captions break off, once."""
+        self.caption_languages: list[list[str]] = []
         self.correlation_ids: list[str] = []
         self.stopped = asyncio.Event()
         """Set when a paused stage was cancelled."""
@@ -87,6 +93,25 @@ class ScriptedDownloader(downloader_rpc.DownloaderServiceServicer):
         yield downloader_pb.DownloadResponse(
             finished=downloader_pb.DownloadFinished(size_bytes=total)
         )
+
+    async def FetchCaptions(  # noqa: N802
+        self, request: downloader_pb.FetchCaptionsRequest, context: Any
+    ) -> AsyncIterator[downloader_pb.FetchCaptionsResponse]:
+        script, response = self._script, downloader_pb.FetchCaptionsResponse
+        script.caption_languages.append(list(request.languages))
+        duration = from_seconds(len(script.captions))
+        yield response(media=media_pb2.MediaInfo(title="A talk", duration=duration))
+        if script.captions:
+            yield response(track=media_pb2.CaptionTrack(language="pt-BR", name="by hand"))
+        for index, text in enumerate(script.captions):
+            if script.captions_break_after == index:
+                script.captions_break_after = None
+                raise UnavailableError("the site hung up", reason=Reason.NETWORK_ERROR)
+            yield response(segment=_given(index, text))
+        finished = downloader_pb.CaptionsFinished(
+            found=bool(script.captions), segments=len(script.captions)
+        )
+        yield response(finished=finished)
 
     async def Purge(  # noqa: N802
         self, request: downloader_pb.DownloaderServicePurgeRequest, context: Any
@@ -192,6 +217,17 @@ def _segment(second: int, *, words: bool) -> media_pb2.Segment:
         words=spoken if words else [],
         language="en",
         settled_offset=from_seconds(window),
+    )
+
+
+def _given(index: int, text: str) -> media_pb2.Segment:
+    return media_pb2.Segment(
+        index=index,
+        start_offset=from_seconds(index),
+        end_offset=from_seconds(index + 1),
+        text=text,
+        language="pt-BR",
+        settled_offset=from_seconds(index + 1),
     )
 
 

@@ -3,9 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from ytcaption.v1 import media_pb2 as _media_pb2
 import builtins as _builtins
 import sys
@@ -28,6 +30,7 @@ class DownloadRequest(_message.Message):
     SOURCE_URL_FIELD_NUMBER: _builtins.int
     MAX_DURATION_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job this recording belongs to; repeated in every log line."""
     source_url: _builtins.str
@@ -38,6 +41,10 @@ class DownloadRequest(_message.Message):
     def max_duration(self) -> _duration_pb2.Duration:
         """Longest recording wanted. Unset: the service's own limit."""
 
+    @_builtins.property
+    def options(self) -> Global___DownloadOptions:
+        """How to go about it."""
+
     def __init__(
         self,
         *,
@@ -45,14 +52,53 @@ class DownloadRequest(_message.Message):
         source_url: _builtins.str = ...,
         max_duration: _duration_pb2.Duration | None = ...,
         max_bytes: _builtins.int = ...,
+        options: Global___DownloadOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["max_duration", b"max_duration"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["max_duration", b"max_duration", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "max_bytes", b"max_bytes", "max_duration", b"max_duration", "source_url", b"source_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "max_bytes", b"max_bytes", "max_duration", b"max_duration", "options", b"options", "source_url", b"source_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DownloadRequest: _TypeAlias = DownloadRequest  # noqa: Y015
+
+@_typing.final
+class DownloadOptions(_message.Message):
+    """How one caller wants a site to be asked. Each narrows what the operator has set, or fills what was left open."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_AGENT_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    REQUEST_INTERVAL_FIELD_NUMBER: _builtins.int
+    PROXY_FIELD_NUMBER: _builtins.int
+    user_agent: _builtins.str
+    """User agent shown to the site; empty: the operator's, else yt-dlp's own."""
+    max_bytes_per_second: _builtins.int
+    """Most bytes a second; 0: as the operator says. Never more than the operator allows."""
+    proxy: _builtins.str
+    """Proxy for this job: http, https, socks4, socks4a, socks5 or socks5h. Refused unless the operator lets callers
+    choose one (DOWNLOADER_ALLOW_CALLER_PROXY), and unless it is at a public address: it is a way around the guard.
+    """
+    @_builtins.property
+    def request_interval(self) -> _duration_pb2.Duration:
+        """Least time between two requests while a page is read. Never less than the operator demands."""
+
+    def __init__(
+        self,
+        *,
+        user_agent: _builtins.str = ...,
+        max_bytes_per_second: _builtins.int = ...,
+        request_interval: _duration_pb2.Duration | None = ...,
+        proxy: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["request_interval", b"request_interval"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_bytes_per_second", b"max_bytes_per_second", "proxy", b"proxy", "request_interval", b"request_interval", "user_agent", b"user_agent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DownloadOptions: _TypeAlias = DownloadOptions  # noqa: Y015
 
 @_typing.final
 class DownloadResponse(_message.Message):
@@ -128,6 +174,8 @@ class ResolveRequest(_message.Message):
     MAX_VIDEOS_FIELD_NUMBER: _builtins.int
     FROM_DATE_FIELD_NUMBER: _builtins.int
     TO_DATE_FIELD_NUMBER: _builtins.int
+    PERIOD_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
     source_url: _builtins.str
     """A playlist, channel, search ("ytsearch5:…") or single recording."""
     max_videos: _builtins.int
@@ -136,6 +184,16 @@ class ResolveRequest(_message.Message):
     """First day of publication wanted, YYYY-MM-DD; empty: no limit."""
     to_date: _builtins.str
     """Last day of publication wanted, YYYY-MM-DD; empty: no limit."""
+    period: _builtins.str
+    """A year (2025), month (2025-10) or day of publication, instead of the two days.
+
+    With days wanted, a recording whose day the list does not give exactly is looked at by itself; one whose day
+    nobody knows is left out.
+    """
+    @_builtins.property
+    def options(self) -> Global___DownloadOptions:
+        """How to go about it."""
+
     def __init__(
         self,
         *,
@@ -143,10 +201,12 @@ class ResolveRequest(_message.Message):
         max_videos: _builtins.int = ...,
         from_date: _builtins.str = ...,
         to_date: _builtins.str = ...,
+        period: _builtins.str = ...,
+        options: Global___DownloadOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_date", b"from_date", "max_videos", b"max_videos", "source_url", b"source_url", "to_date", b"to_date"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_date", b"from_date", "max_videos", b"max_videos", "options", b"options", "period", b"period", "source_url", b"source_url", "to_date", b"to_date"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -179,6 +239,122 @@ class ResolveResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResolveResponse: _TypeAlias = ResolveResponse  # noqa: Y015
+
+@_typing.final
+class FetchCaptionsRequest(_message.Message):
+    """Whose captions are wanted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    SOURCE_URL_FIELD_NUMBER: _builtins.int
+    LANGUAGES_FIELD_NUMBER: _builtins.int
+    MAX_DURATION_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    """The job they are for; repeated in every log line."""
+    source_url: _builtins.str
+    """The page or media address, http or https."""
+    @_builtins.property
+    def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """BCP-47 tags in order of preference; a tag also takes its regional forms. None: the recording's own language,
+        or the only one there is.
+        """
+
+    @_builtins.property
+    def max_duration(self) -> _duration_pb2.Duration:
+        """Longest recording wanted. Unset: the service's own limit."""
+
+    @_builtins.property
+    def options(self) -> Global___DownloadOptions:
+        """How to go about it."""
+
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        source_url: _builtins.str = ...,
+        languages: _abc.Iterable[_builtins.str] | None = ...,
+        max_duration: _duration_pb2.Duration | None = ...,
+        options: Global___DownloadOptions | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["max_duration", b"max_duration", "options", b"options"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "languages", b"languages", "max_duration", b"max_duration", "options", b"options", "source_url", b"source_url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchCaptionsRequest: _TypeAlias = FetchCaptionsRequest  # noqa: Y015
+
+@_typing.final
+class FetchCaptionsResponse(_message.Message):
+    """One event from the search for captions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEDIA_FIELD_NUMBER: _builtins.int
+    TRACK_FIELD_NUMBER: _builtins.int
+    SEGMENT_FIELD_NUMBER: _builtins.int
+    FINISHED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def media(self) -> _media_pb2.MediaInfo:
+        """What the source says about itself; always the first response."""
+
+    @_builtins.property
+    def track(self) -> _media_pb2.CaptionTrack:
+        """The captions that were chosen; before the first segment."""
+
+    @_builtins.property
+    def segment(self) -> _media_pb2.Segment:
+        """One caption, in time order; `settled_offset` is its end."""
+
+    @_builtins.property
+    def finished(self) -> Global___CaptionsFinished:
+        """There are no more, or there were none."""
+
+    def __init__(
+        self,
+        *,
+        media: _media_pb2.MediaInfo | None = ...,
+        track: _media_pb2.CaptionTrack | None = ...,
+        segment: _media_pb2.Segment | None = ...,
+        finished: Global___CaptionsFinished | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "media", b"media", "segment", b"segment", "track", b"track"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "media", b"media", "segment", b"segment", "track", b"track"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["media", "track", "segment", "finished"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___FetchCaptionsResponse: _TypeAlias = FetchCaptionsResponse  # noqa: Y015
+
+@_typing.final
+class CaptionsFinished(_message.Message):
+    """How the search for captions ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOUND_FIELD_NUMBER: _builtins.int
+    SEGMENTS_FIELD_NUMBER: _builtins.int
+    found: _builtins.bool
+    """Whether captions in a wanted language were there."""
+    segments: _builtins.int
+    """Segments sent."""
+    def __init__(
+        self,
+        *,
+        found: _builtins.bool = ...,
+        segments: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["found", b"found", "segments", b"segments"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CaptionsFinished: _TypeAlias = CaptionsFinished  # noqa: Y015
 
 @_typing.final
 class DownloaderServicePurgeRequest(_message.Message):

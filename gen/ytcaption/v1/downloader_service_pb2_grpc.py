@@ -45,6 +45,11 @@ class DownloaderServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_downloader__service__pb2.ResolveRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_downloader__service__pb2.ResolveResponse.FromString,
                 _registered_method=True)
+        self.FetchCaptions = channel.unary_stream(
+                '/ytcaption.v1.DownloaderService/FetchCaptions',
+                request_serializer=ytcaption_dot_v1_dot_downloader__service__pb2.FetchCaptionsRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_downloader__service__pb2.FetchCaptionsResponse.FromString,
+                _registered_method=True)
         self.Purge = channel.unary_unary(
                 '/ytcaption.v1.DownloaderService/Purge',
                 request_serializer=ytcaption_dot_v1_dot_downloader__service__pb2.DownloaderServicePurgeRequest.SerializeToString,
@@ -69,6 +74,21 @@ class DownloaderServiceServicer:
 
     def Resolve(self, request, context):
         """Streams the recordings behind one address (a playlist, a channel, a search) without fetching them.
+
+        Each is sent as soon as it is found. If the service's own limit cuts the list short, the call ends with
+        RESOURCE_EXHAUSTED after the last one; a limit the caller asked for is no error. A recording in the list that
+        cannot be had at all (private, removed) is left out where that is noticed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchCaptions(self, request, context):
+        """Streams the captions a human made for one recording, if it has any in a wanted language.
+
+        `media` comes first, then, if there are such captions, `track` and `segment`s; `finished` is always the last
+        response. None found is no error: `finished.found` is false. Captions a machine made never count. Fails like
+        Download; a recording Download would refuse (live, upcoming, too long) is refused here too.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -93,6 +113,11 @@ def add_DownloaderServiceServicer_to_server(servicer, server):
                     servicer.Resolve,
                     request_deserializer=ytcaption_dot_v1_dot_downloader__service__pb2.ResolveRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_downloader__service__pb2.ResolveResponse.SerializeToString,
+            ),
+            'FetchCaptions': grpc.unary_stream_rpc_method_handler(
+                    servicer.FetchCaptions,
+                    request_deserializer=ytcaption_dot_v1_dot_downloader__service__pb2.FetchCaptionsRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_downloader__service__pb2.FetchCaptionsResponse.SerializeToString,
             ),
             'Purge': grpc.unary_unary_rpc_method_handler(
                     servicer.Purge,
@@ -155,6 +180,33 @@ class DownloaderService:
             '/ytcaption.v1.DownloaderService/Resolve',
             ytcaption_dot_v1_dot_downloader__service__pb2.ResolveRequest.SerializeToString,
             ytcaption_dot_v1_dot_downloader__service__pb2.ResolveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchCaptions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ytcaption.v1.DownloaderService/FetchCaptions',
+            ytcaption_dot_v1_dot_downloader__service__pb2.FetchCaptionsRequest.SerializeToString,
+            ytcaption_dot_v1_dot_downloader__service__pb2.FetchCaptionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

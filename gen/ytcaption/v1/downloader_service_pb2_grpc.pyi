@@ -24,7 +24,19 @@ class DownloaderServiceStub:
     and with UNAVAILABLE if it may work later; ErrorInfo.reason tells them apart.
     """
     Resolve: _aio.UnaryStreamMultiCallable[_downloader_service_pb2.ResolveRequest, _downloader_service_pb2.ResolveResponse]
-    """Streams the recordings behind one address (a playlist, a channel, a search) without fetching them."""
+    """Streams the recordings behind one address (a playlist, a channel, a search) without fetching them.
+
+    Each is sent as soon as it is found. If the service's own limit cuts the list short, the call ends with
+    RESOURCE_EXHAUSTED after the last one; a limit the caller asked for is no error. A recording in the list that
+    cannot be had at all (private, removed) is left out where that is noticed.
+    """
+    FetchCaptions: _aio.UnaryStreamMultiCallable[_downloader_service_pb2.FetchCaptionsRequest, _downloader_service_pb2.FetchCaptionsResponse]
+    """Streams the captions a human made for one recording, if it has any in a wanted language.
+
+    `media` comes first, then, if there are such captions, `track` and `segment`s; `finished` is always the last
+    response. None found is no error: `finished.found` is false. Captions a machine made never count. Fails like
+    Download; a recording Download would refuse (live, upcoming, too long) is refused here too.
+    """
     Purge: _aio.UnaryUnaryMultiCallable[_downloader_service_pb2.DownloaderServicePurgeRequest, _downloader_service_pb2.DownloaderServicePurgeResponse]
     """Removes every file this service keeps between calls."""
 
@@ -50,7 +62,25 @@ class DownloaderServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _downloader_service_pb2.ResolveRequest,
         context: _aio.ServicerContext[_downloader_service_pb2.ResolveRequest, _abc.AsyncIterator[_downloader_service_pb2.ResolveResponse]],
     ) -> _abc.AsyncIterator[_downloader_service_pb2.ResolveResponse]:
-        """Streams the recordings behind one address (a playlist, a channel, a search) without fetching them."""
+        """Streams the recordings behind one address (a playlist, a channel, a search) without fetching them.
+
+        Each is sent as soon as it is found. If the service's own limit cuts the list short, the call ends with
+        RESOURCE_EXHAUSTED after the last one; a limit the caller asked for is no error. A recording in the list that
+        cannot be had at all (private, removed) is left out where that is noticed.
+        """
+
+    @_abc_1.abstractmethod
+    def FetchCaptions(
+        self,
+        request: _downloader_service_pb2.FetchCaptionsRequest,
+        context: _aio.ServicerContext[_downloader_service_pb2.FetchCaptionsRequest, _abc.AsyncIterator[_downloader_service_pb2.FetchCaptionsResponse]],
+    ) -> _abc.AsyncIterator[_downloader_service_pb2.FetchCaptionsResponse]:
+        """Streams the captions a human made for one recording, if it has any in a wanted language.
+
+        `media` comes first, then, if there are such captions, `track` and `segment`s; `finished` is always the last
+        response. None found is no error: `finished.found` is false. Captions a machine made never count. Fails like
+        Download; a recording Download would refuse (live, upcoming, too long) is refused here too.
+        """
 
     @_abc_1.abstractmethod
     def Purge(

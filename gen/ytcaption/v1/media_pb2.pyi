@@ -193,22 +193,28 @@ class ByteProgress(_message.Message):
     DONE_BYTES_FIELD_NUMBER: _builtins.int
     TOTAL_BYTES_FIELD_NUMBER: _builtins.int
     BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    REMAINING_FIELD_NUMBER: _builtins.int
     done_bytes: _builtins.int
     """Bytes that have passed."""
     total_bytes: _builtins.int
     """Bytes in all. Unset while nobody knows."""
     bytes_per_second: _builtins.float
     """Recent speed; unset until measured."""
+    @_builtins.property
+    def remaining(self) -> _duration_pb2.Duration:
+        """Time left at this speed. Unset while nobody knows."""
+
     def __init__(
         self,
         *,
         done_bytes: _builtins.int = ...,
         total_bytes: _builtins.int | None = ...,
         bytes_per_second: _builtins.float | None = ...,
+        remaining: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_total_bytes", b"_total_bytes", "bytes_per_second", b"bytes_per_second", "total_bytes", b"total_bytes"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_total_bytes", b"_total_bytes", "bytes_per_second", b"bytes_per_second", "remaining", b"remaining", "total_bytes", b"total_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_total_bytes", b"_total_bytes", "bytes_per_second", b"bytes_per_second", "done_bytes", b"done_bytes", "total_bytes", b"total_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second", "_total_bytes", b"_total_bytes", "bytes_per_second", b"bytes_per_second", "done_bytes", b"done_bytes", "remaining", b"remaining", "total_bytes", b"total_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__bytes_per_second: _TypeAlias = _typing.Literal["bytes_per_second"]  # noqa: Y015
     _WhichOneofArgType__bytes_per_second: _TypeAlias = _typing.Literal["_bytes_per_second", b"_bytes_per_second"]  # noqa: Y015
@@ -386,6 +392,32 @@ class Word(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence) -> _WhichOneofReturnType__confidence | None: ...
 
 Global___Word: _TypeAlias = Word  # noqa: Y015
+
+@_typing.final
+class CaptionTrack(_message.Message):
+    """Captions a human made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LANGUAGE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    language: _builtins.str
+    """BCP-47 tag as the site gives it."""
+    name: _builtins.str
+    """What the site calls them; untrusted text, may be empty."""
+    def __init__(
+        self,
+        *,
+        language: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["language", b"language", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CaptionTrack: _TypeAlias = CaptionTrack  # noqa: Y015
 
 @_typing.final
 class Transcript(_message.Message):

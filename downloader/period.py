@@ -1,0 +1,72 @@
+"""Days of publication: which are wanted, and how callers write them."""
+
+import calendar
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from mesh.errors import InvalidRequestError
+from mesh.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """From one day to another, both included; an empty one is no limit. As YYYY-MM-DD they sort."""
+
+    first: str = ""
+    last: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.first or self.last)
+
+    def __contains__(self, day: str) -> bool:
+        return bool(day) and (self.first or day) <= day <= (self.last or day)
+
+    def may_hold(self, day: str, earlier: timedelta) -> bool:
+        """Whether a day that is a guess, and may be this much too late, can be one of them."""
+        if not day:
+            return True
+        guess = date.fromisoformat(day)
+        latest = (guess + timedelta(days=1)).isoformat()
+        earliest = (guess - earlier).isoformat()
+        return (self.first or latest) <= latest and earliest <= (self.last or earliest)
+
+
+def wanted_days(from_date: str, to_date: str, period: str) -> Days:
+    """What a caller asked for."""
+    if period:
+        if from_date or to_date:
+            raise _invalid("give a period or two days, not both")
+        return _period(period)
+    days = Days(_checked(from_date), _checked(to_date))
+    if days.first and days.last and days.first > days.last:
+        raise _invalid("the last day is before the first")
+    return days
+
+
+def _period(text: str) -> Days:
+    found = re.fullmatch(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", text, re.ASCII)
+    if not found:
+        raise _invalid("a period is a year, a month or a day, such as 2025-10")
+    year, month, day = found.groups()
+    if day:
+        return Days(_checked(text), _checked(text))
+    first = _checked(f"{year}-{month or '01'}-01")
+    closing = int(month or 12)
+    end = calendar.monthrange(int(year), closing)[1]
+    return Days(first, f"{year}-{closing:02}-{end:02}")
+
+
+def _checked(day: str) -> str:
+    if day:
+        try:
+            is_day = date.fromisoformat(day).isoformat() == day
+        except ValueError:
+            is_day = False
+        if not is_day:
+            raise _invalid("a day is written YYYY-MM-DD")
+    return day
+
+
+def _invalid(why: str) -> InvalidRequestError:
+    return InvalidRequestError(why, reason=Reason.REQUEST_INVALID)

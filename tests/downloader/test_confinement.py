@@ -1,0 +1,146 @@
+"""A child computes, fetches, and writes to its own folder; nothing else, whatever it is told."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from downloader.confinement import ForbiddenDeedError, caged_deno
+from downloader.order import Manner
+from downloader.visitor import deno_of
+from tests.downloader.conftest import Serve
+from tests.downloader.helpers import download
+from tests.downloader.site import Site, content
+
+ROOT = Path(__file__).parents[2]
+PYTHONPATH = {"PYTHONPATH": f"{ROOT}:{ROOT / 'gen'}"}
+
+INSIDE = """
+import os, socket, subprocess, sys
+from pathlib import Path
+from downloader.confinement import caged_deno, confine
+from downloader.guard import Guard
+from downloader.visitor import deno_of, Visitor
+from downloader.order import Manner
+import yt_dlp
+os.chdir({folder!r})
+confine({folder!r}, Guard(), {{deno_of(Manner(1)): caged_deno}})
+"""
+
+
+def inside(folder: Path, deed: str) -> str:
+    """What a confined process says after the deed."""
+    script = f"{INSIDE.format(folder=str(folder))}\n{deed}"
+    environment = {
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'gen'}",
+        "PATH": os.environ["PATH"],
+        "SECRET": "x",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "subprocess.run(['true'])",
+        "subprocess.run('true', shell=True)",
+        "os.system('true')",
+        "os.execv('/bin/true', ['true'])",
+        "os.posix_spawn('/bin/true', ['true'], {})",
+        "os.fork()",
+        "subprocess.run([deno_of(Manner(1)), 'run', '--allow-net', '-'])",
+        "subprocess.run([deno_of(Manner(1)), 'run', '-A', '-'])",
+        "subprocess.run([deno_of(Manner(1)), 'eval', '1'])",
+        "Path('/tmp/escaped').write_text('x')",
+        "Path('../escaped').write_text('x')",
+        "os.open('/tmp/escaped', os.O_CREAT | os.O_WRONLY)",
+    ],
+)
+def test_a_forbidden_deed_is_refused(tmp_path: Path, deed: str) -> None:
+    assert "ForbiddenDeedError" in inside(tmp_path, deed)
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "socket.create_connection(('127.0.0.1', 9))",
+        "socket.socket().connect_ex(('127.0.0.1', 9))",
+        "__import__('_socket').socket().connect(('127.0.0.1', 9))",
+        "socket.socket(socket.AF_UNIX).connect('/run/x.sock')",
+        "socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
+    ],
+)
+def test_a_forbidden_address_is_refused_by_whatever_call(tmp_path: Path, deed: str) -> None:
+    assert "ForbiddenAddressError" in inside(tmp_path, deed)
+
+
+@pytest.mark.parametrize("deed", ["Path('piece').write_text('x'); print('ok')", "print('ok')"])
+def test_what_a_child_needs_is_allowed(tmp_path: Path, deed: str) -> None:
+    assert inside(tmp_path, deed) == "ok"
+
+
+def test_nothing_of_the_environment_is_left_to_strangers(tmp_path: Path) -> None:
+    assert inside(tmp_path, "print(os.environ.get('SECRET'), os.environ['TMPDIR'])") == (
+        f"None {tmp_path}"
+    )
+
+
+def test_yt_dlp_finds_its_javascript_runtime_and_solver_in_the_cage(tmp_path: Path) -> None:
+    deed = """
+from yt_dlp.dependencies import yt_dlp_ejs
+site = Visitor(Manner(1), Guard())
+runtime = site._js_runtimes["deno"].info
+print(runtime.name, runtime.supported, runtime.path == deno_of(Manner(1)), bool(yt_dlp_ejs))
+"""
+    assert inside(tmp_path, deed) == "deno True True True"
+
+
+def test_the_solver_of_yt_dlp_runs_in_the_cage(tmp_path: Path) -> None:
+    deed = """
+from yt_dlp.extractor.youtube.jsc._builtin.deno import DenoJCP
+site = Visitor(Manner(1), Guard())
+extractor = site.get_info_extractor("Youtube")
+from yt_dlp.extractor.youtube.pot._provider import IEContentProviderLogger
+class Quiet(IEContentProviderLogger):
+    log_level = IEContentProviderLogger.LogLevel.ERROR
+    trace = debug = info = warning = error = lambda *a, **k: None
+solver = DenoJCP(extractor, Quiet(), {})
+print(solver.is_available(), solver._run_js_runtime("console.log(6 * 7)").strip())
+"""
+    assert inside(tmp_path, deed) == "True 42"
+
+
+def test_a_script_in_the_cage_reaches_nobody_and_reads_nothing(tmp_path: Path, site: Site) -> None:
+    url = site.url("/secret", content(b"secret"))
+    (tmp_path / "secret.txt").write_text("secret")
+    deeds = (f"await fetch('{url}')", "Deno.readTextFileSync('secret.txt')", "Deno.env.get('HOME')")
+    command = [deno_of(Manner(1)), "run", "--no-prompt", "--no-remote", "-"]
+    caged_deno(command[1:])
+    for deed in deeds:
+        done = subprocess.run(command, input=deed, capture_output=True, text=True, check=False)
+        assert "NotCapable" in done.stderr
+
+    assert site.hits == []
+
+
+def test_a_cage_with_a_door_is_refused() -> None:
+    for door in ("--allow-net", "--allow-all", "-A", "-N", "--env-file=x"):
+        with pytest.raises(ForbiddenDeedError):
+            caged_deno(["run", door, "-"])
+
+
+async def test_a_download_leaves_nothing_outside_its_folder(
+    serve: Serve, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    async with serve() as downloader:
+        await download(downloader, site.url("/talk.mp3", content(b"sound")))
+
+    assert list(home.iterdir()) == []

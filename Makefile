@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 
-.PHONY: run test check setup bench bench-memory bench-download chaos load clean
+.PHONY: run test check setup bench bench-memory bench-download bench-e2e chaos load clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
@@ -23,6 +23,10 @@ bench: $(if $(AUDIO),$(BENCH_READY))
 
 bench-memory: $(READY)
 	$(BIN)/python -m benchmarks.memory $(ARGS)
+
+bench-e2e: $(READY)
+	$(if $(AUDIO),,$(error AUDIO is not set: make bench-e2e AUDIO=folder, with recordings and a .txt beside each))
+	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.overlap "$(AUDIO)" $(ARGS)
 
 bench-download: $(READY)
 	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.downloading $(ARGS)

@@ -168,7 +168,8 @@ def _check_way(_: click.Context, __: click.Parameter, ways: tuple[str, ...]) -> 
     return ways
 
 
-def _threads() -> int:
+def default_threads() -> int:
+    """As many as this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -177,7 +178,7 @@ def _threads() -> int:
 @click.option("--model", default="base", show_default=True)
 @click.option("--beam", type=click.IntRange(1, 10), default=5, show_default=True)
 @click.option("--compute-type", default="int8", show_default=True)
-@click.option("--threads", type=click.IntRange(min=1), default=_threads, show_default="all")
+@click.option("--threads", type=click.IntRange(min=1), default=default_threads, show_default="all")
 @click.option(
     "--way",
     "ways",

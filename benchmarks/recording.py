@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
 
 from imageio_ffmpeg import get_ffmpeg_exe
 
@@ -32,11 +34,29 @@ def run_ffmpeg(*arguments: str | Path) -> None:
     subprocess.run(command, check=True, timeout=600)
 
 
+PIECE_BYTES = 16_384
+
+
 class _Quiet(SimpleHTTPRequestHandler):
+    bytes_per_second = 0
+    """0: as fast as it goes."""
+
     extensions_map = {  # noqa: RUF012 # as the base class has it
         **SimpleHTTPRequestHandler.extensions_map,
         ".ogg": "audio/ogg",
+        ".webm": "audio/webm",
     }
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        """Evenly, if it must not go too fast."""
+        if not self.bytes_per_second:
+            super().copyfile(source, outputfile)
+            return
+        began, sent = monotonic(), 0
+        while piece := source.read(PIECE_BYTES):
+            outputfile.write(piece)
+            sent += len(piece)
+            sleep(max(0.0, began + sent / self.bytes_per_second - monotonic()))
 
     def log_message(self, format: str, *args: object) -> None:
         """The mesh has logs of its own."""
@@ -48,9 +68,10 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path, *, bytes_per_second: int = 0) -> Iterator[str]:
     """The address of a web server on loopback that has the files of a folder."""
-    server = _Server(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
+    handler = type("_Paced", (_Quiet,), {"bytes_per_second": bytes_per_second})
+    server = _Server(("127.0.0.1", 0), partial(handler, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -134,6 +134,31 @@ def test_a_cage_with_a_door_is_refused() -> None:
             caged_deno(["run", door, "-"])
 
 
+def test_no_plugin_configuration_or_netrc_of_the_environment_is_used(tmp_path: Path) -> None:
+    plugins = tmp_path / "plugins" / "yt_dlp_plugins" / "extractor"
+    plugins.mkdir(parents=True)
+    (plugins / "evil.py").write_text("print('a plugin was loaded')")
+    (tmp_path / ".config" / "yt-dlp").mkdir(parents=True)
+    (tmp_path / ".config" / "yt-dlp" / "config").write_text("--proxy http://evil.invalid\n")
+    script = (
+        "from downloader import preload; from downloader.visitor import Visitor;"
+        "from downloader.order import Manner; from downloader.guard import Guard;"
+        "site = Visitor(Manner(1), Guard());"
+        "print(site.params['proxy'], site.params.get('usenetrc'), site._pps['post_process'],"
+        " site.params.get('netrc_cmd'), list(site._request_director.handlers))"
+    )
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": f"{PYTHONPATH['PYTHONPATH']}:{tmp_path / 'plugins'}",
+        "http_proxy": "http://evil.invalid",
+    }
+
+    said = subprocess.check_output([sys.executable, "-c", script], env=environment, text=True)
+
+    assert said.split() == ["None", "[]", "None", "['Requests']"]
+
+
 async def test_a_download_leaves_nothing_outside_its_folder(
     serve: Serve, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,16 +6,12 @@ from dataclasses import dataclass, replace
 import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
-from structlog import get_logger
 
 from mesh.bus import Bus
 from orchestrator.settings import Settings
 from orchestrator.stages import STAGE_IDS, Stages
 
-log = get_logger(__name__)
-
 ASK_SECONDS = 3.0
-RETRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +54,6 @@ async def _ask_broker(settings: Settings, bus: Bus) -> Health:
     found = bus.client.connected_server_version
     version = f"{found.major}.{found.minor}.{found.patch}"
     return Health("nats", True, f"nats-server {version}", settings.nats_url)
-
-
-async def until_stages_serve(stages: Stages) -> None:
-    """A job taken while a stage still loads would only waste an attempt."""
-    told = ""
-    # The channels know: they watch the health of every replica. A call to ask would also take a
-    # replica's turn, and with two of them all jobs would go to the other.
-    while missing := ", ".join(name for name in stages.channels if not _serves(stages, name)):
-        if missing != told:
-            log.warning("no work is taken until every stage serves", missing=missing)
-            told = missing
-        await asyncio.sleep(RETRY_SECONDS)
-
-
-def _serves(stages: Stages, name: str) -> bool:
-    _, channel = stages.channels[name]
-    return channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.READY
 
 
 async def _ask_stage(name: str, address: str, service: str, channel: grpc.aio.Channel) -> Health:

@@ -50,6 +50,9 @@ class Settings(ServiceSettings):
     max_crashes: int = Field(default=20, ge=1)
     """How often a job may lose its runner before it counts as the cause."""
 
+    max_deliveries: int = Field(default=100, ge=2)
+    """Given to runners so often, a job is given up; far more than retries and restarts need."""
+
     retry_seconds: float = Field(default=2, gt=0)
     """Wait before the second attempt; doubled each time, with jitter."""
 

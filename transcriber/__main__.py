@@ -1,6 +1,7 @@
 """Runs the transcriber: `python -m transcriber`."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from structlog import get_logger
 
@@ -8,11 +9,13 @@ from mesh.server import Service
 from mesh.service import run_process, serve
 from transcriber.decoder import Decoder
 from transcriber.engine import ModelFacts
+from transcriber.killable import KillableDecoder
+from transcriber.nursery import open_nursery
 from transcriber.servicer import TranscriberServicer
 from transcriber.settings import Settings
 from transcriber.streaming import StreamingEngine
 from transcriber.weights import describe, locate
-from transcriber.whisper import WhisperDecoder, choose_compute_type, choose_device
+from transcriber.whisper import choose_compute_type, choose_device, load_whisper
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 
@@ -24,8 +27,9 @@ def load(settings: Settings) -> Decoder:
     device = choose_device(settings.device)
     compute_type = choose_compute_type(settings.compute_type, device)
     weights = locate(settings.model, settings.cache_dir, device)
-    decoder = WhisperDecoder(weights, device, compute_type, settings.cpu_threads)
-    decoder.warm_up()
+    decoder = KillableDecoder(
+        partial(load_whisper, weights, device, compute_type, settings.cpu_threads)
+    )
     log.info("model loaded", model=decoder.model, device=device, compute_type=compute_type)
     return decoder
 
@@ -62,4 +66,5 @@ async def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
+    open_nursery()
     run_process("transcriber", Settings, main)

@@ -38,7 +38,7 @@ class How:
 
 
 class Decoder(Protocol):
-    """A loaded model. It is only ever used from one thread at a time."""
+    """A loaded model. Only one thread at a time asks it anything."""
 
     model: str
     device: str
@@ -46,7 +46,7 @@ class Decoder(Protocol):
     languages: frozenset[str]
     """Whisper's codes of what it hears."""
 
-    def detect(self, audio: Audio) -> tuple[str, float]:
+    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         """The code of the language spoken, and how sure that is."""
         ...
 
@@ -57,4 +57,8 @@ class Decoder(Protocol):
 
         Nobody waits for the result any more once `abandoned` says so.
         """
+        ...
+
+    def close(self) -> None:
+        """Frees the model, even in the middle of a window; may be called from any thread."""
         ...

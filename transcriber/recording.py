@@ -64,7 +64,6 @@ class Recording:
                         yield Reached(self._pace.went(piece.duration))
                         yield self._facts(piece.duration)
         finally:
-            # The model cannot be interrupted inside a window, only told that nobody waits.
             self._abandoned.set()
 
     async def _take_in(self, piece: Found) -> None:
@@ -74,7 +73,7 @@ class Recording:
                 self._waiting.append(piece)
                 if not self._tongue.settled:
                     # Windows known from an earlier run count too: it must come out the same.
-                    await self._in_turn(lambda: self._tongue.listen(self._decoder, piece.audio()))
+                    await self._in_turn(lambda: self._listen(piece))
             case Ended():
                 self._tongue.settle()
 
@@ -104,6 +103,10 @@ class Recording:
         # Only the last piece settles the window: whoever has it has them all.
         last = [replace(piece, settled_offset=self._boundary) for piece in spoken[-1:]]
         return [*spoken[:-1], *last]
+
+    def _listen(self, window: HeardWindow) -> None:
+        """Runs on the decoding thread."""
+        self._tongue.listen(self._decoder, window.audio(), self._abandoned.is_set)
 
     def _decode(self, window: HeardWindow) -> Sequence[Phrase]:
         """Runs on the decoding thread."""

@@ -52,8 +52,10 @@ class StreamingEngine:
         self._decoder.set_result(decoder)
 
     def close(self) -> None:
-        """Starts no further decode."""
+        """Ends the decode under way and starts no other."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+        if decoder := self._loaded():
+            decoder.close()
 
     async def transcribe(
         self, samples: AsyncIterator[bytes], request: Request
@@ -71,9 +73,11 @@ class StreamingEngine:
 
     async def models(self) -> Sequence[ModelFacts]:
         """What could be loaded without a network, best first."""
+        return await asyncio.to_thread(self._list_models, self._loaded())
+
+    def _loaded(self) -> Decoder | None:
         ready = self._decoder.done() and not self._decoder.exception()
-        decoder = self._decoder.result() if ready else None
-        return await asyncio.to_thread(self._list_models, decoder)
+        return self._decoder.result() if ready else None
 
     async def _in_turn(self, job: Callable[[], ResultT]) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)

@@ -1,5 +1,7 @@
 """Which language a recording is in, decided once and the same way every time."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from transcriber.decoder import Decoder
@@ -25,10 +27,12 @@ class Tongue:
         self.settled = self.language is not None
         self._heard = np.zeros(0, np.float32)
 
-    def listen(self, decoder: Decoder, audio: Audio) -> None:
+    def listen(self, decoder: Decoder, audio: Audio, abandoned: Callable[[], bool]) -> None:
         """Guesses anew from everything heard so far."""
+        if abandoned():
+            return
         self._heard = np.concatenate([self._heard, audio])
-        self.language, self.probability = decoder.detect(self._heard)
+        self.language, self.probability = decoder.detect(self._heard, abandoned)
         if self.probability >= SURE or len(self._heard) >= ENOUGH:
             self.settle()
 

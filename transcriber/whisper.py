@@ -3,12 +3,13 @@
 import math
 import os
 from collections.abc import Callable
+from threading import RLock
 from typing import Any
 
 import ctranslate2
 import numpy as np
 from faster_whisper import WhisperModel
-from structlog import get_logger
+from tqdm import tqdm
 
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
@@ -16,9 +17,6 @@ from transcriber.decoder import How, Phrase, Word
 from transcriber.languages import ALL
 from transcriber.vad import Audio
 from transcriber.weights import Weights
-from transcriber.windows import RATE
-
-log = get_logger(__name__)
 
 MAX_COMPRESSION = 2.4
 """Text that compresses better than this repeats itself: Whisper's own sign of a loop."""
@@ -63,10 +61,10 @@ class WhisperDecoder:
         self.languages = self._languages() if multilingual else frozenset({"en"})
 
     def warm_up(self) -> None:
-        """The first decode is slower than the rest; nobody should wait for that."""
-        self.decode(np.zeros(RATE, np.float32), "en", How(beam_size=1), lambda: False)
+        """The first pass is slower than the rest; nobody should wait for that."""
+        self._whisper.encode(np.zeros((self._whisper.model.n_mels, 200), np.float32))
 
-    def detect(self, audio: Audio) -> tuple[str, float]:
+    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         """The code of the language spoken, and how sure that is."""
         # Without the last frame, as the decoder will cut it: only then is the encoding shared.
         features = self._whisper.feature_extractor(audio)[..., :-1]
@@ -82,9 +80,11 @@ class WhisperDecoder:
             # Whisper's usual way out of a loop is to roll dice at a higher temperature. Forbidding
             # the repetition works as well, costs one more pass instead of five, and gives the
             # same text every time.
-            log.info("heard a loop, listening again", model=self.model)
             found = self._decode(audio, language, how, abandoned, no_repeat_ngram_size=4)
         return [_phrase(segment) for segment in found]
+
+    def close(self) -> None:
+        """Its memory goes with the last reference."""
 
     def _decode(
         self,
@@ -117,6 +117,14 @@ class WhisperDecoder:
     def _languages(self) -> frozenset[str]:
         has = self._whisper.hf_tokenizer.token_to_id
         return frozenset(code for code in ALL if has(f"<|{code}|>") is not None)
+
+
+def load_whisper(weights: Weights, device: str, compute_type: str, threads: int) -> WhisperDecoder:
+    """A decoder that is ready for its first window."""
+    tqdm.set_lock(RLock())  # its own would be shared between processes, and outlive a killed one
+    decoder = WhisperDecoder(weights, device, compute_type, threads)
+    decoder.warm_up()
+    return decoder
 
 
 def choose_device(asked: str) -> str:

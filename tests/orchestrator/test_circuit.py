@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from mesh.addresses import free_ports
 from mesh.errors import MeshError, SourceRefusedError, TimedOutError, UnavailableError
 from mesh.reasons import Reason
 from mesh.server import running_server
@@ -11,7 +12,7 @@ from orchestrator.circuit import Circuit
 from tests.client import Client
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.scripted import SECOND, Script, scripted_services
-from ytcaption.v1 import admin_service_pb2, job_pb2
+from ytcaption.v1 import admin_service_pb2, job_pb2, pipeline_service_pb2
 
 SILENT = TimedOutError("no answer", reason=Reason.DEADLINE)
 FAILURES = 3
@@ -119,3 +120,31 @@ async def test_a_replica_that_is_unavailable_is_passed_over_at_the_next_try(
 
     assert [job.state for job in ended] == [job_pb2.JOB_STATE_SUCCEEDED] * 4
     assert max(job.attempt for job in ended) == 2, "it was asked, but never twice for one job"
+
+
+async def test_a_downloader_that_is_away_holds_up_only_what_it_must_fetch(
+    start: Start, script: Script
+) -> None:
+    listen = f"127.0.0.1:{free_ports(1)[0]}"
+    async with start(downloader=listen, concurrency=1) as client:
+        waiting = [await client.create() for _ in range(3)]
+        uploaded = await client.upload(*[SECOND] * 3, file_name="talk.wav")
+
+        assert (await client.finished(uploaded.job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
+        held = [await client.job(job.job_id) for job in waiting]
+        assert [job.state for job in held] == [job_pb2.JOB_STATE_QUEUED] * 3
+
+        async with running_server(scripted_services(script), listen, grace_seconds=0):
+            ended = [await client.finished(job.job_id) for job in waiting]
+
+    assert [(job.state, job.attempt) for job in ended] == [(job_pb2.JOB_STATE_SUCCEEDED, 1)] * 3
+
+
+async def test_a_job_held_for_its_downloader_can_be_cancelled(start: Start) -> None:
+    async with start(downloader=f"127.0.0.1:{free_ports(1)[0]}") as client:
+        held = await client.create()
+
+        request = pipeline_service_pb2.CancelJobRequest(job_id=held.job_id)
+        ended = (await client.pipeline.CancelJob(request)).job
+
+    assert ended.state == job_pb2.JOB_STATE_CANCELLED

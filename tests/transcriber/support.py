@@ -69,7 +69,7 @@ class ScriptedDecoder:
         self.certainty: list[float] = []
         """How sure the next detections are; then 0.9."""
 
-    def detect(self, audio: Audio) -> tuple[str, float]:
+    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         self.detected += 1
         return "pt", self.certainty.pop(0) if self.certainty else 0.9
 
@@ -83,6 +83,9 @@ class ScriptedDecoder:
         self.abandoned.append(abandoned())
         name = f"{language} {len(audio)} {float(np.abs(audio).sum()):.3f}"
         return [Phrase(0, 1, f" {name} a ", 0.5), Phrase(1, 2, f" {name} b ", 0.5)]
+
+    def close(self) -> None:
+        self.go.set()
 
 
 async def engine_with(

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
+import psutil
 import pytest
 from grpc_health.v1 import health_pb2
 
 from mesh.addresses import free_ports
+from tests.transcriber.support import audio_frames, recording, start, until
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 
@@ -51,15 +53,19 @@ async def _is_serving(channel: grpc.aio.Channel) -> bool:
     return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
+async def _until_serving(channel: grpc.aio.Channel) -> None:
+    async with asyncio.timeout(60):
+        while not await _is_serving(channel):  # noqa: ASYNC110 # another process
+            await asyncio.sleep(0.05)
+
+
 async def test_it_is_healthy_once_the_model_is_loaded_and_ends_when_asked(
     weights_cache: Path,
 ) -> None:
     (port,) = free_ports(1)
     with process(LISTEN=f"127.0.0.1:{port}", MODEL="base", CACHE_DIR=str(weights_cache)) as running:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            async with asyncio.timeout(60):
-                while not await _is_serving(channel):  # noqa: ASYNC110 # another process
-                    await asyncio.sleep(0.05)
+            await _until_serving(channel)
             stub = rpc.TranscriberServiceStub(channel)
             models = (await stub.ListModels(pb.ListModelsRequest())).models
         running.send_signal(signal.SIGTERM)
@@ -67,6 +73,35 @@ async def test_it_is_healthy_once_the_model_is_loaded_and_ends_when_asked(
 
     assert code == 0
     assert [model.name for model in models if model.loaded and model.selected] == ["base"]
+
+
+async def test_killed_in_the_middle_of_a_window_it_leaves_no_decoder_behind(
+    weights_cache: Path,
+) -> None:
+    (port,) = free_ports(1)
+    settings = {"LISTEN": f"127.0.0.1:{port}", "MODEL": "tiny.en", "CACHE_DIR": str(weights_cache)}
+    with process(**settings) as running:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            await _until_serving(channel)
+            below = psutil.Process(running.pid).children(recursive=True)
+            frames = [start(language="en"), *audio_frames(recording("sample") * 20)]
+            call = rpc.TranscriberServiceStub(channel).Transcribe(iter(frames))
+            async for event in call:
+                if event.HasField("segment"):  # the next window is under way
+                    break
+            running.kill()
+            with pytest.raises(grpc.aio.AioRpcError):
+                [event async for event in call]
+
+    assert len(below) >= 2  # the fork server and its child
+    await until(lambda: not any(map(lives, below)), 5)
+
+
+def lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A job that was killed ends with the text of one that was not."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.transcriber.support import SECOND, ScriptedDecoder, engine_with, events_of, recording
 from transcriber.decoder import Decoder
 from transcriber.engine import Event, Heard, Request, Spoken
+from transcriber.vad import Audio
 from transcriber.whisper import WhisperDecoder
 
 
@@ -34,10 +36,10 @@ async def test_resuming_at_any_boundary_gives_the_same_transcript(
     language: str, doubts: int
 ) -> None:
     class Doubting(ScriptedDecoder):
-        def detect(self, audio: object) -> tuple[str, float]:
+        def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
             # The longer it listens the surer it is, as models are.
             self.detected += 1
-            return "pt", 0.9 if len(audio) > doubts * 5 * 16_000 else 0.3  # type: ignore[arg-type]
+            return "pt", 0.9 if len(audio) > doubts * 5 * 16_000 else 0.3
 
     data = recording("sample") + bytes(5 * SECOND) + recording("sample") * 2
 

@@ -1,0 +1,105 @@
+"""A decoder in a process of its own, so that even the middle of a window can be broken off."""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from structlog import get_logger
+
+from mesh.errors import MeshError, UnavailableError
+from mesh.reasons import Reason
+from transcriber.child import Decode, Detect
+from transcriber.decoder import Decoder, How, Phrase
+from transcriber.nursery import AbandonedError, Child, LostError
+from transcriber.vad import Audio
+
+log = get_logger(__name__)
+
+ResultT = TypeVar("ResultT")
+
+TRIES = 2
+"""A window that was under way when the child died is tried once more; then it may be the cause."""
+
+
+class KillableDecoder:
+    """Gives each order to its child; one that is killed or dies by itself is replaced at once."""
+
+    def __init__(self, load: Callable[[], Decoder]) -> None:
+        self._load = load
+        self._child: Child | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+        """Held by whoever starts or kills a child: `close` comes from another thread."""
+        facts = self._ask(lambda child: child.facts(_nobody_left))
+        self.model = facts.model
+        self.device = facts.device
+        self.compute_type = facts.compute_type
+        self.languages = facts.languages
+
+    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
+        """The code of the language spoken, and how sure that is."""
+        found: tuple[str, float] = self._ask(lambda child: child.do(Detect(audio), abandoned))
+        return found
+
+    def decode(
+        self, audio: Audio, language: str, how: How, abandoned: Callable[[], bool]
+    ) -> list[Phrase]:
+        """Phrases in time order."""
+        order = Decode(audio, language, how)
+        found: list[Phrase] = self._ask(lambda child: child.do(order, abandoned))
+        return found
+
+    def close(self) -> None:
+        """Ends the child, whatever it is doing; the decoder is of no use afterwards."""
+        with self._lock:
+            self._closed = True
+            self._kill()
+
+    def _ask(self, question: Callable[[Child], ResultT]) -> ResultT:
+        for _ in range(TRIES):
+            child = self._living()
+            try:
+                return question(child)
+            except AbandonedError:
+                if child.is_busy:  # one that still loads is as good for whoever comes next
+                    log.info("broke off a decode", pid=child.pid)
+                    self._replace()
+                raise
+            except LostError:
+                log.warning("lost the decoder", pid=child.pid)
+                self._replace()
+            except MeshError:
+                if not child.is_loaded:
+                    self._drop()
+                raise
+        raise UnavailableError(
+            f"the decoder died {TRIES} times over the same audio", reason=Reason.STAGE_UNAVAILABLE
+        )
+
+    def _living(self) -> Child:
+        with self._lock:
+            if self._closed:
+                raise UnavailableError("the decoder is closed", reason=Reason.STAGE_UNAVAILABLE)
+            if self._child is None:
+                self._child = Child(self._load)
+            return self._child
+
+    def _replace(self) -> None:
+        with self._lock:
+            self._kill()
+            if not self._closed:
+                self._child = Child(self._load)
+
+    def _drop(self) -> None:
+        with self._lock:
+            self._kill()
+
+    def _kill(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+
+
+def _nobody_left() -> bool:
+    """Whoever waits for the first load waits for as long as it takes."""
+    return False

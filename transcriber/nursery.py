@@ -1,0 +1,123 @@
+"""Processes that hold a model: forked from one that has loaded the libraries already."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import forkserver
+from typing import Any
+
+from mesh.errors import InternalError, MeshError, UnavailableError
+from mesh.reasons import Reason
+from transcriber.child import Facts, Failed, Order, main
+from transcriber.decoder import Decoder
+
+PRELOAD = "transcriber.preload"
+POLL_SECONDS = 0.02
+"""How soon it is noticed that nobody waits any more."""
+
+REAPING_SECONDS = 1
+
+_context = multiprocessing.get_context("forkserver")
+
+
+class AbandonedError(Exception):
+    """Nobody waits for the answer any more; the child may still be at it."""
+
+
+class LostError(Exception):
+    """The child died without a word: a fault in native code, or the kernel wanted its memory."""
+
+
+def open_nursery() -> None:
+    """Starts the fork server. Early: before gRPC has threads and sockets."""
+    _context.set_forkserver_preload([PRELOAD])
+    with _no_threads():
+        forkserver.ensure_running()
+
+
+@contextmanager
+def _no_threads() -> Iterator[None]:
+    """NumPy's library starts its threads when loaded; what forks must have none."""
+    name = "OPENBLAS_NUM_THREADS"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
+
+
+class Child:
+    """One process with one model; it loads as soon as it is born."""
+
+    def __init__(self, load: Callable[[], Decoder]) -> None:
+        self._facts: Facts | None = None
+        self._pipe, theirs = _context.Pipe()
+        self._process = _context.Process(target=main, args=(load, theirs), daemon=True)
+        try:
+            self._process.start()
+        except BaseException:
+            self._pipe.close()
+            raise
+        finally:
+            # Ours must go, or we would never see that the child has gone.
+            theirs.close()
+
+        assert self._process.pid is not None  # noqa: S101 - it was started
+        self.pid: int = self._process.pid
+        self.is_busy = False
+        """Whether it works on an order."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it has a model."""
+        return self._facts is not None
+
+    def facts(self, abandoned: Callable[[], bool]) -> Facts:
+        """Waits until the model is loaded."""
+        if self._facts is None:
+            self._facts = self._hear(abandoned)
+        return self._facts
+
+    def do(self, order: Order, abandoned: Callable[[], bool]) -> Any:
+        """What the decoder answers; still busy with it if that was abandoned."""
+        self.facts(abandoned)
+        try:
+            self._pipe.send(order)
+        except OSError as error:
+            raise LostError from error
+        self.is_busy = True
+        answer = self._hear(abandoned)
+        self.is_busy = False
+        return answer
+
+    def kill(self) -> None:
+        """It is gone when this returns, whatever it was doing."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self._process.join(REAPING_SECONDS)
+        self._pipe.close()
+        with suppress(ValueError):  # still dying, in the hands of the kernel
+            self._process.close()
+
+    def _hear(self, abandoned: Callable[[], bool]) -> Any:
+        try:
+            while not self._pipe.poll(POLL_SECONDS):
+                if abandoned():
+                    raise AbandonedError
+            answer = self._pipe.recv()
+        except (EOFError, OSError) as error:
+            raise LostError from error
+        if isinstance(answer, Failed):
+            raise _error(answer)
+        return answer
+
+
+def _error(failed: Failed) -> MeshError:
+    if failed.reason == Reason.MODEL_UNAVAILABLE:
+        return UnavailableError(failed.message, reason=failed.reason)
+    return InternalError(failed.message, reason=failed.reason)

@@ -77,9 +77,8 @@ def command_first_byte(url: str) -> float:
     """The same of `yt-dlp -o -`."""
     options = ("--ignore-config", "--no-plugin-dirs", "--quiet", "-f", "bestaudio/best", "-o", "-")
     began = perf_counter()
-    with subprocess.Popen(
-        [sys.executable, "-m", "yt_dlp", *options, url], stdout=subprocess.PIPE
-    ) as process:
+    command = [sys.executable, "-m", "yt_dlp", *options, url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         process.stdout.read(1)
         took = perf_counter() - began

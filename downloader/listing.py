@@ -1,5 +1,6 @@
 """The recordings behind one address, named as they are found; none of them is fetched."""
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -19,6 +20,7 @@ from mesh.reasons import RETRYABLE, Reason
 MAX_DEPTH = 4
 """A channel holds tabs, a tab holds videos; nothing honest is deeper than this."""
 
+LISTS = re.compile(r"(Tab|Playlist|Channel|User|Series|Season|Show|Album|List|Collection)$")
 LINKS = ("url", "url_transparent")
 NOT_RECORDED_YET = ("is_live", "is_upcoming")
 
@@ -42,14 +44,15 @@ class Listing(Errand):
         _refuse_unknown_search(self._order.source_url)
         count = 0
         with self.visit(Visitor, extractor_args=guesses) as site:
-            for source_url, info in self._found(site):
+            for source_url, info in self.found(site):
                 self.say("video", source_url=source_url, media=facts.describe(info))
                 count += 1
                 if count == self._order.max_videos:
                     break
         return {"count": count}
 
-    def _found(self, site: Visitor) -> Iterator[tuple[str, Info]]:
+    def found(self, site: Visitor) -> Iterator[tuple[str, Info]]:
+        """Every recording that is wanted, with its address, as it is found."""
         start = self._order.source_url
         for source_url, entry in self._walk(site, _follow(site, {"url": start}), start, MAX_DEPTH):
             if source_url in self._seen:
@@ -72,7 +75,8 @@ class Listing(Errand):
                 continue
             entry = {"extractor": info.get("extractor"), **_said(entry)}
             if entry.get("_type") in LINKS and _leads_to_a_list(site, entry):
-                yield from self._walk(site, _follow(site, entry), page, depth - 1)
+                inner = unsmuggle_url(entry["url"])[0]
+                yield from self._walk(site, _follow(site, entry), inner, depth - 1)
             elif entry.get("_type") == "playlist":
                 yield from self._walk(site, entry, page, depth - 1)
             elif address := _address(entry, page):
@@ -126,8 +130,11 @@ def _follow(site: Visitor, link: Info) -> Info:
 
 
 def _leads_to_a_list(site: Visitor, entry: Info) -> bool:
-    key = entry.get("ie_key")
-    return bool(key) and site.get_info_extractor(key).is_single_video(entry["url"]) is False
+    """Extractors know what they give, but a tenth of them give both; their names tell."""
+    if not (key := entry.get("ie_key")):
+        return False
+    is_single = site.get_info_extractor(key).is_single_video(entry["url"])
+    return not is_single if is_single is not None else LISTS.search(key) is not None
 
 
 def _address(entry: Info, page: str) -> str:

@@ -26,9 +26,10 @@ MAX_FRAGMENT_BYTES = 256 * 1024**2
 
 # All of these yt-dlp fetches itself, in order, and can write to a pipe. The others need ffmpeg or
 # another program, which would connect wherever it likes.
-FORMATS = (
+STREAMED = (
     "[protocol~='^(https?|m3u8|m3u8_native|http_dash_segments|http_dash_segments_generator|ism)$']"
 )
+FORMAT = f"bestaudio{STREAMED}/best{STREAMED}"
 
 
 class Recording(Errand):
@@ -61,7 +62,7 @@ class Recording(Errand):
 
     def _options(self) -> dict[str, Any]:
         return {
-            "format": f"bestaudio{FORMATS}/best{FORMATS}",
+            "format": FORMAT,
             "outtmpl": {"default": "-"},
             "progress_hooks": [self._follow],
             "noplaylist": True,

@@ -3,9 +3,9 @@
 import math
 import os
 import sys
-from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from http.cookiejar import LoadError
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,14 @@ import yt_dlp.extractor.generic  # noqa: E402
 import yt_dlp.extractor.youtube  # noqa: E402
 from yt_dlp import YoutubeDL  # noqa: E402
 from yt_dlp.cookies import YoutubeDLCookieJar  # noqa: E402
+from yt_dlp.extractor.common import UnsupportedURLIE  # noqa: E402
+from yt_dlp.networking import common as networking  # noqa: E402
 from yt_dlp.networking._requests import RequestsRH, RequestsSession  # noqa: E402
 from yt_dlp.networking.exceptions import HTTPError, NoSupportingHandlers  # noqa: E402
 from yt_dlp.utils._jsruntime import _determine_runtime_path  # noqa: E402
+
+# Reading every certificate takes its time; what a fork server has made, its children share.
+networking.make_ssl_context = cache(networking.make_ssl_context)
 
 RETRIES = 2
 COOKIES = "cookies.txt"
@@ -49,6 +54,12 @@ class Visitor(YoutubeDL):  # type: ignore[misc] # ships no types
         """Seconds a site that had enough of us asked us to stay away."""
         RequestsSession.send = _checked(RequestsSession.send, guard, manner)
         super().__init__({**_options(manner), **options})
+
+    def add_default_info_extractors(self) -> None:
+        """All of them; yt-dlp's own way to find out costs a tenth of a second."""
+        for extractor in known_extractors():
+            self.add_info_extractor(extractor)
+        self.add_info_extractor(UnsupportedURLIE())
 
     def build_request_director(self, handlers: Any, preferences: Any = None) -> Any:
         """The others speak ftp, file or websocket."""
@@ -80,20 +91,15 @@ class Silence:
     info = warning = error = debug
 
 
+@cache
+def known_extractors() -> list[Any]:
+    """The classes of all extractors that are of use."""
+    return [each for each in yt_dlp.extractor.gen_extractor_classes() if each._ENABLED]
+
+
 def deno_of(manner: Manner) -> str:
     """The program yt-dlp solves YouTube's puzzles with."""
     return str(_determine_runtime_path(manner.js_runtime or None, "deno"))
-
-
-def warm_up() -> None:
-    """Each extractor compiles its patterns when first asked, and there are nearly two thousand."""
-    nowhere = "https://warm.invalid/"
-    with YoutubeDL({"logger": Silence(), "quiet": True, "cachedir": False}) as nobody:
-        for extractor in yt_dlp.extractor.gen_extractor_classes():
-            extractor.suitable(nowhere)
-            # For pages that embed something; loads the extractor itself.
-            with suppress(Exception):
-                list(extractor.extract_from_webpage(nobody, nowhere, ""))
 
 
 def _options(manner: Manner) -> dict[str, Any]:

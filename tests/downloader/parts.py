@@ -12,8 +12,9 @@ from downloader.order import carry_out as really_carry_out
 
 def carry_out(order: Order, media: Any, control: Any) -> None:
     """What a child does, with that site known."""
-    from yt_dlp import YoutubeDL
     from yt_dlp.extractor.common import InfoExtractor
+
+    from downloader.visitor import Visitor
 
     class PartsIE(InfoExtractor):  # type: ignore[misc] # ships no types
         _VALID_URL = r"http://127\.0\.0\.1:\d+/(?P<id>\w+)\.parts$"
@@ -24,11 +25,11 @@ def carry_out(order: Order, media: Any, control: Any) -> None:
             entries = [self.url_result(line) for line in lines]
             return self.playlist_result(entries, name, "A film in parts", multi_video=True)
 
-    add_default = YoutubeDL.add_default_info_extractors
+    add_default = Visitor.add_default_info_extractors
 
     def add_ours_first(site: Any) -> None:
         site.add_info_extractor(PartsIE())
         add_default(site)
 
-    YoutubeDL.add_default_info_extractors = add_ours_first
+    Visitor.add_default_info_extractors = add_ours_first  # type: ignore[assignment, method-assign]
     really_carry_out(order, media, control)

@@ -22,17 +22,20 @@ import os, socket, subprocess, sys
 from pathlib import Path
 from downloader.confinement import caged_deno, confine
 from downloader.guard import Guard
-from downloader.visitor import deno_of, Visitor
-from downloader.order import Manner
-import yt_dlp
+{imports}
 os.chdir({folder!r})
-confine({folder!r}, Guard(), {{deno_of(Manner(1)): caged_deno}})
+confine({folder!r}, Guard(), {{{deno!r}: caged_deno}})
 """
+YT_DLP = """
+from downloader.order import Manner
+from downloader.visitor import Visitor
+"""
+DENO = deno_of(Manner(1))
 
 
-def inside(folder: Path, deed: str) -> str:
+def inside(folder: Path, deed: str, imports: str = "") -> str:
     """What a confined process says after the deed."""
-    script = f"{INSIDE.format(folder=str(folder))}\n{deed}"
+    script = INSIDE.format(folder=str(folder), imports=imports, deno=DENO) + deed
     environment = {
         "PYTHONPATH": f"{ROOT}:{ROOT / 'gen'}",
         "PATH": os.environ["PATH"],
@@ -53,9 +56,9 @@ def inside(folder: Path, deed: str) -> str:
         "os.execv('/bin/true', ['true'])",
         "os.posix_spawn('/bin/true', ['true'], {})",
         "os.fork()",
-        "subprocess.run([deno_of(Manner(1)), 'run', '--allow-net', '-'])",
-        "subprocess.run([deno_of(Manner(1)), 'run', '-A', '-'])",
-        "subprocess.run([deno_of(Manner(1)), 'eval', '1'])",
+        f"subprocess.run([{DENO!r}, 'run', '--allow-net', '-'])",
+        f"subprocess.run([{DENO!r}, 'run', '-A', '-'])",
+        f"subprocess.run([{DENO!r}, 'eval', '1'])",
         "Path('/tmp/escaped').write_text('x')",
         "Path('../escaped').write_text('x')",
         "os.open('/tmp/escaped', os.O_CREAT | os.O_WRONLY)",
@@ -95,9 +98,9 @@ def test_yt_dlp_finds_its_javascript_runtime_and_solver_in_the_cage(tmp_path: Pa
 from yt_dlp.dependencies import yt_dlp_ejs
 site = Visitor(Manner(1), Guard())
 runtime = site._js_runtimes["deno"].info
-print(runtime.name, runtime.supported, runtime.path == deno_of(Manner(1)), bool(yt_dlp_ejs))
+print(runtime.name, runtime.supported, runtime.path, bool(yt_dlp_ejs))
 """
-    assert inside(tmp_path, deed) == "deno True True True"
+    assert inside(tmp_path, deed, YT_DLP) == f"deno True {DENO} True"
 
 
 def test_the_solver_of_yt_dlp_runs_in_the_cage(tmp_path: Path) -> None:
@@ -112,14 +115,14 @@ class Quiet(IEContentProviderLogger):
 solver = DenoJCP(extractor, Quiet(), {})
 print(solver.is_available(), solver._run_js_runtime("console.log(6 * 7)").strip())
 """
-    assert inside(tmp_path, deed) == "True 42"
+    assert inside(tmp_path, deed, YT_DLP) == "True 42"
 
 
 def test_a_script_in_the_cage_reaches_nobody_and_reads_nothing(tmp_path: Path, site: Site) -> None:
     url = site.url("/secret", content(b"secret"))
     (tmp_path / "secret.txt").write_text("secret")
     deeds = (f"await fetch('{url}')", "Deno.readTextFileSync('secret.txt')", "Deno.env.get('HOME')")
-    command = [deno_of(Manner(1)), "run", "--no-prompt", "--no-remote", "-"]
+    command = [DENO, "run", "--no-prompt", "--no-remote", "-"]
     caged_deno(command[1:])
     for deed in deeds:
         done = subprocess.run(command, input=deed, capture_output=True, text=True, check=False)
@@ -132,6 +135,31 @@ def test_a_cage_with_a_door_is_refused() -> None:
     for door in ("--allow-net", "--allow-all", "-A", "-N", "--env-file=x"):
         with pytest.raises(ForbiddenDeedError):
             caged_deno(["run", door, "-"])
+
+
+def test_no_plugin_configuration_or_netrc_of_the_environment_is_used(tmp_path: Path) -> None:
+    plugins = tmp_path / "plugins" / "yt_dlp_plugins" / "extractor"
+    plugins.mkdir(parents=True)
+    (plugins / "evil.py").write_text("print('a plugin was loaded')")
+    (tmp_path / ".config" / "yt-dlp").mkdir(parents=True)
+    (tmp_path / ".config" / "yt-dlp" / "config").write_text("--proxy http://evil.invalid\n")
+    script = (
+        "from downloader.visitor import Visitor;"
+        "from downloader.order import Manner; from downloader.guard import Guard;"
+        "site = Visitor(Manner(1), Guard());"
+        "print(site.params['proxy'], site.params.get('usenetrc'), site._pps['post_process'],"
+        " site.params.get('netrc_cmd'), list(site._request_director.handlers))"
+    )
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": f"{PYTHONPATH['PYTHONPATH']}:{tmp_path / 'plugins'}",
+        "http_proxy": "http://evil.invalid",
+    }
+
+    said = subprocess.check_output([sys.executable, "-c", script], env=environment, text=True)
+
+    assert said.split() == ["None", "[]", "None", "['Requests']"]
 
 
 async def test_a_download_leaves_nothing_outside_its_folder(

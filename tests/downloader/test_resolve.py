@@ -8,11 +8,13 @@ import grpc
 import psutil
 import pytest
 from grpc import StatusCode
+from yt_dlp.extractor import get_info_extractor
 
 from downloader.guard import Guard
 from downloader.listing import Listing
 from downloader.order import ListOrder, Manner
 from downloader.period import Days, wanted_days
+from downloader.visitor import Refusal
 from downloader.ytdlp import Bounds
 from mesh.errors import InvalidRequestError
 from tests.downloader.conftest import Serve
@@ -320,3 +322,66 @@ def test_a_video_that_is_gone_is_left_out_but_a_site_that_fails_is_not_hidden() 
     assert in_october(channel, "gone", "2025-10-10") is None
     with pytest.raises(ValueError, match="503"):
         in_october(channel, "busy", "2025-10-10")
+
+
+class Tabs:
+    """Stands for a channel of YouTube: a page of tabs, each of them a list."""
+
+    def __init__(self, pages: dict[str, dict[str, object]]) -> None:
+        self._pages = pages
+
+    def extract_info(self, url: str, **_: object) -> dict[str, object]:
+        return self._pages[url]
+
+    def get_info_extractor(self, key: str) -> object:
+        return get_info_extractor(key)()
+
+
+def link(url: str, key: str) -> dict[str, object]:
+    return {"_type": "url", "url": url, "ie_key": key}
+
+
+def test_a_channel_becomes_the_videos_of_its_tabs_each_once() -> None:
+    home, watch = "https://www.youtube.com/@talks", "https://www.youtube.com/watch?v="
+    pages: dict[str, dict[str, object]] = {
+        home: {
+            "_type": "playlist",
+            "extractor": "youtube:tab",
+            "entries": [
+                link(f"{home}/videos", "YoutubeTab"),
+                link(f"{home}/streams", "YoutubeTab"),
+            ],
+        },
+        f"{home}/videos": {
+            "_type": "playlist",
+            "entries": [
+                link(f"{watch}aaaaaaaaaaa", "Youtube"),
+                link("bbbbbbbbbbb", "Youtube"),
+                None,
+            ],
+        },
+        f"{home}/streams": {
+            "_type": "playlist",
+            "entries": iter(
+                [
+                    link(f"{watch}aaaaaaaaaaa", "Youtube"),
+                    {**link(f"{watch}ccccccccccc", "Youtube"), "live_status": "is_live"},
+                    link(f"{watch}ddddddddddd", "Youtube"),
+                ]
+            ),
+        },
+    }
+    listing = Listing(ListOrder(home, "", Manner(1), 9, 99), Guard(), print)
+
+    found = [url.rpartition("=")[2] for url, _ in listing.found(Tabs(pages))]  # type: ignore[arg-type]
+
+    assert found == ["aaaaaaaaaaa", "bbbbbbbbbbb", "ddddddddddd"]
+
+
+def test_lists_without_end_are_refused() -> None:
+    home = "https://www.youtube.com/@talks"
+    loop: dict[str, object] = {"_type": "playlist", "entries": [link(home, "YoutubeTab")]}
+    listing = Listing(ListOrder(home, "", Manner(1), 9, 99), Guard(), print)
+
+    with pytest.raises(Refusal):
+        list(listing.found(Tabs({home: loop})))  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from cli.sources import Order
     from ytcaption.v1.job_pb2 import JobOptions
-    from ytcaption.v1.media_pb2 import CueRules
+    from ytcaption.v1.media_pb2 import CueRules, DownloadOptions
 
 DEFAULT_SERVER = "127.0.0.1:50051"
 PRIORITIES = ("high", "normal", "low")
@@ -130,10 +130,21 @@ def cue_options(command: CommandT) -> CommandT:
 def job_options(command: CommandT) -> CommandT:
     """Adds every choice a job has."""
     command = cue_options(command)
-    for option in reversed(_JOB_OPTIONS):
+    for option in reversed((*_JOB_OPTIONS, *_DOWNLOAD_OPTIONS)):
         command = option(command)
     return command
 
+
+_DOWNLOAD_OPTIONS = (
+    click.option("--user-agent", metavar="TEXT", help="User agent shown to the site."),
+    click.option(
+        "--max-bytes-per-second", type=click.IntRange(1), metavar="N", help="Download no faster."
+    ),
+    click.option(
+        "--proxy", metavar="URL", help="Proxy to download through, if the mesh lets callers choose."
+    ),
+)
+"""Each is called like the field of DownloadOptions it sets."""
 
 _ORDER_OPTIONS = (
     click.option("--force", is_flag=True, help="Run even if it was captioned lately."),
@@ -174,9 +185,20 @@ def to_job_options(given: dict[str, Any]) -> "JobOptions":
     """The server fills in what the user did not choose."""
     from ytcaption.v1.job_pb2 import JobOptions
 
-    rules = to_cue_rules(given)
+    rules, download = to_cue_rules(given), _to_download_options(given)
     chosen = {name: value for name, value in given.items() if value is not None}
-    return JobOptions(**chosen, cue_rules=rules if rules.ListFields() else None)
+    return JobOptions(
+        **chosen,
+        cue_rules=rules if rules.ListFields() else None,
+        download=download if download.ListFields() else None,
+    )
+
+
+def _to_download_options(given: dict[str, Any]) -> "DownloadOptions":
+    from ytcaption.v1.media_pb2 import DownloadOptions
+
+    names = ("user_agent", "max_bytes_per_second", "proxy")
+    return DownloadOptions(**{name: value for name in names if (value := given.pop(name, None))})
 
 
 def to_cue_rules(given: dict[str, Any]) -> "CueRules":

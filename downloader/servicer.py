@@ -119,7 +119,7 @@ def _limits(
     return wanted.within(ceiling)
 
 
-def _wishes(options: pb.DownloadOptions) -> Wishes:
+def _wishes(options: media.DownloadOptions) -> Wishes:
     return Wishes(
         user_agent=options.user_agent,
         max_bytes_per_second=options.max_bytes_per_second,

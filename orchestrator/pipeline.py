@@ -119,6 +119,7 @@ class _Run:
             job_id=task.job_id,
             source_url=task.url,
             languages=[wanted] if wanted != "auto" else [],
+            options=task.options.download,
         )
         found = await take_captions(self._stages, self._calling, self._sink, request, self._terms())
         if task.captions_begun and not found:
@@ -137,7 +138,9 @@ class _Run:
         return self._calling.events(stage, begin, lambda: self._sink.stage_started(stage))
 
     async def _download(self) -> None:
-        request = downloader_pb.DownloadRequest(job_id=self._task.job_id, source_url=self._task.url)
+        request = downloader_pb.DownloadRequest(
+            job_id=self._task.job_id, source_url=self._task.url, options=self._task.options.download
+        )
         begin = partial(self._stages.downloader.Download, request, **self._terms())
         async with aclosing(self._events(DOWNLOAD, begin)) as events:
             async for event in events:

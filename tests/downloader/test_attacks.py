@@ -11,6 +11,7 @@ from tests.downloader.conftest import Serve
 from tests.downloader.helpers import Downloader, bytes_of, caption_refusal, refusal, resolve_refusal
 from tests.downloader.site import Answer, Site, content, redirect
 from ytcaption.v1 import downloader_service_pb2 as pb
+from ytcaption.v1 import media_pb2
 
 FORBIDDEN = [StatusCode.FAILED_PRECONDITION, "ADDRESS_FORBIDDEN"]
 
@@ -198,7 +199,7 @@ async def test_a_list_and_captions_have_the_same_guard(guarded: Downloader, targ
 
 
 async def test_a_callers_proxy_must_be_public_too(serve: Serve, target: Site) -> None:
-    options = pb.DownloadOptions(proxy=target.url(""))
+    options = media_pb2.DownloadOptions(proxy=target.url(""))
     request = pb.DownloadRequest(source_url="http://talks.invalid/talk.mp3", options=options)
     bounds = Bounds(allow_caller_proxy=True)
     async with serve(allow_private_addresses=False, bounds=bounds) as downloader:

@@ -19,6 +19,7 @@ from tests.downloader.conftest import Serve
 from tests.downloader.helpers import Downloader, bytes_of, download, files_in, refusal
 from tests.downloader.site import Site, content, only_with_cookie, status
 from ytcaption.v1 import downloader_service_pb2 as pb
+from ytcaption.v1 import media_pb2
 
 DATA = b"\1" * 400_000
 SECRET = "s3cr3t-of-the-operator"  # noqa: S105 - of a site of our own
@@ -172,7 +173,7 @@ async def test_a_caller_may_choose_a_proxy_only_if_the_operator_says_so(
 ) -> None:
     url = "http://talks.invalid/talk.mp3"
     site.answers[url] = content(DATA)
-    options = pb.DownloadOptions(proxy=site.url(""))
+    options = media_pb2.DownloadOptions(proxy=site.url(""))
     async with serve() as downloader:
         _, *end = await refusal(downloader, pb.DownloadRequest(source_url=url, options=options))
         assert end == [StatusCode.INVALID_ARGUMENT, "REQUEST_INVALID"]
@@ -186,15 +187,15 @@ async def test_a_caller_may_choose_a_proxy_only_if_the_operator_says_so(
 @pytest.mark.parametrize(
     "options",
     [
-        pb.DownloadOptions(user_agent="x\r\nCookie: y"),
-        pb.DownloadOptions(user_agent="x" * 501),
-        pb.DownloadOptions(request_interval=from_timedelta(timedelta(seconds=-1))),
-        pb.DownloadOptions(request_interval=from_timedelta(timedelta(hours=1))),
-        pb.DownloadOptions(proxy="gopher://example.com"),
+        media_pb2.DownloadOptions(user_agent="x\r\nCookie: y"),
+        media_pb2.DownloadOptions(user_agent="x" * 501),
+        media_pb2.DownloadOptions(request_interval=from_timedelta(timedelta(seconds=-1))),
+        media_pb2.DownloadOptions(request_interval=from_timedelta(timedelta(hours=1))),
+        media_pb2.DownloadOptions(proxy="gopher://example.com"),
     ],
 )
 async def test_nonsense_in_options_is_refused_before_the_site_is_asked(
-    serve: Serve, site: Site, options: pb.DownloadOptions
+    serve: Serve, site: Site, options: media_pb2.DownloadOptions
 ) -> None:
     request = pb.DownloadRequest(source_url=site.url("/talk.mp3", content(DATA)), options=options)
     async with serve(bounds=Bounds(allow_caller_proxy=True)) as downloader:
@@ -220,6 +221,6 @@ async def with_options(
 ) -> list[pb.DownloadResponse]:
     request = pb.DownloadRequest(
         source_url=url,
-        options=pb.DownloadOptions(**options),  # type: ignore[arg-type]
+        options=media_pb2.DownloadOptions(**options),  # type: ignore[arg-type]
     )
     return [each async for each in downloader.Download(request)]

@@ -34,6 +34,7 @@ class Script:
         self.go_on = asyncio.Event()
         self.paused = asyncio.Event()
         self.downloads: list[str] = []
+        self.download_options: list[media_pb2.DownloadOptions] = []
         self.starts: list[transcriber_pb.TranscribeStart] = []
         self.captions: list[str] = []
         """Made by a human; each stands for a second."""
@@ -74,6 +75,7 @@ class ScriptedDownloader(downloader_rpc.DownloaderServiceServicer):
     ) -> AsyncIterator[downloader_pb.DownloadResponse]:
         script = self._script
         script.downloads.append(request.source_url)
+        script.download_options.append(request.options)
         script.correlation_ids += [
             str(value) for key, value in context.invocation_metadata() if key == "x-correlation-id"
         ]

@@ -14,7 +14,7 @@ from mesh.status import reason_of
 from tests.client import URL, Client
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.scripted import SECOND, Script
-from ytcaption.v1 import event_pb2, job_pb2
+from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 TEXT = "".join(f"word {second}\n" for second in range(1, 7))
@@ -68,6 +68,16 @@ async def test_the_correlation_id_reaches_the_stages(client: Client, script: Scr
     await client.finished((await client.create(correlation_id="thread-8")).job_id)
 
     assert script.correlation_ids == ["thread-8"]
+
+
+async def test_how_the_site_is_to_be_asked_reaches_the_downloader(
+    client: Client, script: Script
+) -> None:
+    wished = media_pb2.DownloadOptions(user_agent="me", max_bytes_per_second=5, proxy="http://p")
+    job = await client.create(options=job_pb2.JobOptions(download=wished))
+    await client.finished(job.job_id)
+
+    assert script.download_options == [wished]
 
 
 async def test_a_request_id_sent_twice_returns_the_first_job(client: Client) -> None:

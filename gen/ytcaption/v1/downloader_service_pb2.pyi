@@ -42,7 +42,7 @@ class DownloadRequest(_message.Message):
         """Longest recording wanted. Unset: the service's own limit."""
 
     @_builtins.property
-    def options(self) -> Global___DownloadOptions:
+    def options(self) -> _media_pb2.DownloadOptions:
         """How to go about it."""
 
     def __init__(
@@ -52,7 +52,7 @@ class DownloadRequest(_message.Message):
         source_url: _builtins.str = ...,
         max_duration: _duration_pb2.Duration | None = ...,
         max_bytes: _builtins.int = ...,
-        options: Global___DownloadOptions | None = ...,
+        options: _media_pb2.DownloadOptions | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["max_duration", b"max_duration", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -61,44 +61,6 @@ class DownloadRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DownloadRequest: _TypeAlias = DownloadRequest  # noqa: Y015
-
-@_typing.final
-class DownloadOptions(_message.Message):
-    """How one caller wants a site to be asked. Each narrows what the operator has set, or fills what was left open."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    USER_AGENT_FIELD_NUMBER: _builtins.int
-    MAX_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
-    REQUEST_INTERVAL_FIELD_NUMBER: _builtins.int
-    PROXY_FIELD_NUMBER: _builtins.int
-    user_agent: _builtins.str
-    """User agent shown to the site; empty: the operator's, else yt-dlp's own."""
-    max_bytes_per_second: _builtins.int
-    """Most bytes a second; 0: as the operator says. Never more than the operator allows."""
-    proxy: _builtins.str
-    """Proxy for this job: http, https, socks4, socks4a, socks5 or socks5h. Refused unless the operator lets callers
-    choose one (DOWNLOADER_ALLOW_CALLER_PROXY), and unless it is at a public address: it is a way around the guard.
-    """
-    @_builtins.property
-    def request_interval(self) -> _duration_pb2.Duration:
-        """Least time between two requests while a page is read. Never less than the operator demands."""
-
-    def __init__(
-        self,
-        *,
-        user_agent: _builtins.str = ...,
-        max_bytes_per_second: _builtins.int = ...,
-        request_interval: _duration_pb2.Duration | None = ...,
-        proxy: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["request_interval", b"request_interval"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_bytes_per_second", b"max_bytes_per_second", "proxy", b"proxy", "request_interval", b"request_interval", "user_agent", b"user_agent"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DownloadOptions: _TypeAlias = DownloadOptions  # noqa: Y015
 
 @_typing.final
 class DownloadResponse(_message.Message):
@@ -191,7 +153,7 @@ class ResolveRequest(_message.Message):
     nobody knows is left out.
     """
     @_builtins.property
-    def options(self) -> Global___DownloadOptions:
+    def options(self) -> _media_pb2.DownloadOptions:
         """How to go about it."""
 
     def __init__(
@@ -202,7 +164,7 @@ class ResolveRequest(_message.Message):
         from_date: _builtins.str = ...,
         to_date: _builtins.str = ...,
         period: _builtins.str = ...,
-        options: Global___DownloadOptions | None = ...,
+        options: _media_pb2.DownloadOptions | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -266,7 +228,7 @@ class FetchCaptionsRequest(_message.Message):
         """Longest recording wanted. Unset: the service's own limit."""
 
     @_builtins.property
-    def options(self) -> Global___DownloadOptions:
+    def options(self) -> _media_pb2.DownloadOptions:
         """How to go about it."""
 
     def __init__(
@@ -276,7 +238,7 @@ class FetchCaptionsRequest(_message.Message):
         source_url: _builtins.str = ...,
         languages: _abc.Iterable[_builtins.str] | None = ...,
         max_duration: _duration_pb2.Duration | None = ...,
-        options: Global___DownloadOptions | None = ...,
+        options: _media_pb2.DownloadOptions | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["max_duration", b"max_duration", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

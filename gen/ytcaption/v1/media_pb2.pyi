@@ -420,6 +420,44 @@ class CaptionTrack(_message.Message):
 Global___CaptionTrack: _TypeAlias = CaptionTrack  # noqa: Y015
 
 @_typing.final
+class DownloadOptions(_message.Message):
+    """How one caller wants a site to be asked. Each narrows what the operator has set, or fills what was left open."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USER_AGENT_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    REQUEST_INTERVAL_FIELD_NUMBER: _builtins.int
+    PROXY_FIELD_NUMBER: _builtins.int
+    user_agent: _builtins.str
+    """User agent shown to the site; empty: the operator's, else yt-dlp's own."""
+    max_bytes_per_second: _builtins.int
+    """Most bytes a second; 0: as the operator says. Never more than the operator allows."""
+    proxy: _builtins.str
+    """Proxy for this job: http, https, socks4, socks4a, socks5 or socks5h. Refused unless the operator lets callers
+    choose one (DOWNLOADER_ALLOW_CALLER_PROXY), and unless it is at a public address: it is a way around the guard.
+    """
+    @_builtins.property
+    def request_interval(self) -> _duration_pb2.Duration:
+        """Least time between two requests while a page is read. Never less than the operator demands."""
+
+    def __init__(
+        self,
+        *,
+        user_agent: _builtins.str = ...,
+        max_bytes_per_second: _builtins.int = ...,
+        request_interval: _duration_pb2.Duration | None = ...,
+        proxy: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["request_interval", b"request_interval"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_bytes_per_second", b"max_bytes_per_second", "proxy", b"proxy", "request_interval", b"request_interval", "user_agent", b"user_agent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DownloadOptions: _TypeAlias = DownloadOptions  # noqa: Y015
+
+@_typing.final
 class Transcript(_message.Message):
     """The whole text of a recording and how it came about."""
 

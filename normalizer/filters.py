@@ -12,6 +12,9 @@ LOUDNESS_RANGE = (-70.0, -5.0)
 
 OPUS_RATE = 48_000
 
+_LATE = "0.025"
+"""Seconds by which afftdn delays what it hears, whatever the rate; taken out again."""
+
 VOICE = "mono|c0=c0"
 VOICE_AND_ROOM = "mono|c0=0.7*c0+0.3*c1"
 """Whisper hears best with some of the music left in: ADR 12 has the figures."""
@@ -96,7 +99,12 @@ def _kept(options: Options) -> tuple[Filter, ...]:
         chain = [kept("aformat", channel_layouts="stereo|mono")]
     # On the kept audio only: Whisper hears worse after denoising.
     if options.remove_noise:
-        chain.append(kept("afftdn", "remove_noise", nr="12", nf="-25"))
+        chain += [
+            kept("apad", "remove_noise", pad_dur=_LATE),
+            kept("afftdn", "remove_noise", nr="12", nf="-25"),
+            kept("atrim", "remove_noise", start=_LATE),
+            kept("asetpts", "remove_noise", expr=f"PTS-{_LATE}/TB"),
+        ]
     if options.loudness_lufs is not None:
         target = f"{options.loudness_lufs:g}"
         chain.append(kept("loudnorm", "loudness_lufs", I=target, TP="-1.5", LRA="11"))

@@ -70,13 +70,13 @@ def mutants(files: dict[str, bytes], seed: int) -> Iterator[Mutant]:
 
 
 def _flip_bits(chance: random.Random, data: bytearray, _: bytes) -> bytearray:
-    for _ in range(2 ** chance.randrange(8)):
+    for _time in range(2 ** chance.randrange(8)):
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     return data
 
 
 def _flip_in_header(chance: random.Random, data: bytearray, _: bytes) -> bytearray:
-    for _ in range(2 ** chance.randrange(5)):
+    for _time in range(2 ** chance.randrange(5)):
         data[chance.randrange(min(len(data), 512))] = chance.randrange(256)
     return data
 

@@ -123,6 +123,17 @@ class ScriptedNormalizer(normalizer_rpc.NormalizerServiceServicer):
         duration = from_seconds(size // len(SECOND))
         yield response(finished=normalizer_pb.NormalizeFinished(duration=duration))
 
+    async def GetCapabilities(  # noqa: N802
+        self, request: normalizer_pb.GetCapabilitiesRequest, context: Any
+    ) -> normalizer_pb.GetCapabilitiesResponse:
+        options = [field.name for field in normalizer_pb.NormalizeOptions.DESCRIPTOR.fields]
+        return normalizer_pb.GetCapabilitiesResponse(
+            capabilities=[
+                normalizer_pb.OptionCapability(option=option, honoured=True)
+                for option in [*options, "keep_audio"]
+            ]
+        )
+
     async def Purge(  # noqa: N802
         self, request: normalizer_pb.NormalizerServicePurgeRequest, context: Any
     ) -> normalizer_pb.NormalizerServicePurgeResponse:

@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 
-.PHONY: run test check setup bench bench-memory bench-download bench-e2e chaos load clean
+.PHONY: run test check setup bench bench-denoise bench-download bench-e2e bench-memory bench-mutated chaos load clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
@@ -20,6 +20,13 @@ check: $(READY)
 bench: $(if $(AUDIO),$(BENCH_READY))
 	$(if $(AUDIO),,$(error AUDIO is not set: make bench AUDIO=folder, with recordings and a .txt beside each))
 	$(BIN)/python -m benchmarks.asr "$(AUDIO)" --out "$(OUT)" $(ARGS)
+
+bench-denoise: $(if $(AUDIO),$(READY))
+	$(if $(AUDIO),,$(error AUDIO is not set: make bench-denoise AUDIO=folder, with recordings and a .txt beside each))
+	$(BIN)/python -m benchmarks.denoise "$(AUDIO)" --out "$(OUT)" $(ARGS)
+
+bench-mutated: $(READY)
+	$(BIN)/python -m benchmarks.mutated $(ARGS)
 
 bench-memory: $(READY)
 	$(BIN)/python -m benchmarks.memory $(ARGS)

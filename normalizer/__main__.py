@@ -6,6 +6,8 @@ from structlog import get_logger
 
 from mesh.server import Service
 from mesh.service import run_process, serve
+from normalizer.abilities import Abilities
+from normalizer.child import Ceiling
 from normalizer.ffmpeg import FfmpegNormalizer, Limits
 from normalizer.servicer import NormalizerServicer
 from normalizer.settings import Settings
@@ -19,16 +21,19 @@ log = get_logger(__name__)
 async def main(settings: Settings) -> None:
     """Wires the parts together and serves."""
     spool = Spool(settings.work_dir, settings.max_spool_bytes)
+    ceiling = Ceiling(settings.max_memory_bytes, settings.max_cpu_seconds)
     limits = Limits(
         max_duration=timedelta(seconds=settings.max_duration_seconds),
         stall_seconds=settings.stall_seconds,
-        max_memory=settings.max_memory_bytes,
+        ceiling=ceiling,
     )
-    engine = FfmpegNormalizer(settings.ffmpeg, limits, spool, settings.max_recordings)
+    abilities = Abilities(settings.ffmpeg, settings.voice_isolator, ceiling)
+    engine = FfmpegNormalizer(abilities, limits, spool, settings.max_recordings)
 
     async def get_ready() -> None:
         left_behind = await spool.purge()
-        log.info("found ffmpeg", path=await engine.check(), old_files_removed=left_behind.files)
+        path = await abilities.ffmpeg()
+        log.info("found ffmpeg", path=path, old_files_removed=left_behind.files)
 
     service = Service.of(
         pb.DESCRIPTOR.services_by_name["NormalizerService"],

@@ -1,4 +1,4 @@
-"""One ffmpeg process: started in a session of its own, and never outliving its block."""
+"""One process: started in a session of its own, and never outliving its block."""
 
 import asyncio
 import os
@@ -10,20 +10,40 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
+from pathlib import Path
 
 from mesh.errors import UnsupportedError
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
-from normalizer.command import environment
+
+_SECONDS_TO_DIE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What one process may use up; it may write no file at all."""
+
+    memory: int
+    """Bytes of address space."""
+    cpu_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run, and the environment it gets instead of ours."""
+
+    command: Callable[[int | None], list[str]]
+    """Of the descriptor of its second output, if it has one."""
+    environment: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A process and the pipes to it."""
+    """A process and those pipes to it that end here."""
 
     process: Process
     stdin: asyncio.StreamWriter | None
-    stdout: asyncio.StreamReader
+    stdout: asyncio.StreamReader | None
     stderr: asyncio.StreamReader
     kept: asyncio.StreamReader | None
     """A second output, on the descriptor the command was built with."""
@@ -31,37 +51,42 @@ class Child:
 
 @asynccontextmanager
 async def running(
-    command: Callable[[int | None], list[str]], *, feed: bool, keep: bool, max_memory: int
+    program: Program,
+    ceiling: Ceiling,
+    *,
+    stdin: int = DEVNULL,
+    stdout: int = PIPE,
+    keep: bool = False,
 ) -> AsyncIterator[Child]:
-    """Runs `command(descriptor of the second output)` until the block ends, then kills it."""
+    """Runs it until the block ends, then kills it; stdin and stdout may be descriptors."""
     async with _second_output(keep) as (kept, theirs):
         descriptor = None if theirs is None else theirs.fileno()
-        process, transport = await _spawned(command(descriptor), feed, descriptor)
+        process, transport = await _spawned(program, stdin, stdout, descriptor)
         try:
             if theirs is not None:
                 theirs.close()  # or we would never see the child's end of it close
-            _limit_memory(process.pid, max_memory)
-            assert process.stdout is not None  # noqa: S101 # asked for in _spawned
-            assert process.stderr is not None  # noqa: S101
+            _limit(process.pid, ceiling)
+            assert process.stderr is not None  # noqa: S101 # asked for in _spawned
             yield Child(process, process.stdin, process.stdout, process.stderr, kept)
         finally:
             await _kill(process, transport)
 
 
 async def _spawned(
-    command: list[str], feed: bool, descriptor: int | None
+    program: Program, stdin: int, stdout: int, descriptor: int | None
 ) -> tuple[Process, SubprocessTransport]:
+    command = program.command(descriptor)
     loop = asyncio.get_running_loop()
     # What asyncio.create_subprocess_exec does, but that keeps the transport to itself.
     spawning = asyncio.ensure_future(
         loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=MAX_FRAME_BYTES, loop=loop),
             *command,
-            stdin=PIPE if feed else DEVNULL,
-            stdout=PIPE,
+            stdin=stdin,
+            stdout=stdout,
             stderr=PIPE,
             pass_fds=() if descriptor is None else (descriptor,),
-            env=environment(),
+            env=program.environment,
             start_new_session=True,
         )
     )
@@ -75,7 +100,7 @@ async def _spawned(
         raise
     except OSError as error:
         raise UnsupportedError(
-            f"ffmpeg cannot be run: {error.strerror}", reason=Reason.TOOL_MISSING
+            f"{Path(command[0]).name} cannot be run: {error.strerror}", reason=Reason.TOOL_MISSING
         ) from error
 
 
@@ -99,10 +124,17 @@ async def _second_output(
             transport.close()
 
 
-def _limit_memory(pid: int, size: int) -> None:
+def _limit(pid: int, ceiling: Ceiling) -> None:
     """A hostile file may make a decoder ask for more than the machine has."""
+    limits = {
+        resource.RLIMIT_AS: (ceiling.memory, ceiling.memory),
+        resource.RLIMIT_CPU: (ceiling.cpu_seconds, ceiling.cpu_seconds + _SECONDS_TO_DIE),
+        resource.RLIMIT_FSIZE: (0, 0),
+        resource.RLIMIT_CORE: (0, 0),
+    }
     with suppress(AttributeError, ProcessLookupError):  # prlimit is Linux's; or it has ended
-        resource.prlimit(pid, resource.RLIMIT_AS, (size, size))
+        for kind, values in limits.items():
+            resource.prlimit(pid, kind, values)
 
 
 async def _kill(process: Process, transport: SubprocessTransport) -> None:

@@ -52,6 +52,21 @@ def environment() -> dict[str, str]:
 
 def arguments(source: str, plan: Plan, options: Options, kept_fd: int | None) -> list[str]:
     """One pass, at most two outputs: samples on stdout, kept audio on `kept_fd`."""
+    return _outputs(_media(source), plan, options, kept_fd)
+
+
+def decoding(source: str, plan: Plan) -> list[str]:
+    """The first half when a voice is isolated: one output, for the isolator."""
+    return [*_GLOBAL, *_matroska(_chain(_media(source), plan.heard)).get_args()]
+
+
+def finishing(rate: int, plan: Plan, options: Options, kept_fd: int | None) -> list[str]:
+    """The other half: what the isolator writes becomes the outputs of `arguments`."""
+    pairs = ffmpeg.input(PIPE, protocol_whitelist="pipe", f="s16le", ar=rate, ac=2)
+    return _outputs(pairs["a:0"], plan, options, kept_fd)
+
+
+def _media(source: str) -> Any:
     media = ffmpeg.input(
         source,
         protocol_whitelist="pipe" if source == PIPE else "file",
@@ -61,7 +76,11 @@ def arguments(source: str, plan: Plan, options: Options, kept_fd: int | None) ->
         sn=None,
         dn=None,
     )
-    audio = _chain(media["a:0"], plan.shared)
+    return media["a:0"]
+
+
+def _outputs(source: Any, plan: Plan, options: Options, kept_fd: int | None) -> list[str]:
+    audio = _chain(source, plan.shared)
     if kept_fd is None:
         outputs = _samples(audio, plan)
     else:
@@ -79,10 +98,12 @@ def _chain(stream: Any, filters: tuple[Filter, ...]) -> Any:
 
 
 def _samples(audio: Any, plan: Plan) -> Any:
+    return _matroska(_chain(audio, plan.samples))
+
+
+def _matroska(audio: Any) -> Any:
     # Matroska around the samples carries their timestamps: see normalizer.timeline.
-    return ffmpeg.output(
-        _chain(audio, plan.samples), "pipe:1", f="matroska", acodec="pcm_s16le", flush_packets=1
-    )
+    return ffmpeg.output(audio, "pipe:1", f="matroska", acodec="pcm_s16le", flush_packets=1)
 
 
 def _kept(audio: Any, plan: Plan, options: Options, kept_fd: int) -> Any:
@@ -99,4 +120,5 @@ def _kept(audio: Any, plan: Plan, options: Options, kept_fd: int) -> Any:
 def _bitrate(options: Options) -> str:
     """Plenty for speech, enough for music."""
     rate = 24 if options.set_sample_rate_16k else 64
-    return f"{rate if options.convert_to_mono else rate * 3 // 2}k"
+    mono = options.convert_to_mono or options.isolate_vocals
+    return f"{rate if mono else rate * 3 // 2}k"

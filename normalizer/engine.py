@@ -100,8 +100,21 @@ class Finished:
 Event = Started | Samples | Kept | Progress | Finished
 
 
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """Whether one option can be honoured on this machine."""
+
+    option: str
+    why_not: str = ""
+    """Empty if it can."""
+
+
 class NormalizerEngine(Protocol):
     """Anything that turns the bytes of a media file into samples and audio worth keeping."""
+
+    async def capabilities(self) -> tuple[Capability, ...]:
+        """One for every option there is."""
+        ...
 
     def normalize(
         self, chunks: AsyncIterator[bytes], request: Request

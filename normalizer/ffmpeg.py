@@ -1,18 +1,31 @@
-"""The engine that runs a real ffmpeg: one process per recording, in one pass."""
+"""The engine that runs a real ffmpeg: one process per recording, in one pass.
+
+Only where a voice is isolated there are two, with the isolator between them.
+"""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 from mesh.errors import InvalidRequestError, TimedOutError, UnusableMediaError
 from mesh.reasons import Reason
+from normalizer.abilities import Abilities
 from normalizer.announced import ENOUGH, announced
-from normalizer.child import running
-from normalizer.command import KEPT_MEDIA_TYPE, PIPE, arguments, locate
-from normalizer.engine import Event, Request, Started
+from normalizer.child import Ceiling, Program
+from normalizer.command import (
+    KEPT_MEDIA_TYPE,
+    PIPE,
+    arguments,
+    decoding,
+    environment,
+    finishing,
+)
+from normalizer.engine import Capability, Event, Request, Started
 from normalizer.filters import Plan, plan
+from normalizer.isolation import Isolation, isolating
+from normalizer.line import connected
 from normalizer.pump import Pump
 from normalizer.report import Report
 from normalizer.sniff import Layout, has_signature, layout
@@ -25,7 +38,8 @@ class Limits:
 
     max_duration: timedelta
     stall_seconds: float
-    max_memory: int
+    ceiling: Ceiling
+    """Of each process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +55,32 @@ class _Source:
 class FfmpegNormalizer:
     """Turns media into samples while its bytes arrive."""
 
-    def __init__(self, ffmpeg: str, limits: Limits, spool: Spool, max_recordings: int) -> None:
-        self._ffmpeg = ffmpeg
+    def __init__(
+        self, abilities: Abilities, limits: Limits, spool: Spool, max_recordings: int
+    ) -> None:
+        self._abilities = abilities
         self._limits = limits
         self._spool = spool
         self._slots = asyncio.Semaphore(max_recordings)
 
-    async def check(self) -> str:
-        """Path of the ffmpeg in use; fails if there is none."""
-        return await asyncio.to_thread(locate, self._ffmpeg)
+    async def capabilities(self) -> tuple[Capability, ...]:
+        """See NormalizerEngine."""
+        return await self._abilities.all()
 
     async def normalize(
         self, chunks: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
         """See NormalizerEngine."""
         longest = self._longest(request)
-        graph = plan(request)
-        ffmpeg = await self.check()
+        wanted = request.options.isolate_vocals
+        isolation = await self._abilities.isolation() if wanted else None
+        graph = plan(request, isolation)
+        ffmpeg = await self._abilities.ffmpeg()
         async with self._slots:
             yield Started(graph.filters, KEPT_MEDIA_TYPE if request.keep_audio else "")
             async with self._source(chunks) as source:
-                run = self._run(ffmpeg, source, graph, request, longest)
+                programs = _programs(ffmpeg, source.name, graph, request, isolation)
+                run = self._run(programs, source, request, longest)
                 async with aclosing(run) as events:
                     async for event in events:
                         yield event
@@ -103,21 +122,36 @@ class FfmpegNormalizer:
             yield chunk
 
     async def _run(
-        self, ffmpeg: str, source: _Source, graph: Plan, request: Request, longest: timedelta
+        self, programs: list[Program], source: _Source, request: Request, longest: timedelta
     ) -> AsyncGenerator[Event, None]:
-        def command(kept_fd: int | None) -> list[str]:
-            return [ffmpeg, *arguments(source.name, graph, request.options, kept_fd)]
-
-        async with running(
-            command,
+        async with connected(
+            programs,
+            self._limits.ceiling,
             feed=source.chunks is not None,
             keep=request.keep_audio,
-            max_memory=self._limits.max_memory,
-        ) as child:
-            pump = Pump(child, source.chunks, source.report, longest, self._limits.stall_seconds)
+        ) as line:
+            pump = Pump(line, source.chunks, source.report, longest, self._limits.stall_seconds)
             async with aclosing(pump.events()) as events:
                 async for event in events:
                     yield event
+
+
+def _programs(
+    ffmpeg: str, source: str, graph: Plan, request: Request, isolation: Isolation | None
+) -> list[Program]:
+    options = request.options
+    if isolation is None:
+        return [_ffmpeg(lambda kept: [ffmpeg, *arguments(source, graph, options, kept)])]
+    rate = isolation.rate
+    return [
+        _ffmpeg(lambda _: [ffmpeg, *decoding(source, graph)]),
+        isolating(isolation.engine),
+        _ffmpeg(lambda kept: [ffmpeg, *finishing(rate, graph, options, kept)]),
+    ]
+
+
+def _ffmpeg(command: Callable[[int | None], list[str]]) -> Program:
+    return Program(command, environment())
 
 
 async def _read_head(chunks: AsyncIterator[bytes]) -> tuple[bytes, Layout]:

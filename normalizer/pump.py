@@ -1,4 +1,4 @@
-"""Moves bytes into and out of one ffmpeg at the pace of whoever takes its events."""
+"""Moves bytes into and out of a line of processes at the pace of whoever takes its events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
@@ -12,14 +12,16 @@ from typing import Any
 from mesh.errors import LimitExceededError, TimedOutError
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
-from normalizer.child import Child
 from normalizer.engine import Event, Finished, Kept, Progress, Samples, length_of
-from normalizer.report import Report, failure, warnings
+from normalizer.line import Line
+from normalizer.report import Report, failure, later_failure, warnings
 from normalizer.timeline import Blocks, Timeline, framed
 
 _QUEUED_EVENTS = 8
 _PROGRESS_SECONDS = 0.1
 _ROUNDING = timedelta(seconds=1)
+_KEPT_BYTES_PER_SECOND = 64 * 1024
+"""Several times what our encoder writes: a kept file is never larger than its length explains."""
 
 
 class _End(Enum):
@@ -38,17 +40,18 @@ class Pump:
 
     def __init__(
         self,
-        child: Child,
+        line: Line,
         chunks: AsyncIterator[bytes] | None,
         report: Report,
         longest: timedelta,
         stall_seconds: float,
     ) -> None:
-        self._child = child
+        self._line = line
         self._chunks = chunks
         self._longest = longest
         self._stall_seconds = stall_seconds
         self._report = report
+        self._later = [Report() for _ in line.children[1:]]
         self._queue: asyncio.Queue[Samples | Kept | _End | _Broken] = asyncio.Queue(_QUEUED_EVENTS)
         self._moved = monotonic()
         self._sample_bytes = 0
@@ -56,30 +59,37 @@ class Pump:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Everything after Started; every pipe is served at once, or ffmpeg would stand still."""
-        listening = asyncio.ensure_future(self._listen())
+        listening = [
+            asyncio.ensure_future(_listen(child.stderr, report))
+            for child, report in zip(self._line.children, [self._report, *self._later], strict=True)
+        ]
         feeding = asyncio.ensure_future(self._guarded(self._feed()))
         reading = [asyncio.ensure_future(self._guarded(read)) for read in self._outputs()]
         try:
             async with aclosing(self._outcome(outputs=len(reading))) as outcome:
                 async for event in outcome:
                     yield event
-            await listening
-            exit_code = await self._child.process.wait()
+            await asyncio.gather(*listening)
+            exit_code, *later_codes = [await c.process.wait() for c in self._line.children]
             duration = length_of(self._sample_bytes)
+            for report, code in zip(self._later, later_codes, strict=True):
+                if error := later_failure(report, code):
+                    raise error
             if error := failure(self._report, exit_code, duration):
                 raise error
             await self._finish_feeding(feeding)
             yield self._progress()
             yield Finished(duration, self._kept_bytes, warnings(self._report, exit_code, duration))
         finally:
-            tasks = [listening, feeding, *reading]
+            tasks = [*listening, feeding, *reading]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _outputs(self) -> list[Coroutine[Any, Any, None]]:
-        kept = self._child.kept
-        return [self._read_samples()] + ([] if kept is None else [self._read_kept(kept)])
+        samples, kept = self._line.last.stdout, self._line.last.kept
+        assert samples is not None  # noqa: S101 # the last in the line writes to us
+        return [self._read_samples(samples)] + ([] if kept is None else [self._read_kept(kept)])
 
     async def _outcome(self, outputs: int) -> AsyncGenerator[Event, None]:
         told = monotonic()
@@ -91,7 +101,7 @@ class Pump:
                 case _End():
                     outputs -= 1
                 case Kept(data):
-                    self._kept_bytes += len(data)
+                    self._count_kept(data)
                     yield item
                 case Samples(data):
                     self._count(data)
@@ -126,6 +136,14 @@ class Pump:
                 reason=Reason.TOO_LONG,
             )
 
+    def _count_kept(self, data: bytes) -> None:
+        self._kept_bytes += len(data)
+        most = _KEPT_BYTES_PER_SECOND * (self._longest + _ROUNDING).total_seconds()
+        if self._kept_bytes > most:
+            raise LimitExceededError(
+                f"the kept audio would have more than {most:.0f} bytes", reason=Reason.TOO_LARGE
+            )
+
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         """Carries a failure to whoever takes the events."""
         try:
@@ -134,7 +152,7 @@ class Pump:
             await self._queue.put(_Broken(error))
 
     async def _feed(self) -> None:
-        stdin, chunks = self._child.stdin, self._chunks
+        stdin, chunks = self._line.first.stdin, self._chunks
         if stdin is None or chunks is None:
             return
         wanted = True
@@ -150,9 +168,9 @@ class Pump:
         if not self._queue.empty() and isinstance(left := self._queue.get_nowait(), _Broken):
             raise left.error
 
-    async def _read_samples(self) -> None:
+    async def _read_samples(self, samples: asyncio.StreamReader) -> None:
         blocks, timeline = Blocks(), Timeline()
-        while data := await self._child.stdout.read(MAX_FRAME_BYTES):
+        while data := await samples.read(MAX_FRAME_BYTES):
             pieces = (piece for block in blocks.feed(data) for piece in timeline.place(*block))
             for frame in framed(pieces):
                 await self._queue.put(Samples(frame))
@@ -163,9 +181,10 @@ class Pump:
             await self._queue.put(Kept(data))
         await self._queue.put(_End.OUTPUT)
 
-    async def _listen(self) -> None:
-        while data := await self._child.stderr.read(MAX_FRAME_BYTES):
-            self._report.feed(data)
+
+async def _listen(stderr: asyncio.StreamReader, report: Report) -> None:
+    while data := await stderr.read(MAX_FRAME_BYTES):
+        report.feed(data)
 
 
 async def _written(stdin: asyncio.StreamWriter, chunk: bytes) -> bool:

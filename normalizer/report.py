@@ -1,10 +1,17 @@
 """What ffmpeg says on stderr, and what that means for the caller."""
 
 import re
+import signal
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from mesh.errors import MeshError, UnavailableError, UnsupportedError, UnusableMediaError
+from mesh.errors import (
+    LimitExceededError,
+    MeshError,
+    UnavailableError,
+    UnsupportedError,
+    UnusableMediaError,
+)
 from mesh.reasons import Reason
 
 _LONGEST_LINE = 2_000
@@ -20,7 +27,6 @@ _TOOL_LACKS = re.compile(
     r"Unknown encoder|No such filter|Unrecognized option|Option .* not found"
     r"|Requested output format|Unable to find a suitable output format"
 )
-_SIGKILL = 9
 
 
 @dataclass(slots=True)
@@ -39,6 +45,7 @@ class Report:
     tool_lacks: str = ""
     problems: int = 0
     first_problems: list[str] = field(default_factory=list)
+    last_line: str = ""
     _partial: str = ""
 
     def feed(self, data: bytes) -> None:
@@ -49,6 +56,7 @@ class Report:
             self._read(line[:_LONGEST_LINE])
 
     def _read(self, line: str) -> None:
+        self.last_line = line.strip() or self.last_line
         if line.startswith("[info] Input #0,"):
             self.opened = True
         if found := _DURATION.match(line):
@@ -70,8 +78,10 @@ class Report:
 
 def failure(report: Report, exit_code: int, duration: timedelta) -> MeshError | None:
     """Why this run gave nothing usable; None if it gave something."""
-    if exit_code == -_SIGKILL:
+    if exit_code == -signal.SIGKILL:
         return UnavailableError("ffmpeg was killed", reason=Reason.INTERNAL)
+    if exit_code == -signal.SIGXCPU:
+        return _too_slow()
     if exit_code < 0:
         return UnusableMediaError(
             f"ffmpeg crashed on this media (signal {-exit_code})", reason=Reason.CORRUPT_MEDIA
@@ -83,6 +93,26 @@ def failure(report: Report, exit_code: int, duration: timedelta) -> MeshError | 
             f"this ffmpeg cannot do it: {report.tool_lacks}", reason=Reason.TOOL_MISSING
         )
     return _unusable(report, exit_code)
+
+
+def later_failure(report: Report, exit_code: int) -> MeshError | None:
+    """Why a process that gets good samples from the one before it gave up; None if it did not."""
+    if exit_code == -signal.SIGXCPU:
+        return _too_slow()
+    if report.tool_lacks:
+        return UnsupportedError(
+            f"this ffmpeg cannot do it: {report.tool_lacks}", reason=Reason.TOOL_MISSING
+        )
+    if exit_code:
+        what = report.last_line or f"exit code {exit_code}"
+        return UnavailableError(f"isolating the voice failed: {what}", reason=Reason.INTERNAL)
+    return None
+
+
+def _too_slow() -> LimitExceededError:
+    return LimitExceededError(
+        "the recording takes more processor time than one may", reason=Reason.TOO_LONG
+    )
 
 
 def _unusable(report: Report, exit_code: int) -> UnusableMediaError:

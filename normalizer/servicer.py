@@ -54,6 +54,23 @@ class NormalizerServicer(rpc.NormalizerServiceServicer):
             async for event in events:
                 yield _to_wire(event)
 
+    async def GetCapabilities(
+        self,
+        request: pb.GetCapabilitiesRequest,
+        context: grpc.aio.ServicerContext[
+            pb.GetCapabilitiesRequest, Awaitable[pb.GetCapabilitiesResponse]
+        ],
+    ) -> pb.GetCapabilitiesResponse:
+        found = await self._engine.capabilities()
+        return pb.GetCapabilitiesResponse(
+            capabilities=[
+                pb.OptionCapability(
+                    option=each.option, honoured=not each.why_not, why_not=each.why_not
+                )
+                for each in found
+            ]
+        )
+
     async def Purge(
         self,
         request: pb.NormalizerServicePurgeRequest,

@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from mesh.settings import ServiceSettings
+from normalizer.isolator import DEFAULT
 
 
 def _default_work_dir() -> Path:
@@ -39,7 +40,13 @@ class Settings(ServiceSettings):
     """Largest media file that has to be on disk before it can be read."""
 
     max_memory_bytes: int = Field(default=2 * 1024**3, gt=0)
-    """Address space of one ffmpeg."""
+    """Address space of one ffmpeg, and of one process that isolates a voice."""
+
+    max_cpu_seconds: int = Field(default=4 * 3600, gt=0)
+    """Processor time of each."""
+
+    voice_isolator: str = DEFAULT
+    """Engine behind `isolate_vocals`: "module:Class" of a VoiceIsolator that can be imported."""
 
     work_dir: Path = Field(default_factory=_default_work_dir)
     """Where such files live for the time of their call."""

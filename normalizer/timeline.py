@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from mesh.frames import MAX_FRAME_BYTES
 from normalizer.engine import SAMPLE_BYTES, SAMPLE_RATE
 
-_TOLERANCE = SAMPLE_RATE // 20
-"""Samples by which a timestamp may be off before it counts as a hole or an overlap."""
+_TOLERANCE_SECONDS = 0.05
+"""By how much a timestamp may be off before it counts as a hole or an overlap."""
 
 _SEGMENT, _CLUSTER = 0x18538067, 0x1F43B675
 _CLUSTER_TIME, _SIMPLE_BLOCK = 0xE7, 0xA3
@@ -72,16 +72,18 @@ def _length(first: int) -> int:
 class Timeline:
     """Lays blocks end to end from moment zero of the recording."""
 
-    def __init__(self) -> None:
+    def __init__(self, rate: int = SAMPLE_RATE) -> None:
+        self._rate = rate
+        self._tolerance = round(rate * _TOLERANCE_SECONDS)
         self._position = 0
 
     def place(self, milliseconds: int, samples: bytes) -> Iterator[bytes]:
         """The samples, after silence if they come late and shortened if they overlap."""
-        late = milliseconds * SAMPLE_RATE // 1000 - self._position
-        if late > _TOLERANCE:
+        late = milliseconds * self._rate // 1000 - self._position
+        if late > self._tolerance:
             self._position += late
             yield from _silence(late)
-        elif late < -_TOLERANCE:
+        elif late < -self._tolerance:
             samples = samples[-late * SAMPLE_BYTES :]
         self._position += len(samples) // SAMPLE_BYTES
         yield samples

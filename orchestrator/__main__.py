@@ -12,6 +12,7 @@ from mesh.service import run_process, serve
 from mesh.stores import Limits
 from mesh.tasks import stop
 from orchestrator import health, stats
+from orchestrator.abilities import Abilities
 from orchestrator.admin_servicer import AdminServicer
 from orchestrator.artifacts import Artifacts
 from orchestrator.backstop import Backstop
@@ -118,6 +119,7 @@ def services(  # noqa: PLR0913 # wiring
     jobs, feeds, artifacts = Jobs(bus), Feeds(bus), Artifacts(bus)
     engines = Engines(
         settings=settings,
+        abilities=Abilities(stages),
         jobs=jobs,
         index=index,
         feeds=feeds,

@@ -47,7 +47,7 @@ def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     options.MergeFrom(asked)
     options.language = _language(options.language)
     _check_translation(options)
-    _refuse_unbuilt(options)
+    _check_captions_policy(options)
     _check_ranges(options)
     rules_in_force("", options.cue_rules)
     return options
@@ -69,9 +69,7 @@ def _check_translation(options: job_pb2.JobOptions) -> None:
         )
 
 
-def _refuse_unbuilt(options: job_pb2.JobOptions) -> None:
-    if options.isolate_vocals:
-        raise UnsupportedError("isolate_vocals is not built yet", reason=Reason.OPTION_UNSUPPORTED)
+def _check_captions_policy(options: job_pb2.JobOptions) -> None:
     options.captions_policy = options.captions_policy or TRANSCRIBE
     if options.captions_policy not in (TRANSCRIBE, PREFER_HUMAN):
         raise InvalidRequestError(

@@ -11,6 +11,7 @@ from mesh.correlation import adopt, new_id
 from mesh.errors import NotFoundError
 from mesh.frames import read_data, read_start
 from mesh.reasons import Reason
+from orchestrator.abilities import Abilities
 from orchestrator.artifacts import UPLOAD, Artifacts
 from orchestrator.control import Control
 from orchestrator.feed import Feeds
@@ -35,6 +36,7 @@ class Engines:
     """Everything the servicer hands requests to."""
 
     settings: Settings
+    abilities: Abilities
     jobs: Jobs
     index: JobIndex
     feeds: Feeds
@@ -57,6 +59,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         turn = check_turn(request)
         source = job_pb2.Source(url=check_url(request.source_url))
         options = resolve(request.options)
+        await self._engines.abilities.check(options)
         submission = self._engines.submission
         ticket = await submission.ticket(request.request_id)
         if not ticket.accepted:
@@ -74,6 +77,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         turn = check_turn(start)
         options = resolve(start.options)
         engines = self._engines
+        await engines.abilities.check(options)
         ticket = await engines.submission.ticket(start.request_id)
         if ticket.accepted:
             return pb.CreateJobFromUploadResponse(job=ticket.accepted)

@@ -10,6 +10,7 @@ from tests.docs.pages import code, page, rows
 SECTIONS = {
     "dependencies": "To run (`dependencies`)",
     "offline": "Weights without the hub (`offline`)",
+    "vocals": "Voices out of music (`vocals`)",
     "elk": "Logs for Elastic (`elk`)",
     "bench": "The picture of `make bench` (`bench`)",
     "dev": "To develop (`dev`)",

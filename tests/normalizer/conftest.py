@@ -11,7 +11,10 @@ import psutil
 import pytest
 
 from mesh.server import Service, running_server
+from normalizer.abilities import Abilities
+from normalizer.child import Ceiling
 from normalizer.ffmpeg import FfmpegNormalizer, Limits
+from normalizer.isolator import DEFAULT
 from normalizer.servicer import NormalizerServicer
 from normalizer.spool import Spool
 from tests.normalizer.media import until
@@ -29,16 +32,22 @@ def work_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_engine(work_dir: Path) -> EngineMaker:
-    def make(
+    def make(  # noqa: PLR0913 # one knob for each thing a test wants to differ
         ffmpeg: str = "",
         *,
         max_duration: float = 3600,
         stall_seconds: float = 30,
         max_spool_bytes: int = 2**30,
         max_recordings: int = 4,
+        isolator: str = DEFAULT,
+        max_memory: int = 2**31,
+        max_cpu_seconds: int = 3600,
     ) -> FfmpegNormalizer:
-        limits = Limits(timedelta(seconds=max_duration), stall_seconds, max_memory=2**31)
-        return FfmpegNormalizer(ffmpeg, limits, Spool(work_dir, max_spool_bytes), max_recordings)
+        ceiling = Ceiling(max_memory, max_cpu_seconds)
+        limits = Limits(timedelta(seconds=max_duration), stall_seconds, ceiling)
+        spool = Spool(work_dir, max_spool_bytes)
+        abilities = Abilities(ffmpeg, isolator, ceiling)
+        return FfmpegNormalizer(abilities, limits, spool, max_recordings)
 
     return make
 

@@ -2,13 +2,15 @@
 
 import struct
 
+import numpy as np
 import pytest
 
-from normalizer.engine import Options, Request, Target
+from normalizer.engine import SAMPLE_RATE, Options, Request, Target
 from normalizer.ffmpeg import FfmpegNormalizer
 from tests.normalizer.media import (
     SECONDS,
     TONE_HZ,
+    Wave,
     decoded,
     ffmpeg,
     loudness,
@@ -124,6 +126,28 @@ async def test_loudness_of_the_kept_audio_is_the_one_asked_for(
     assert len(decoded(loud.kept)) / 16_000 == pytest.approx(SECONDS, abs=0.05)
 
 
+@pytest.mark.parametrize("rate", [8_000, 44_100, 48_000])
+async def test_no_option_makes_the_kept_audio_late(engine: FfmpegNormalizer, rate: int) -> None:
+    clicks = f"aevalsrc='0.5*sin(2*PI*700*t)*lt(mod(t,1),0.05)':sample_rate={rate}:duration=4"
+    data = recording("wav", sound=clicks)
+
+    plain = await normalized(engine, data, keeping())
+    request = keeping(remove_noise=True, apply_highpass_filter=True, loudness_lufs=-20)
+    treated = await normalized(engine, data, request)
+
+    before, after = decoded(plain.kept), decoded(treated.kept)
+    assert len(after) == pytest.approx(len(before), abs=SAMPLE_RATE // 100)
+    assert abs(delay(before, after)) < SAMPLE_RATE // 200
+
+
+def delay(before: Wave, after: Wave) -> int:
+    """Samples by which the same sound comes later."""
+    size = 2 * len(before)
+    both = np.fft.rfft(after, size) * np.conj(np.fft.rfft(before, size))
+    found = int(np.argmax(np.fft.irfft(both, size)))
+    return found if found < size // 2 else found - size
+
+
 def integrated_loudness(audio: bytes) -> float:
     measured = "ebur128=metadata=1,ametadata=print:key=lavfi.r128.I:file=-"
     said = ffmpeg("-i", "pipe:0", "-af", measured, "-f", "null", "-", stdin=audio).decode()
@@ -150,7 +174,10 @@ async def test_started_lists_filters_in_order_with_target_and_option(
         ("highpass", "f=80", Target.BOTH, "apply_highpass_filter"),
         ("aformat", shape, Target.TRANSCRIBER, ""),
         ("aformat", "channel_layouts=mono", kept, "convert_to_mono"),
+        ("apad", "pad_dur=0.025", kept, "remove_noise"),
         ("afftdn", "nf=-25:nr=12", kept, "remove_noise"),
+        ("atrim", "start=0.025", kept, "remove_noise"),
+        ("asetpts", "expr=PTS-0.025/TB", kept, "remove_noise"),
         ("loudnorm", "I=-16.5:LRA=11:TP=-1.5", kept, "loudness_lufs"),
         ("aformat", "sample_rates=16000", kept, "set_sample_rate_16k"),
     ]

@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from normalizer.engine import SAMPLE_RATE
+from normalizer.engine import SAMPLE_RATE, Request
 from normalizer.ffmpeg import FfmpegNormalizer
 from tests.normalizer.media import (
     PICTURE,
     SECONDS,
     TONE_HZ,
+    decoded,
     fast_m4a,
     holed_mkv,
     late_mkv,
@@ -21,6 +22,8 @@ from tests.normalizer.media import (
     slow_m4a,
     wave,
 )
+
+VARYING = ("-vf", "select='not(mod(n,7))+lt(n,9)'", "-fps_mode", "vfr")
 
 FORMATS: dict[str, Callable[[], bytes]] = {
     "wav": lambda: recording("wav"),
@@ -42,14 +45,28 @@ FORMATS: dict[str, Callable[[], bytes]] = {
     "mpeg-ts": lambda: recording("ts", picture=PICTURE),
     "flv": lambda: recording("flv"),
     "5.1 flac": lambda: recording("flac", "-ac", "6"),
+    "5.1 ac3 in mkv": lambda: recording("mkv", "-ac", "6", "-c:a", "ac3", picture=PICTURE),
+    "8-bit wav": lambda: recording("wav", "-c:a", "pcm_u8", "-ar", "8000"),
+    "mu-law au": lambda: recording("au", "-c:a", "pcm_mulaw", "-ar", "8000"),
+    "24-bit wav at 96 kHz": lambda: recording("wav", "-c:a", "pcm_s24le", "-ar", "96000"),
+    "wav at 11,025 Hz": lambda: recording("wav", "-ar", "11025"),
+    "wav at 22,222 Hz": lambda: recording("wav", "-ar", "22222"),
+    "flac at 37,800 Hz": lambda: recording("flac", "-ar", "37800"),
+    "mp3 at 24 kHz": lambda: recording("mp3", "-ar", "24000"),
+    "mp4 with picture, index last": lambda: recording("mp4", picture=PICTURE),
+    "mp4 of variable frame rate": lambda: recording("mp4", *VARYING, picture=PICTURE),
+    "mkv of variable frame rate": lambda: recording("mkv", *VARYING, picture=PICTURE),
 }
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-async def test_samples_are_as_long_as_the_recording(engine: FfmpegNormalizer, kind: str) -> None:
-    outcome = await normalized(engine, FORMATS[kind]())
+async def test_both_outputs_are_as_long_as_the_recording(
+    engine: FfmpegNormalizer, kind: str
+) -> None:
+    outcome = await normalized(engine, FORMATS[kind](), Request(keep_audio=True))
 
     assert outcome.seconds == pytest.approx(SECONDS, abs=0.05)
+    assert len(decoded(outcome.kept)) / SAMPLE_RATE == pytest.approx(SECONDS, abs=0.05)
     assert pitch(wave(outcome.samples)) == pytest.approx(TONE_HZ, abs=2)
     assert outcome.finished[0].duration.total_seconds() == pytest.approx(outcome.seconds)
     assert outcome.finished[0].warnings == ()

@@ -192,7 +192,6 @@ async def test_media_read_from_the_pipe_needs_no_spool(
 @pytest.mark.parametrize(
     ("request_", "reason"),
     [
-        (Request(Options(isolate_vocals=True)), Reason.OPTION_UNSUPPORTED),
         (Request(Options(loudness_lufs=0.0)), Reason.REQUEST_INVALID),
         (Request(Options(loudness_lufs=-71.0)), Reason.REQUEST_INVALID),
         (Request(Options(loudness_lufs=math.nan)), Reason.REQUEST_INVALID),

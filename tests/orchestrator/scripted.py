@@ -36,6 +36,8 @@ class Script:
         self.downloads: list[str] = []
         self.download_options: list[media_pb2.DownloadOptions] = []
         self.starts: list[transcriber_pb.TranscribeStart] = []
+        self.missing: dict[str, str] = {}
+        """Options the normalizer cannot honour, and why not."""
         self.captions: list[str] = []
         """Made by a human; each stands for a second."""
         self.captions_break_after: int | None = None
@@ -149,6 +151,21 @@ class ScriptedNormalizer(normalizer_rpc.NormalizerServiceServicer):
                 yield response(progress=done)
         duration = from_seconds(size // len(SECOND))
         yield response(finished=normalizer_pb.NormalizeFinished(duration=duration))
+
+    async def GetCapabilities(  # noqa: N802
+        self, request: normalizer_pb.GetCapabilitiesRequest, context: Any
+    ) -> normalizer_pb.GetCapabilitiesResponse:
+        names = [field.name for field in normalizer_pb.NormalizeOptions.DESCRIPTOR.fields]
+        return normalizer_pb.GetCapabilitiesResponse(
+            capabilities=[
+                normalizer_pb.OptionCapability(
+                    option=name,
+                    honoured=name not in self._script.missing,
+                    why_not=self._script.missing.get(name, ""),
+                )
+                for name in names
+            ]
+        )
 
     async def Purge(  # noqa: N802
         self, request: normalizer_pb.NormalizerServicePurgeRequest, context: Any

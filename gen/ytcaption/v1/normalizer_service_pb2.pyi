@@ -113,7 +113,7 @@ class NormalizeOptions(_message.Message):
     set_sample_rate_16k: _builtins.bool
     """Keep the audio at 16 kHz."""
     isolate_vocals: _builtins.bool
-    """Lift speech out of music."""
+    """Lift speech out of music. The voice comes in one channel; the samples keep some of the rest."""
     loudness_lufs: _builtins.float
     """Loudness of the kept audio in LUFS. Unset: left as it is."""
     def __init__(
@@ -243,6 +243,77 @@ class NormalizeFinished(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NormalizeFinished: _TypeAlias = NormalizeFinished  # noqa: Y015
+
+@_typing.final
+class GetCapabilitiesRequest(_message.Message):
+    """Asks what can be done here."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCapabilitiesRequest: _TypeAlias = GetCapabilitiesRequest  # noqa: Y015
+
+@_typing.final
+class GetCapabilitiesResponse(_message.Message):
+    """What can be done here."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAPABILITIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def capabilities(self) -> _containers.RepeatedCompositeFieldContainer[Global___OptionCapability]:
+        """One for every option of NormalizeOptions, and one for `keep_audio`."""
+
+    def __init__(
+        self,
+        *,
+        capabilities: _abc.Iterable[Global___OptionCapability] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capabilities", b"capabilities"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCapabilitiesResponse: _TypeAlias = GetCapabilitiesResponse  # noqa: Y015
+
+@_typing.final
+class OptionCapability(_message.Message):
+    """Whether an option can be honoured."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPTION_FIELD_NUMBER: _builtins.int
+    HONOURED_FIELD_NUMBER: _builtins.int
+    WHY_NOT_FIELD_NUMBER: _builtins.int
+    option: _builtins.str
+    """Name of the option, such as "isolate_vocals"."""
+    honoured: _builtins.bool
+    """Whether a call that asks for it is taken."""
+    why_not: _builtins.str
+    """What is missing; empty if it is honoured."""
+    def __init__(
+        self,
+        *,
+        option: _builtins.str = ...,
+        honoured: _builtins.bool = ...,
+        why_not: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["honoured", b"honoured", "option", b"option", "why_not", b"why_not"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OptionCapability: _TypeAlias = OptionCapability  # noqa: Y015
 
 @_typing.final
 class NormalizerServicePurgeRequest(_message.Message):

@@ -40,6 +40,11 @@ class NormalizerServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_normalizer__service__pb2.NormalizeRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_normalizer__service__pb2.NormalizeResponse.FromString,
                 _registered_method=True)
+        self.GetCapabilities = channel.unary_unary(
+                '/ytcaption.v1.NormalizerService/GetCapabilities',
+                request_serializer=ytcaption_dot_v1_dot_normalizer__service__pb2.GetCapabilitiesRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_normalizer__service__pb2.GetCapabilitiesResponse.FromString,
+                _registered_method=True)
         self.Purge = channel.unary_unary(
                 '/ytcaption.v1.NormalizerService/Purge',
                 request_serializer=ytcaption_dot_v1_dot_normalizer__service__pb2.NormalizerServicePurgeRequest.SerializeToString,
@@ -61,6 +66,14 @@ class NormalizerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetCapabilities(self, request, context):
+        """Says which options can be honoured on this machine, so that a job that asks for another is refused
+        before any work is done.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Purge(self, request, context):
         """Removes every file this service keeps between calls.
         """
@@ -75,6 +88,11 @@ def add_NormalizerServiceServicer_to_server(servicer, server):
                     servicer.Normalize,
                     request_deserializer=ytcaption_dot_v1_dot_normalizer__service__pb2.NormalizeRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_normalizer__service__pb2.NormalizeResponse.SerializeToString,
+            ),
+            'GetCapabilities': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCapabilities,
+                    request_deserializer=ytcaption_dot_v1_dot_normalizer__service__pb2.GetCapabilitiesRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_normalizer__service__pb2.GetCapabilitiesResponse.SerializeToString,
             ),
             'Purge': grpc.unary_unary_rpc_method_handler(
                     servicer.Purge,
@@ -110,6 +128,33 @@ class NormalizerService:
             '/ytcaption.v1.NormalizerService/Normalize',
             ytcaption_dot_v1_dot_normalizer__service__pb2.NormalizeRequest.SerializeToString,
             ytcaption_dot_v1_dot_normalizer__service__pb2.NormalizeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCapabilities(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.NormalizerService/GetCapabilities',
+            ytcaption_dot_v1_dot_normalizer__service__pb2.GetCapabilitiesRequest.SerializeToString,
+            ytcaption_dot_v1_dot_normalizer__service__pb2.GetCapabilitiesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -22,6 +22,10 @@ class NormalizerServiceStub:
     The first request carries `start`, every later one `chunk`. `started` comes first, `finished` last.
     Fails with INVALID_ARGUMENT if the frames are out of order or the media cannot be used.
     """
+    GetCapabilities: _aio.UnaryUnaryMultiCallable[_normalizer_service_pb2.GetCapabilitiesRequest, _normalizer_service_pb2.GetCapabilitiesResponse]
+    """Says which options can be honoured on this machine, so that a job that asks for another is refused
+    before any work is done.
+    """
     Purge: _aio.UnaryUnaryMultiCallable[_normalizer_service_pb2.NormalizerServicePurgeRequest, _normalizer_service_pb2.NormalizerServicePurgeResponse]
     """Removes every file this service keeps between calls."""
 
@@ -38,6 +42,16 @@ class NormalizerServiceServicer(metaclass=_abc_1.ABCMeta):
 
         The first request carries `start`, every later one `chunk`. `started` comes first, `finished` last.
         Fails with INVALID_ARGUMENT if the frames are out of order or the media cannot be used.
+        """
+
+    @_abc_1.abstractmethod
+    def GetCapabilities(
+        self,
+        request: _normalizer_service_pb2.GetCapabilitiesRequest,
+        context: _aio.ServicerContext[_normalizer_service_pb2.GetCapabilitiesRequest, _abc.Awaitable[_normalizer_service_pb2.GetCapabilitiesResponse]],
+    ) -> _abc.Awaitable[_normalizer_service_pb2.GetCapabilitiesResponse]:
+        """Says which options can be honoured on this machine, so that a job that asks for another is refused
+        before any work is done.
         """
 
     @_abc_1.abstractmethod

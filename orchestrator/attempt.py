@@ -33,6 +33,10 @@ PATIENCE_SECONDS = 60
 """A broker that is back within this time costs an attempt nothing."""
 
 
+LONGEST_SITE_SECONDS = 3600
+"""A site that asks for more patience than this is asked again all the same."""
+
+
 class _CancelRequestedError(Exception):
     """A caller asked for the job to stop."""
 
@@ -189,7 +193,7 @@ class Attempt:
         log.warning("attempt failed", reason=job.failure.reason, error=str(error))
         tries = job.max_attempts - self._history.earlier_attempts
         if job.failure.retryable and self._history.failures + 1 < tries:
-            return await self._put_off(tracker)
+            return await self._put_off(error.error.retry_after_seconds or 0)
         if error.stage == job_pb2.STAGE_DOWNLOAD:
             await tracker.tell_collected(job.failure)
         await self._end(job_pb2.JOB_STATE_FAILED)
@@ -204,12 +208,13 @@ class Attempt:
                 tracker.end_stage(status.stage, state)
         skip_open_stages(self._job)
 
-    async def _put_off(self, tracker: JobTracker) -> float:
+    async def _put_off(self, site_wants_seconds: float) -> float:
         """The job goes back to the queue; its failure stays readable meanwhile."""
         settings = self._settings
         doubled = settings.retry_seconds * 2.0**self._history.failures
         wait = min(settings.retry_limit_seconds, doubled)
         wait *= random.uniform(0.75, 1.25)  # noqa: S311 # jitter, so that jobs do not return as one
+        wait = max(wait, min(site_wants_seconds, LONGEST_SITE_SECONDS))
         failed = event_pb2.AttemptFailed(failure=self._job.failure)
         failed.retry_time.FromDatetime(datetime.now(UTC) + timedelta(seconds=wait))
         await self._story.tell(event_pb2.EVENT_TYPE_ATTEMPT_FAILED, attempt_failed=failed)

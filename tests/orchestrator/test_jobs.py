@@ -162,6 +162,23 @@ async def test_a_passing_reason_that_passes_leaves_a_good_job(
     assert await _dead_letters(bus, job.job_id) == 0
 
 
+async def test_the_next_attempt_waits_as_long_as_the_site_asked(
+    client: Client, script: Script
+) -> None:
+    script.failures = [
+        UnavailableError("slow down", reason=Reason.RATE_LIMITED, retry_after_seconds=20)
+    ]
+    job = await client.create()
+    async for seen in client.watch(job.job_id):
+        if seen.event.HasField("attempt_failed"):
+            break
+
+    failed = seen.event.attempt_failed
+    assert failed.failure.reason == "RATE_LIMITED"
+    wait = failed.retry_time.ToDatetime() - seen.event.timestamp.ToDatetime()
+    assert 19 < wait.total_seconds() < 21
+
+
 async def _dead_letters(bus: Bus, job_id: str) -> int:
     names = bus.names
     letters = bus.read(names.dead_letter_stream, names.dead_letter(job_id))

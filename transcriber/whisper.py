@@ -1,6 +1,5 @@
 """Whisper, run by CTranslate2, as a Decoder: one pass a window, unless the pass went wrong."""
 
-import os
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -18,9 +17,6 @@ from transcriber.languages import ALL
 from transcriber.passes import FRAMES_A_SECOND, Features, Pass, Way, ways
 from transcriber.vad import Audio
 from transcriber.weights import Weights
-
-MAX_AUTO_THREADS = 8
-"""Beyond this more threads wait for each other."""
 
 UNHEARD = FRAMES_A_SECOND
 """If the model broke off with more than this left of the window, it is asked about the rest."""
@@ -46,7 +42,7 @@ class WhisperDecoder:
                 str(weights.folder),
                 device=device,
                 compute_type=compute_type,
-                cpu_threads=threads or _auto_threads(),
+                cpu_threads=threads,
                 local_files_only=True,
             )
         except (RuntimeError, ValueError, OSError) as error:
@@ -59,7 +55,7 @@ class WhisperDecoder:
         self.translates = self._multilingual and not any(
             word in weights.name for word in NEVER_TRANSLATE
         )
-        self.is_loaded = True
+        self.is_loaded, self.at_once = True, 1
         self._encoded: tuple[Features, Any] | None = None
         self._tokenizer = lru_cache(maxsize=8)(self._new_tokenizer)
 
@@ -162,9 +158,3 @@ def choose_compute_type(asked: str, device: str) -> str:
     supported = ctranslate2.get_supported_compute_types(device)
     wanted = ("float16", "int8_float32") if device == "cuda" else ("int8",)
     return next((kind for kind in wanted if kind in supported), "float32")
-
-
-def _auto_threads() -> int:
-    # What this process may use, not what the machine has, where the system tells.
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(allowed or 1, MAX_AUTO_THREADS)

@@ -60,7 +60,7 @@ class ScriptedDecoder:
     def __init__(self, languages: frozenset[str] = frozenset({"en", "pt"})) -> None:
         self.languages = languages
         self.translates = True
-        self.is_loaded = True
+        self.is_loaded, self.at_once = True, 1
         self.go = threading.Event()
         self.go.set()
         self.busy = threading.Event()

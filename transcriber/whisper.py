@@ -13,6 +13,7 @@ from faster_whisper.transcribe import get_suppressed_tokens
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
 from transcriber.decoder import How, Phrase
+from transcriber.heap import keep_freed_memory
 from transcriber.languages import ALL
 from transcriber.passes import FRAMES_A_SECOND, Features, Pass, Way, ways
 from transcriber.vad import Audio
@@ -138,7 +139,8 @@ class WhisperDecoder:
 
 
 def load_whisper(weights: Weights, device: str, compute_type: str, threads: int) -> WhisperDecoder:
-    """A decoder that is ready for its first window."""
+    """A decoder that is ready for its first window, in a process that does nothing else."""
+    keep_freed_memory()
     decoder = WhisperDecoder(weights, device, compute_type, threads)
     decoder.warm_up()
     return decoder

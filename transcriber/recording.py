@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
+from mesh.languages import tag_of
 from mesh.tasks import stop
 from transcriber.decoder import Decoder, How, Task
 from transcriber.engine import Event, Heard, Reached, Request, Spoken
-from transcriber.languages import to_tag
 from transcriber.listening import Ended, Found, HeardWindow, Listened, listening_ahead, offset
 from transcriber.placing import add_translations, place
 from transcriber.tongue import Tongue
@@ -105,14 +105,11 @@ class Recording:
         coming: asyncio.Task[Found] | None = None
         try:
             while ended is None or self._under_way:
-                if coming is None and ended is None and len(self._under_way) < self._at_once:
-                    coming = asyncio.create_task(_next(pieces))
-                oldest = self._under_way[0].heard if self._under_way else None
-                awaited = {future for future in (coming, oldest) if future is not None}
-                await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-                if oldest is not None and oldest.done():
-                    yield _Worded(self._under_way.popleft().window, oldest.result())
-                elif coming is not None:
+                coming = coming or (None if ended else asyncio.create_task(_next(pieces)))
+                await self._until_one_is_done(coming)
+                if worded := self._take_out():
+                    yield worded
+                elif coming and coming.done():
                     piece, coming = coming.result(), None
                     await self._take_in(piece)
                     ended = piece if isinstance(piece, Ended) else None
@@ -123,6 +120,21 @@ class Recording:
             await stop(*(task for task in [coming] if task is not None))
             for begun in self._under_way:
                 begun.heard.cancel()
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._under_way) < self._at_once
+
+    async def _until_one_is_done(self, coming: asyncio.Task[Found] | None) -> None:
+        oldest = {begun.heard for begun in list(self._under_way)[:1]}
+        newest = {coming} if coming and self._has_room else set()
+        await asyncio.wait(oldest | newest, return_when=asyncio.FIRST_COMPLETED)
+
+    def _take_out(self) -> _Worded | None:
+        if not self._under_way or not self._under_way[0].heard.done():
+            return None
+        begun = self._under_way.popleft()
+        return _Worded(begun.window, begun.heard.result())
 
     async def _take_in(self, piece: Found) -> None:
         match piece:
@@ -150,7 +162,7 @@ class Recording:
     def _facts(self, duration: timedelta) -> Heard:
         said = self._speech or self._tongue.is_named
         return Heard(
-            language=to_tag(self._tongue.mostly or "") if said else "",
+            language=tag_of(self._tongue.mostly or "") if said else "",
             language_probability=self._tongue.probability,
             duration=duration,
             speech_duration=min(self._speech, duration),
@@ -189,7 +201,7 @@ class Recording:
         # A prompt is in the language spoken, and words of a translation were never said.
         how = self._how if task == "transcribe" else How(self._how.beam_size, task=task)
         phrases = self._decoder.decode(window.audio(), language, how, self._abandoned.is_set)
-        return list(place(phrases, window.span, to_tag(language)))
+        return list(place(phrases, window.span, tag_of(language)))
 
 
 async def _next(pieces: AsyncIterator[Found]) -> Found:

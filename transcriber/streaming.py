@@ -7,10 +7,11 @@ from contextlib import aclosing
 from typing import TypeVar
 
 from mesh.errors import InvalidRequestError, UnsupportedError
+from mesh.languages import primary
 from mesh.reasons import Reason
 from transcriber.decoder import Decoder, How
 from transcriber.engine import Event, ModelFacts, Ready, Request
-from transcriber.languages import ALL, to_code
+from transcriber.languages import to_code
 from transcriber.recording import TRANSLATED_INTO, Recording
 from transcriber.tongue import MixedTongues, Tongue
 from transcriber.vad import SileroDetector, VoiceDetector
@@ -128,7 +129,7 @@ def _tongue(request: Request, decoder: Decoder) -> Tongue:
 def _refuse_translation(tag: str, decoder: Decoder) -> None:
     if not tag:
         return
-    if to_code(tag, ALL) != TRANSLATED_INTO:
+    if primary(tag) != TRANSLATED_INTO:
         raise UnsupportedError(
             f"Whisper translates into English only, not into {tag!r}",
             reason=Reason.TRANSLATION_UNSUPPORTED,

@@ -11,10 +11,10 @@ from faster_whisper.tokenizer import Tokenizer
 from faster_whisper.transcribe import get_suppressed_tokens
 
 from mesh.errors import UnavailableError
+from mesh.languages import WHISPER
 from mesh.reasons import Reason
 from transcriber.decoder import How, Phrase
 from transcriber.heap import keep_freed_memory
-from transcriber.languages import ALL
 from transcriber.passes import FRAMES_A_SECOND, Features, Pass, Way, ways
 from transcriber.vad import Audio
 from transcriber.weights import Weights
@@ -135,7 +135,7 @@ class WhisperDecoder:
 
     def _languages(self) -> frozenset[str]:
         has = self._whisper.hf_tokenizer.token_to_id
-        return frozenset(code for code in ALL if has(f"<|{code}|>") is not None)
+        return frozenset(code for code in WHISPER if has(f"<|{code}|>") is not None)
 
 
 def load_whisper(weights: Weights, device: str, compute_type: str, threads: int) -> WhisperDecoder:

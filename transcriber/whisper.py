@@ -66,7 +66,7 @@ class WhisperDecoder:
 
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         """The code of the language spoken, and how sure that is."""
-        encoded = self._encode(ways(self._features(audio))[0].features)
+        encoded = self._encode(ways(self._features(audio), is_prompted=False)[0].features)
         token, probability = self._whisper.model.detect_language(encoded)[0][0]
         return token.strip("<|>"), float(probability)
 
@@ -93,7 +93,7 @@ class WhisperDecoder:
 
     def _hear(self, features: Features, tokenizer: Tokenizer, how: How) -> Pass:
         """Tries one way after the other until the outcome makes sense; the last has to do."""
-        for way in ways(features):
+        for way in ways(features, is_prompted=bool(how.initial_prompt or how.hotwords)):
             heard = self._try(way, features.shape[1], tokenizer, how)
             if not heard.went_wrong:
                 break

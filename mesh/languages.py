@@ -1,5 +1,7 @@
 """The languages Whisper was trained on, and how callers may spell them."""
 
+import re
+
 from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
 
@@ -11,16 +13,32 @@ ur uz vi yi yo yue zh
 """
 
 WHISPER = frozenset(_CODES.split())
+"""Whisper's own codes: most are BCP-47 tags, "jw" is none."""
 
-_OTHER_SPELLINGS = {"jv": "jw", "iw": "he", "in": "id", "ji": "yi", "nb": "no", "fil": "tl"}
+_TAG = re.compile(r"([a-z]{2,3})([-_][a-z0-9]{1,8})*", re.IGNORECASE)
+_OTHER_SPELLINGS = {
+    "cmn": "zh",
+    "fil": "tl",
+    "in": "id",
+    "iw": "he",
+    "ji": "yi",
+    "jv": "jw",
+    "nb": "no",
+}
 
 
 def primary(tag: str) -> str:
     """The language of a BCP-47 tag such as "pt-BR", as Whisper spells it."""
-    language = tag.strip().lower().replace("_", "-").partition("-")[0]
-    language = _OTHER_SPELLINGS.get(language, language)
-    if language not in WHISPER:
+    match = _TAG.fullmatch(tag.strip())
+    language = match[1].lower() if match else ""
+    code = _OTHER_SPELLINGS.get(language, language)
+    if code not in WHISPER:
         raise InvalidRequestError(
-            f"{tag[:40]!r} is not a language we know", reason=Reason.LANGUAGE_UNKNOWN
+            f"{tag[:40]!r} is not a language Whisper knows", reason=Reason.LANGUAGE_UNKNOWN
         )
-    return language
+    return code
+
+
+def tag_of(code: str) -> str:
+    """The BCP-47 tag of one of Whisper's codes."""
+    return "jv" if code == "jw" else code

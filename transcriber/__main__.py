@@ -9,8 +9,8 @@ from mesh.server import Service
 from mesh.service import run_process, serve
 from transcriber.decoder import Decoder
 from transcriber.engine import ModelFacts
-from transcriber.killable import KillableDecoder
 from transcriber.nursery import open_nursery
+from transcriber.pool import Pool, choose_crew
 from transcriber.servicer import TranscriberServicer
 from transcriber.settings import Settings
 from transcriber.streaming import StreamingEngine
@@ -27,8 +27,10 @@ def load(settings: Settings) -> Decoder:
     device = choose_device(settings.device)
     compute_type = choose_compute_type(settings.compute_type, device)
     weights = locate(settings.model, settings.cache_dir, device)
-    decoder = KillableDecoder(
-        partial(load_whisper, weights, device, compute_type, settings.cpu_threads),
+    crew = choose_crew(settings.workers, settings.cpu_threads, device, weights)
+    decoder = Pool(
+        partial(load_whisper, weights, device, compute_type, crew.threads_each),
+        crew.workers,
         settings.idle_unload_seconds,
     )
     log.info("model loaded", model=decoder.model, device=device, compute_type=compute_type)

@@ -43,7 +43,7 @@ class How:
 
 
 class Decoder(Protocol):
-    """A loaded model. Only one thread at a time asks it anything."""
+    """A loaded model."""
 
     model: str
     device: str
@@ -52,6 +52,8 @@ class Decoder(Protocol):
     """Whisper's codes of what it hears."""
     translates: bool
     """Whether it was taught to put other languages into English."""
+    at_once: int
+    """How many threads may ask it at the same time."""
 
     @property
     def is_loaded(self) -> bool:

@@ -24,6 +24,8 @@ TRIES = 2
 class KillableDecoder:
     """Gives each order to its child; one that is killed or dies by itself is replaced at once."""
 
+    at_once = 1
+
     def __init__(self, load: Callable[[], Decoder], idle_seconds: float = 0) -> None:
         self._load = load
         self._idle_seconds = idle_seconds

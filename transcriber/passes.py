@@ -42,15 +42,17 @@ class Way:
     no_repeat_ngram_size: int = 0
 
 
-def ways(features: Features) -> list[Way]:
+def ways(features: Features, *, is_prompted: bool) -> list[Way]:
     """The cheap way first; then as Whisper was trained; then with repetition forbidden.
+
+    With a prompt the cheap way mishears: the words of the prompt weigh too much there.
 
     Whisper's usual way out of a loop is to roll dice at a higher temperature. This costs less, and
     gives the same text every time.
     """
     short = min(max(features.shape[1] + QUIET_BEHIND, SHORTEST), FULL)
     full = _padded(features, FULL)
-    cheap = [Way(_padded(features, short))] if short < FULL else []
+    cheap = [] if is_prompted or short == FULL else [Way(_padded(features, short))]
     return [*cheap, Way(full), Way(full, no_repeat_ngram_size=4)]
 
 

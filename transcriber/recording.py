@@ -4,13 +4,15 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
+from mesh.languages import tag_of
+from mesh.tasks import stop
 from transcriber.decoder import Decoder, How, Task
 from transcriber.engine import Event, Heard, Reached, Request, Spoken
-from transcriber.languages import to_tag
 from transcriber.listening import Ended, Found, HeardWindow, Listened, listening_ahead, offset
 from transcriber.placing import add_translations, place
 from transcriber.tongue import Tongue
@@ -22,17 +24,41 @@ TRANSLATED_INTO = "en"
 ResultT = TypeVar("ResultT")
 
 
-class InTurn(Protocol):
-    """Runs a job on the decoding thread, after those that were there before."""
+class Turns(Protocol):
+    """Threads that ask the decoder, one job each, first come, first served."""
 
-    def __call__(self, job: Callable[[], ResultT], /) -> Awaitable[ResultT]: ...  # noqa: D102
+    at_once: int
+    """How many there are."""
+
+    def take(self, job: Callable[[], ResultT], /) -> Awaitable[ResultT]:
+        """Runs a job after those that were there before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A window on its way through the model."""
+
+    window: HeardWindow
+    heard: asyncio.Future[list[Spoken]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Worded:
+    """A window and what was said in it."""
+
+    window: HeardWindow
+    spoken: Sequence[Spoken]
+
+
+_Step = _Worded | Listened | Ended
 
 
 class Recording:
     """Puts windows into words, one after the other, and numbers what was said."""
 
     def __init__(
-        self, decoder: Decoder, request: Request, how: How, tongue: Tongue, in_turn: InTurn
+        self, decoder: Decoder, request: Request, how: How, tongue: Tongue, turns: Turns
     ) -> None:
         self._decoder = decoder
         self._how = how
@@ -40,10 +66,12 @@ class Recording:
         self._next_index = request.next_index
         self._translates = bool(request.language_out)
         self._has_translated = False
-        self._in_turn = in_turn
+        self._in_turn = turns.take
+        self._at_once = turns.at_once
         self._tongue = tongue
         self._waiting: deque[HeardWindow] = deque()
         """Windows that are complete, while the language is still unknown."""
+        self._under_way: deque[_Begun] = deque()
         self._boundary = timedelta(0)
         self._speech = timedelta(0)
         self._abandoned = threading.Event()
@@ -54,19 +82,59 @@ class Recording:
     ) -> AsyncGenerator[Event, None]:
         """Spoken and Reached while audio arrives, then Heard."""
         try:
-            async with listening_ahead(samples, detector) as pieces:
-                async for piece in pieces:
-                    await self._take_in(piece)
-                    while self._waiting and self._tongue.settled:
-                        for spoken in await self._put_into_words(self._waiting.popleft()):
+            async with (
+                listening_ahead(samples, detector) as pieces,
+                aclosing(self._steps(pieces)) as steps,
+            ):
+                async for step in steps:
+                    if isinstance(step, Ended):
+                        yield Reached(self._pace.went(step.duration))
+                        yield self._facts(step.duration)
+                        continue
+                    if isinstance(step, _Worded):
+                        for spoken in self._number(step):
                             yield spoken
-                    if self._pace.is_due(self._reached(piece)):
-                        yield Reached(self._pace.went(self._reached(piece)))
-                    if isinstance(piece, Ended):
-                        yield Reached(self._pace.went(piece.duration))
-                        yield self._facts(piece.duration)
+                    if self._pace.is_due(self._reached(step)):
+                        yield Reached(self._pace.went(self._reached(step)))
         finally:
             self._abandoned.set()
+
+    async def _steps(self, pieces: AsyncIterator[Found]) -> AsyncGenerator[_Step, None]:
+        """Windows put into words, in order; what else was found, when it was; the end last."""
+        ended: Ended | None = None
+        coming: asyncio.Task[Found] | None = None
+        try:
+            while ended is None or self._under_way:
+                coming = coming or (None if ended else asyncio.create_task(_next(pieces)))
+                await self._until_one_is_done(coming)
+                if worded := self._take_out():
+                    yield worded
+                elif coming and coming.done():
+                    piece, coming = coming.result(), None
+                    await self._take_in(piece)
+                    ended = piece if isinstance(piece, Ended) else None
+                    if isinstance(piece, Listened):
+                        yield piece
+            yield ended
+        finally:
+            await stop(*(task for task in [coming] if task is not None))
+            for begun in self._under_way:
+                begun.heard.cancel()
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._under_way) < self._at_once
+
+    async def _until_one_is_done(self, coming: asyncio.Task[Found] | None) -> None:
+        oldest = {begun.heard for begun in list(self._under_way)[:1]}
+        newest = {coming} if coming and self._has_room else set()
+        await asyncio.wait(oldest | newest, return_when=asyncio.FIRST_COMPLETED)
+
+    def _take_out(self) -> _Worded | None:
+        if not self._under_way or not self._under_way[0].heard.done():
+            return None
+        begun = self._under_way.popleft()
+        return _Worded(begun.window, begun.heard.result())
 
     async def _take_in(self, piece: Found) -> None:
         match piece:
@@ -78,42 +146,46 @@ class Recording:
                     await self._in_turn(lambda: self._listen(piece))
             case Ended():
                 self._tongue.settle()
+        while self._waiting and self._tongue.settled:
+            self._under_way.append(self._begin(self._waiting.popleft()))
 
-    def _reached(self, piece: Found) -> timedelta:
-        if isinstance(piece, Listened) and not self._waiting:
-            return piece.offset
-        return self._boundary
+    def _begin(self, window: HeardWindow) -> _Begun:
+        language = self._tongue.of(window)
+        known = offset(window.span.end) <= self._settled
+        hear = self._in_turn(lambda: [] if known else self._hear(window, language))
+        return _Begun(window, asyncio.ensure_future(hear))
+
+    def _reached(self, step: _Step) -> timedelta:
+        is_idle = not self._waiting and not self._under_way
+        return step.offset if isinstance(step, Listened) and is_idle else self._boundary
 
     def _facts(self, duration: timedelta) -> Heard:
         said = self._speech or self._tongue.is_named
         return Heard(
-            language=to_tag(self._tongue.mostly or "") if said else "",
+            language=tag_of(self._tongue.mostly or "") if said else "",
             language_probability=self._tongue.probability,
             duration=duration,
             speech_duration=min(self._speech, duration),
             language_out=TRANSLATED_INTO if self._has_translated else "",
         )
 
-    async def _put_into_words(self, window: HeardWindow) -> Sequence[Spoken]:
-        known = offset(window.span.end) <= self._settled
-        heard = [] if known else await self._in_turn(lambda: self._hear(window))
-        before, self._boundary = self._boundary, offset(window.span.end)
+    def _number(self, worded: _Worded) -> Sequence[Spoken]:
+        before, self._boundary = self._boundary, offset(worded.window.span.end)
         spoken = [
             replace(piece, index=self._next_index + number, settled_offset=before)
-            for number, piece in enumerate(heard)
+            for number, piece in enumerate(worded.spoken)
         ]
         self._next_index += len(spoken)
         # Only the last piece settles the window: whoever has it has them all.
         last = [replace(piece, settled_offset=self._boundary) for piece in spoken[-1:]]
         return [*spoken[:-1], *last]
 
-    # From here on it runs on the decoding thread.
+    # From here on it runs on a decoding thread.
 
     def _listen(self, window: HeardWindow) -> None:
         self._tongue.listen(self._decoder, window, self._abandoned.is_set)
 
-    def _hear(self, window: HeardWindow) -> list[Spoken]:
-        language = self._tongue.of(window)
+    def _hear(self, window: HeardWindow, language: str | None) -> list[Spoken]:
         if language is None:
             return []
         spoken = self._decode(window, language, "transcribe")
@@ -129,7 +201,11 @@ class Recording:
         # A prompt is in the language spoken, and words of a translation were never said.
         how = self._how if task == "transcribe" else How(self._how.beam_size, task=task)
         phrases = self._decoder.decode(window.audio(), language, how, self._abandoned.is_set)
-        return list(place(phrases, window.span, to_tag(language)))
+        return list(place(phrases, window.span, tag_of(language)))
+
+
+async def _next(pieces: AsyncIterator[Found]) -> Found:
+    return await anext(pieces)
 
 
 class _Pace:

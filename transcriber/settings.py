@@ -35,7 +35,11 @@ class Settings(ServiceSettings):
     """Width of the beam search unless a job names another; 1 is faster, 5 mishears less."""
 
     cpu_threads: int = Field(default=0, ge=0)
-    """Threads one decode uses; 0: as many as this process may."""
+    """Threads of all workers together; 0: as many as this process may use, at most 8."""
+
+    workers: int = Field(default=0, ge=0, le=16)
+    """Windows decoded at once, each by a copy of the model; 0: one for each thread, at most 4; one
+    if the model is large or on a GPU."""
 
     idle_unload_seconds: float = Field(default=900, ge=0)
     """The model is freed after so long without speech, and loaded again for the next; 0: never."""

@@ -1,4 +1,4 @@
-"""The speech engine: windows of many recordings, one model, one thread."""
+"""The speech engine: windows of many recordings take turns at one model."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -7,10 +7,11 @@ from contextlib import aclosing
 from typing import TypeVar
 
 from mesh.errors import InvalidRequestError, UnsupportedError
+from mesh.languages import primary
 from mesh.reasons import Reason
 from transcriber.decoder import Decoder, How
 from transcriber.engine import Event, ModelFacts, Ready, Request
-from transcriber.languages import ALL, to_code
+from transcriber.languages import to_code
 from transcriber.recording import TRANSLATED_INTO, Recording
 from transcriber.tongue import MixedTongues, Tongue
 from transcriber.vad import SileroDetector, VoiceDetector
@@ -18,6 +19,26 @@ from transcriber.vad import SileroDetector, VoiceDetector
 MAX_BEAM_SIZE = 10
 
 ResultT = TypeVar("ResultT")
+
+
+class _Model:
+    """A loaded decoder and the threads that ask it.
+
+    First come, first served is fair: a recording asks for no more windows than are decoded at once
+    before it got its oldest.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder = decoder
+        self.at_once = decoder.at_once
+        self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix="decoding")
+
+    async def take(self, job: Callable[[], ResultT], /) -> ResultT:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, job)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.decoder.close()
 
 
 class StreamingEngine:
@@ -37,51 +58,46 @@ class StreamingEngine:
         self._beam_size = beam_size
         self._places = asyncio.Semaphore(max_recordings)
         self._new_detector = new_detector
-        # One thread, because parallel use of one model leaks. First come, first served is fair:
-        # a recording asks for its next window only after it got the last.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="decoding")
-        self._decoder: asyncio.Future[Decoder] = asyncio.get_running_loop().create_future()
+        self._model: asyncio.Future[_Model] = asyncio.get_running_loop().create_future()
 
     async def get_ready(self) -> None:
         """Loads the model; calls that came earlier have waited for it."""
         try:
-            decoder = await self._in_turn(self._load)
+            decoder = await asyncio.to_thread(self._load)
         except Exception as error:
-            self._decoder.set_exception(error)
-            self._decoder.exception()  # so that it counts as seen even if no call waits
+            self._model.set_exception(error)
+            self._model.exception()  # so that it counts as seen even if no call waits
             raise
-        self._decoder.set_result(decoder)
+        self._model.set_result(_Model(decoder))
 
     def close(self) -> None:
         """Ends the decode under way and starts no other."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        if decoder := self._loaded():
-            decoder.close()
+        if model := self._loaded():
+            model.close()
 
     async def transcribe(
         self, samples: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
         """Ready, then Spoken in time order among Reached, then Heard."""
         how = self._how(request)
-        decoder = await asyncio.shield(self._decoder)
+        model = await asyncio.shield(self._model)
+        decoder = model.decoder
         tongue = _tongue(request, decoder)
         async with self._places:
             yield Ready(decoder.model, decoder.device, decoder.compute_type)
-            recording = Recording(decoder, request, how, tongue, self._in_turn)
+            recording = Recording(decoder, request, how, tongue, model)
             async with aclosing(recording.events(samples, self._new_detector())) as events:
                 async for event in events:
                     yield event
 
     async def models(self) -> Sequence[ModelFacts]:
         """What could be loaded without a network, best first."""
-        return await asyncio.to_thread(self._list_models, self._loaded())
+        model = self._loaded()
+        return await asyncio.to_thread(self._list_models, model.decoder if model else None)
 
-    def _loaded(self) -> Decoder | None:
-        ready = self._decoder.done() and not self._decoder.exception()
-        return self._decoder.result() if ready else None
-
-    async def _in_turn(self, job: Callable[[], ResultT]) -> ResultT:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
+    def _loaded(self) -> _Model | None:
+        ready = self._model.done() and not self._model.exception()
+        return self._model.result() if ready else None
 
     def _how(self, request: Request) -> How:
         beam_size = request.beam_size or self._beam_size
@@ -113,7 +129,7 @@ def _tongue(request: Request, decoder: Decoder) -> Tongue:
 def _refuse_translation(tag: str, decoder: Decoder) -> None:
     if not tag:
         return
-    if to_code(tag, ALL) != TRANSLATED_INTO:
+    if primary(tag) != TRANSLATED_INTO:
         raise UnsupportedError(
             f"Whisper translates into English only, not into {tag!r}",
             reason=Reason.TRANSLATION_UNSUPPORTED,

@@ -7,10 +7,11 @@ from pathlib import Path
 from faster_whisper.utils import available_models
 
 from mesh.errors import UnavailableError
+from mesh.languages import WHISPER
 from mesh.reasons import Reason
 from transcriber import hub
 from transcriber.engine import ModelFacts
-from transcriber.languages import ALL, NEWER, to_tags
+from transcriber.languages import NEWER, to_tags
 from transcriber.wheels import WHEELS, unpack
 
 AUTO = "auto"
@@ -98,7 +99,7 @@ def languages_of(name: str) -> frozenset[str]:
     """What a model hears, told by its name."""
     if name.endswith(".en") or name.startswith("distil-"):
         return frozenset({"en"})
-    return ALL if name.startswith("large-v3") else ALL - NEWER
+    return WHISPER if name.startswith("large-v3") else WHISPER - NEWER
 
 
 def describe(

@@ -1,6 +1,5 @@
 """Whisper, run by CTranslate2, as a Decoder: one pass a window, unless the pass went wrong."""
 
-import os
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -12,15 +11,13 @@ from faster_whisper.tokenizer import Tokenizer
 from faster_whisper.transcribe import get_suppressed_tokens
 
 from mesh.errors import UnavailableError
+from mesh.languages import WHISPER
 from mesh.reasons import Reason
 from transcriber.decoder import How, Phrase
-from transcriber.languages import ALL
+from transcriber.heap import keep_freed_memory
 from transcriber.passes import FRAMES_A_SECOND, Features, Pass, Way, ways
 from transcriber.vad import Audio
 from transcriber.weights import Weights
-
-MAX_AUTO_THREADS = 8
-"""Beyond this more threads wait for each other."""
 
 UNHEARD = FRAMES_A_SECOND
 """If the model broke off with more than this left of the window, it is asked about the rest."""
@@ -46,7 +43,7 @@ class WhisperDecoder:
                 str(weights.folder),
                 device=device,
                 compute_type=compute_type,
-                cpu_threads=threads or _auto_threads(),
+                cpu_threads=threads,
                 local_files_only=True,
             )
         except (RuntimeError, ValueError, OSError) as error:
@@ -59,7 +56,7 @@ class WhisperDecoder:
         self.translates = self._multilingual and not any(
             word in weights.name for word in NEVER_TRANSLATE
         )
-        self.is_loaded = True
+        self.is_loaded, self.at_once = True, 1
         self._encoded: tuple[Features, Any] | None = None
         self._tokenizer = lru_cache(maxsize=8)(self._new_tokenizer)
 
@@ -69,7 +66,7 @@ class WhisperDecoder:
 
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         """The code of the language spoken, and how sure that is."""
-        encoded = self._encode(ways(self._features(audio))[0].features)
+        encoded = self._encode(ways(self._features(audio), is_prompted=False)[0].features)
         token, probability = self._whisper.model.detect_language(encoded)[0][0]
         return token.strip("<|>"), float(probability)
 
@@ -96,7 +93,7 @@ class WhisperDecoder:
 
     def _hear(self, features: Features, tokenizer: Tokenizer, how: How) -> Pass:
         """Tries one way after the other until the outcome makes sense; the last has to do."""
-        for way in ways(features):
+        for way in ways(features, is_prompted=bool(how.initial_prompt or how.hotwords)):
             heard = self._try(way, features.shape[1], tokenizer, how)
             if not heard.went_wrong:
                 break
@@ -138,11 +135,12 @@ class WhisperDecoder:
 
     def _languages(self) -> frozenset[str]:
         has = self._whisper.hf_tokenizer.token_to_id
-        return frozenset(code for code in ALL if has(f"<|{code}|>") is not None)
+        return frozenset(code for code in WHISPER if has(f"<|{code}|>") is not None)
 
 
 def load_whisper(weights: Weights, device: str, compute_type: str, threads: int) -> WhisperDecoder:
-    """A decoder that is ready for its first window."""
+    """A decoder that is ready for its first window, in a process that does nothing else."""
+    keep_freed_memory()
     decoder = WhisperDecoder(weights, device, compute_type, threads)
     decoder.warm_up()
     return decoder
@@ -162,9 +160,3 @@ def choose_compute_type(asked: str, device: str) -> str:
     supported = ctranslate2.get_supported_compute_types(device)
     wanted = ("float16", "int8_float32") if device == "cuda" else ("int8",)
     return next((kind for kind in wanted if kind in supported), "float32")
-
-
-def _auto_threads() -> int:
-    # What this process may use, not what the machine has, where the system tells.
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(allowed or 1, MAX_AUTO_THREADS)

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import cache
@@ -60,7 +61,9 @@ class ScriptedDecoder:
     def __init__(self, languages: frozenset[str] = frozenset({"en", "pt"})) -> None:
         self.languages = languages
         self.translates = True
-        self.is_loaded = True
+        self.is_loaded, self.at_once = True, 1
+        self.seconds = 0.0
+        """What a decode takes."""
         self.go = threading.Event()
         self.go.set()
         self.busy = threading.Event()
@@ -83,6 +86,7 @@ class ScriptedDecoder:
         self.threads.add(threading.get_ident())
         self.busy.set()
         self.go.wait(30)
+        time.sleep(self.seconds)
         self.abandoned.append(abandoned())
         if how.task == "translate":
             return [Phrase(0, 1, " one ", 0.5), Phrase(1, 1.4, " two ", 0.5)]

@@ -87,6 +87,16 @@ async def test_portuguese_is_recognised_and_heard(transcriber: rpc.TranscriberSe
     assert wer("portuguese", events) < 0.25
 
 
+@pytest.mark.parametrize("option", ["hotwords", "initial_prompt"])
+async def test_words_to_expect_are_preferred_only_where_they_fit(
+    transcriber: rpc.TranscriberServiceStub, option: str
+) -> None:
+    for expected, heard in [("Wether Mourning", "wether"), ("Lovelee", "weather")]:
+        opening = start(language="en", **{option: expected})
+        events = await hear(transcriber, recording("short"), opening)
+        assert heard in text_of(events).split()
+
+
 async def test_a_translation_is_english_and_the_original_is_kept(
     transcriber: rpc.TranscriberServiceStub,
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import psutil
@@ -23,15 +24,17 @@ from tests.transcriber.support import (
     recording,
     until,
 )
-from transcriber.decoder import How, Phrase
-from transcriber.engine import Request, Spoken
+from transcriber.decoder import Decoder, How, Phrase
+from transcriber.engine import Event, Request, Spoken
 from transcriber.killable import KillableDecoder
 from transcriber.nursery import AbandonedError
+from transcriber.pool import Pool
 from transcriber.vad import Audio
 from transcriber.weights import Weights, locate
 from transcriber.whisper import WhisperDecoder, load_whisper
 
 HOW = How(beam_size=1)
+DecoderT = TypeVar("DecoderT", KillableDecoder, Pool)
 ENGLISH = Request(language="en")
 QUIET = np.zeros(16_000, np.float32)
 HANG, CRASH, CRASH_ONCE, STUMBLE = 0.1, 0.2, 0.3, 0.4
@@ -93,7 +96,7 @@ def decoder(notes: Path) -> Iterator[KillableDecoder]:
 
 
 @contextmanager
-def closing(decoder: KillableDecoder) -> Iterator[KillableDecoder]:
+def closing(decoder: DecoderT) -> Iterator[DecoderT]:
     try:
         yield decoder
     finally:
@@ -203,12 +206,10 @@ async def test_a_cancelled_recording_costs_another_nothing(
     other = asyncio.ensure_future(events_of(engine, talking, ENGLISH))
     cancelled.cancel()
 
-    heard = [event for event in await other if isinstance(event, Spoken)]
+    heard = spoken(await other)
 
     alone = await engine_with(ScriptedDecoder(), new_detector=Speaking)
-    assert heard == [
-        event for event in await events_of(alone, talking, ENGLISH) if isinstance(event, Spoken)
-    ]
+    assert heard == spoken(await events_of(alone, talking, ENGLISH))
     assert not is_alive(notes_of(notes)[0])
 
 
@@ -220,9 +221,7 @@ async def test_whisper_hears_the_same_in_a_process_of_its_own(
         there = await events_of(await engine_with(apart), recording("sample"))
 
     here = await events_of(await engine_with(base), recording("sample"))
-    assert [event for event in there if isinstance(event, Spoken)] == [
-        event for event in here if isinstance(event, Spoken)
-    ]
+    assert spoken(there) == spoken(here)
 
 
 async def test_a_model_nobody_needs_is_freed_and_comes_back_for_the_next_window(
@@ -236,3 +235,39 @@ async def test_a_model_nobody_needs_is_freed_and_comes_back_for_the_next_window(
         decoder.decode(QUIET, "en", HOW, patient)
 
         assert len(set(notes_of(notes))) == 2
+
+
+async def test_a_pool_decodes_windows_side_by_side_and_gives_them_back_in_order(
+    notes: Path,
+) -> None:
+    talking = np.full(90 * 16_000, 16_384, "<i2").tobytes()
+    with closing(Pool(partial(troubled, notes), workers=2)) as pool:
+        heard = await events_of(await engine_with(pool, new_detector=Speaking), talking, ENGLISH)
+
+    alone = await engine_with(ScriptedDecoder(), new_detector=Speaking)
+    assert spoken(heard) == spoken(await events_of(alone, talking, ENGLISH))
+
+
+def test_in_a_pool_two_windows_are_under_way_at_once(notes: Path) -> None:
+    with closing(Pool(partial(troubled, notes), workers=2)) as pool:
+        threads = [
+            threading.Thread(target=abandon, args=(pool, lambda: len(notes_of(notes)) == 2))
+            for _ in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+
+        assert len(set(notes_of(notes))) == 2
+        assert not any(map(is_alive, notes_of(notes)))
+        assert pool.decode(QUIET, "en", HOW, patient)
+
+
+def abandon(decoder: Decoder, when: Callable[[], bool]) -> None:
+    with suppress(AbandonedError):
+        decoder.decode(trouble(HANG), "en", HOW, when)
+
+
+def spoken(events: list[Event]) -> list[Spoken]:
+    return [event for event in events if isinstance(event, Spoken)]

@@ -65,6 +65,7 @@ async def test_an_unsure_guess_waits_for_more_speech() -> None:
 async def test_two_recordings_take_turns_on_one_thread() -> None:
     decoder = ScriptedDecoder()
     decoder.go.clear()
+    decoder.seconds = 0.05  # longer than it takes to ask for the next window
     engine = await engine_with(decoder, new_detector=Speaking)
     pulled = {1000: 0, 2000: 0}
 

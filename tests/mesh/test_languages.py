@@ -1,0 +1,41 @@
+"""One table of languages for every service."""
+
+import pytest
+from faster_whisper.tokenizer import _LANGUAGE_CODES
+
+from mesh.errors import InvalidRequestError
+from mesh.languages import WHISPER, primary, tag_of
+from mesh.reasons import Reason
+
+
+def test_the_table_is_whispers_own() -> None:
+    assert frozenset(_LANGUAGE_CODES) == WHISPER
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"),
+    [
+        ("pt", "pt"),
+        ("pt-BR", "pt"),
+        ("PT_br", "pt"),
+        (" zh-Hant-TW ", "zh"),
+        ("cmn", "zh"),
+        ("nb-NO", "no"),
+        ("ji", "yi"),
+        ("jv", "jw"),
+    ],
+)
+def test_a_tag_may_be_spelt_in_many_ways(tag: str, code: str) -> None:
+    assert primary(tag) == code
+
+
+@pytest.mark.parametrize("tag", ["", "xx", "english", "pt-BR!", "pt BR", "p", "1"])
+def test_what_is_no_language_is_refused(tag: str) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        primary(tag)
+    assert caught.value.reason is Reason.LANGUAGE_UNKNOWN
+
+
+def test_every_code_has_a_tag_that_leads_back_to_it() -> None:
+    assert {primary(tag_of(code)) for code in WHISPER} == WHISPER
+    assert tag_of("jw") == "jv"

@@ -1,0 +1,56 @@
+"""Where nobody speaks there is no text; where somebody does, not a word is lost at the end."""
+
+import subprocess
+
+import pytest
+from imageio_ffmpeg import get_ffmpeg_exe
+
+from tests.transcriber.support import SECOND, engine_with, events_of, recording, reference, words
+from transcriber.engine import Heard, Spoken
+from transcriber.whisper import WhisperDecoder
+
+MINUTES = 5
+NOTES = "+".join(f"0.2*sin(2*PI*{pitch}*t)" for pitch in (220, 277.18, 329.63, 440))
+SILENCE = "anullsrc=r=16000:cl=mono"
+MUSIC = {
+    "a chord that beats": f"aevalsrc='({NOTES})*(0.6+0.4*sin(2*PI*2*t))':s=16000",
+    "a melody": "aevalsrc='0.5*sin(2*PI*(220*pow(2,floor(mod(t*3,12))/12))*t)':s=16000",
+}
+NOISE = {
+    f"{colour} noise": f"anoisesrc=c={colour}:r=16000:a=0.4:seed=1"
+    for colour in ("white", "pink", "brown")
+}
+SOUNDS = {"silence": SILENCE, **NOISE, **MUSIC}
+
+
+def made_by_ffmpeg(source: str) -> bytes:
+    command = [get_ffmpeg_exe(), "-v", "error", "-nostdin", "-f", "lavfi", "-i", source]
+    command += ["-t", str(MINUTES * 60), "-ac", "1", "-ar", "16000", "-f", "s16le", "-"]
+    return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize("sound", SOUNDS)
+async def test_five_minutes_without_speech_yield_no_text(base: WhisperDecoder, sound: str) -> None:
+    events = await events_of(await engine_with(base), made_by_ffmpeg(SOUNDS[sound]))
+
+    assert [event.text for event in events if isinstance(event, Spoken)] == []
+    assert isinstance(events[-1], Heard)
+    assert events[-1].duration.total_seconds() == pytest.approx(MINUTES * 60, abs=0.001)
+
+
+async def test_speech_up_to_the_last_sample_is_heard(base: WhisperDecoder) -> None:
+    data = recording("short")
+    quiet = len(data.rstrip(b"\x00"))
+
+    events = await events_of(await engine_with(base), data[: quiet + quiet % 2])
+
+    heard = words(" ".join(event.text for event in events if isinstance(event, Spoken)))
+    assert heard == reference("short")
+
+
+async def test_a_word_after_minutes_of_silence_is_heard_at_its_place(base: WhisperDecoder) -> None:
+    quiet = 2 * 60 * SECOND
+    events = await events_of(await engine_with(base), bytes(quiet) + recording("short"))
+
+    first = next(event for event in events if isinstance(event, Spoken))
+    assert first.start.total_seconds() == pytest.approx(120, abs=1)

@@ -4,6 +4,7 @@ ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_
 WORKDIR /opt/ytcaption
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY mesh mesh
+COPY captions captions
 COPY orchestrator orchestrator
 COPY downloader downloader
 COPY normalizer normalizer

@@ -4,8 +4,9 @@ SOURCE ?= tests/data/sample.ogg
 OUT ?= out
 BIN := .venv/bin
 READY := .venv/.ready
+BENCH_READY := .venv/.bench-ready
 
-.PHONY: run test check setup bench chaos load clean
+.PHONY: run test check setup bench bench-memory chaos load clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
@@ -16,8 +17,12 @@ test: $(READY)
 check: $(READY)
 	scripts/check
 
-bench: $(READY)
-	$(BIN)/python -m benchmarks.memory
+bench: $(if $(AUDIO),$(BENCH_READY))
+	$(if $(AUDIO),,$(error AUDIO is not set: make bench AUDIO=folder, with recordings and a .txt beside each))
+	$(BIN)/python -m benchmarks.asr "$(AUDIO)" --out "$(OUT)" $(ARGS)
+
+bench-memory: $(READY)
+	$(BIN)/python -m benchmarks.memory $(ARGS)
 
 chaos: $(READY)
 	$(BIN)/python -m benchmarks.chaos $(ARGS)
@@ -29,6 +34,10 @@ setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt scripts/setup
 	PYTHON="$(PYTHON)" scripts/setup
+	touch $@
+
+$(BENCH_READY): $(READY)
+	$(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt --editable '.[bench]'
 	touch $@
 
 clean:

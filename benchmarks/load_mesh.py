@@ -1,7 +1,6 @@
 """A broker, null stages and an orchestrator for the load benchmark, each a process of its own."""
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -14,13 +13,13 @@ import psutil
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
+from benchmarks.children import child, last_words
 from mesh.addresses import free_ports
 from mesh.broker import Broker, answers, command, url_of, write_configuration
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
 
 START_SECONDS = 120.0
-STOP_SECONDS = 15.0
 MIB = 1024**2
 CONNECTIONS = 10
 """Callers share this many; one connection of HTTP/2 carries a hundred streams or so."""
@@ -80,7 +79,7 @@ async def hasty_broker(data_dir: Path) -> AsyncIterator[str]:
     configuration = write_configuration(data_dir, port)
     hasty = configuration.read_text(encoding="utf-8").replace("sync_interval: always", "")
     configuration.write_text(hasty, encoding="utf-8")
-    async with _child(command(configuration), {}, data_dir / "nats-server.log"):
+    async with child(command(configuration), {}, data_dir / "nats-server.log"):
         async with asyncio.timeout(START_SECONDS):
             while not await answers(port):  # noqa: ASYNC110 # another process
                 await asyncio.sleep(0.02)
@@ -91,7 +90,7 @@ async def hasty_broker(data_dir: Path) -> AsyncIterator[str]:
 async def running_stages(site: Site) -> AsyncIterator[None]:
     """Null stages until the block ends."""
     stages = [sys.executable, "-P", "-m", "benchmarks.load_stages", site.stages]
-    async with _child(stages, {}, site.folder / "stages.log"):
+    async with child(stages, {}, site.folder / "stages.log"):
         yield
 
 
@@ -118,7 +117,7 @@ async def running_orchestrator(
     began = monotonic()
     service = [sys.executable, "-P", "-m", "orchestrator"]
     log = site.folder / f"orchestrator-{prefix}.log"
-    async with _child(service, environment, log) as process, _connected(listen) as channels:
+    async with child(service, environment, log) as process, _connected(listen) as channels:
         orchestrator = Orchestrator(process.pid, channels)
         await _until_ready(process, orchestrator, log)
         orchestrator.ready_seconds = monotonic() - began
@@ -130,7 +129,7 @@ async def bare_channels(site: Site, *sizes: float) -> AsyncIterator[list[grpc.ai
     """Connections to a server of benchmarks.load_bare with these sizes."""
     listen = f"127.0.0.1:{free_ports(1)[0]}"
     bare = [sys.executable, "-P", "-m", "benchmarks.load_bare", listen, *map(str, sizes)]
-    async with _child(bare, {}, site.folder / "bare.log"), _connected(listen) as channels:
+    async with child(bare, {}, site.folder / "bare.log"), _connected(listen) as channels:
         yield channels
 
 
@@ -161,33 +160,4 @@ async def _until_ready(
                 if await orchestrator.ping():
                     return
             await asyncio.sleep(0.02)
-    raise RuntimeError(f"the orchestrator did not start: {_last_words(log)}")
-
-
-def _last_words(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace")[-2000:]
-
-
-@asynccontextmanager
-async def _child(
-    arguments: list[str], variables: dict[str, str], log: Path
-) -> AsyncIterator[asyncio.subprocess.Process]:
-    with log.open("ab") as log_file:
-        process = await asyncio.create_subprocess_exec(
-            *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=log_file,
-            stderr=log_file,
-            env=os.environ | variables,
-        )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            try:
-                async with asyncio.timeout(STOP_SECONDS):
-                    await process.wait()
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+    raise RuntimeError(f"the orchestrator did not start: {last_words(log)}")

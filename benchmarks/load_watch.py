@@ -42,7 +42,7 @@ def watching(orchestrator: Orchestrator, job_id: str, watchers: int) -> Iterator
         channel.unary_stream(METHOD, pb.WatchJobRequest.SerializeToString)
         for channel in orchestrator.channels
     ]
-    request = pb.WatchJobRequest(job_id=job_id)
+    request = pb.WatchJobRequest(job_id=job_id, join_events=True)
     calls = [opens[number % len(opens)](request) for number in range(watchers)]
     try:
         yield calls
@@ -107,15 +107,14 @@ def _delays(stories: list[list[Arrival]], plan: Plan) -> list[Figure]:
         seen: Counter[int] = Counter()
         for arrived, data in story:
             response = pb.WatchJobResponse.FromString(data)
-            if not response.HasField("event"):
-                progress += 1
-                continue
-            delay = arrived - response.event.timestamp.ToNanoseconds() / 1e9
-            if response.event.type == event_pb2.EVENT_TYPE_SEGMENT_SETTLED:
-                segments.append(delay)
-                seen[response.event.segment_settled.segment.index] += 1
-            else:
-                others.append(delay)
+            progress += response.HasField("progress")
+            for event in _events(response):
+                delay = arrived - event.timestamp.ToNanoseconds() / 1e9
+                if event.HasField("segment_settled"):
+                    segments.append(delay)
+                    seen[event.segment_settled.segment.index] += 1
+                else:
+                    others.append(delay)
         held += _complete(seen, plan)
     every = segments + others
     return [
@@ -126,6 +125,12 @@ def _delays(stories: list[list[Arrival]], plan: Plan) -> list[Figure]:
         Figure("segments within 100 ms", _share_soon(segments), "%"),
         Figure("progress figures a watcher", progress / len(stories), ""),
     ]
+
+
+def _events(response: pb.WatchJobResponse) -> list[event_pb2.Event]:
+    if response.HasField("event"):
+        return [response.event]
+    return [stored.event for stored in response.events.events]
 
 
 def _share_soon(delays: list[float]) -> float:
@@ -183,7 +188,7 @@ async def _peak_of(orchestrator: Orchestrator) -> AsyncIterator[list[int]]:
 async def _segments(call: Call) -> Counter[int]:
     seen: Counter[int] = Counter()
     for _, data in await _rest(call):
-        event = pb.WatchJobResponse.FromString(data).event
-        if event.type == event_pb2.EVENT_TYPE_SEGMENT_SETTLED:
-            seen[event.segment_settled.segment.index] += 1
+        for event in _events(pb.WatchJobResponse.FromString(data)):
+            if event.HasField("segment_settled"):
+                seen[event.segment_settled.segment.index] += 1
     return seen

@@ -35,13 +35,14 @@ def measure(root: psutil.Process) -> dict[str, Memory]:
         try:
             name = service_of(process.cmdline())
             if name is not None:
-                found[name] = _memory(process)
+                found[name] = memory_of(process)
         except psutil.NoSuchProcess:  # it ended while we looked
             continue
     return found
 
 
-def _memory(process: psutil.Process) -> Memory:
+def memory_of(process: psutil.Process) -> Memory:
+    """What a process has, alone and with all below it."""
     own = int(process.memory_info().rss)
     children = 0
     for child in process.children(recursive=True):

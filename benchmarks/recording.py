@@ -18,13 +18,16 @@ def make_recording(speech: Path, target: Path, *, seconds: float, every: float) 
     """Writes an Ogg Opus file of that length in which `speech` is heard once every so often."""
     block = target.with_suffix(".block.ogg")
     encoded = ("-ac", "1", "-c:a", "libopus", "-b:a", str(BITRATE), "-vbr", "off")
-    _ffmpeg("-i", str(speech), "-af", f"apad=whole_dur={every}", "-t", str(every), *encoded, block)
+    run_ffmpeg(
+        "-i", str(speech), "-af", f"apad=whole_dur={every}", "-t", str(every), *encoded, block
+    )
     # Encoded once, then repeated as it is: three hours take a second.
-    _ffmpeg("-stream_loop", "-1", "-i", str(block), "-t", str(seconds), "-c", "copy", target)
+    run_ffmpeg("-stream_loop", "-1", "-i", str(block), "-t", str(seconds), "-c", "copy", target)
     block.unlink()
 
 
-def _ffmpeg(*arguments: str | Path) -> None:
+def run_ffmpeg(*arguments: str | Path) -> None:
+    """Runs ffmpeg to its end; raises if it fails."""
     command = [get_ffmpeg_exe(), "-v", "error", "-nostdin", "-y", *map(str, arguments)]
     subprocess.run(command, check=True, timeout=600)
 

@@ -66,6 +66,13 @@ def state_of(job: job_pb.Job) -> str:
     return job_pb.JobState.Name(job.state).removeprefix("JOB_STATE_").lower()
 
 
+def priority_of(job: job_pb.Job) -> str:
+    """The priority in one word, if it is not the usual one."""
+    if job.priority in (job_pb.PRIORITY_UNSPECIFIED, job_pb.PRIORITY_NORMAL):
+        return ""
+    return job_pb.Priority.Name(job.priority).removeprefix("PRIORITY_").lower()
+
+
 def title_of(job: job_pb.Job) -> str:
     """What a person would call it."""
     return job.media.title or job.source.url or job.source.upload.file_name
@@ -102,14 +109,16 @@ def _facts(job: job_pb.Job) -> list[tuple[str, str]]:
         ("failure", failure_line(job.failure) if job.HasField("failure") else ""),
         *(("warning", f"{warning.message} ({warning.reason})") for warning in job.warnings),
         ("cancelled", job.cancel_note),
+        ("caller", job.caller),
+        ("priority", priority_of(job)),
         ("correlation", job.correlation_id),
     ]
 
 
-async def print_captions(address: str, job_id: str, name: str, output: Path | None) -> Exit:
+async def print_captions(address: str, request: pb.GetCaptionsRequest, output: Path | None) -> Exit:
     """As they are for a file or a pipe; harmless for a terminal."""
     async with connected(address) as server:
-        content = await get_captions(server, job_id, name)
+        content = await get_captions(server, request)
     if output is not None:
         write_whole(output, content)
         click.echo(f"wrote {output}", err=True)

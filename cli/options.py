@@ -1,15 +1,20 @@
 """Options several commands share. Imports nothing heavy: `--help` must be quick."""
 
 from collections.abc import Callable
+from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
+    from cli.sources import Order
     from ytcaption.v1.job_pb2 import JobOptions
+    from ytcaption.v1.media_pb2 import CueRules
 
 DEFAULT_SERVER = "127.0.0.1:50051"
-FORMATS = ("srt", "vtt", "txt", "json")
+PRIORITIES = ("high", "normal", "low")
+FORMATS = ("srt", "vtt", "txt", "json", "tsv", "lrc")
+USUAL_FORMATS = FORMATS[:4]
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -62,15 +67,112 @@ _JOB_OPTIONS = (
 """Each is called like the field of JobOptions it sets; what was not given stays unset."""
 
 
+class _Amount(click.FloatRange):
+    """A number of something; FloatRange lets "nan" pass."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or click's own complaint."""
+        found = super().convert(value, param, ctx)
+        if isnan(found):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return found
+
+
+_COUNT = click.IntRange(0, 10_000)
+_SECONDS = _Amount(0, 3600)
+_CUE_OPTIONS = (
+    click.option("--max-lines", type=_COUNT, metavar="N", help="Lines of a cue."),
+    click.option("--max-line-length", type=_COUNT, metavar="N", help="Characters of a line."),
+    click.option(
+        "--max-cps",
+        "max_characters_per_second",
+        type=_Amount(0),
+        metavar="N",
+        help="Characters a second, where the speech allows.",
+    ),
+    click.option(
+        "--min-duration", type=_SECONDS, metavar="S", help="Seconds a cue stays at least."
+    ),
+    click.option("--max-duration", type=_SECONDS, metavar="S", help="Seconds it stays at most."),
+    click.option(
+        "--min-gap", type=_SECONDS, metavar="S", help="Seconds between two cues at least."
+    ),
+)
+"""Each is called like the field of CueRules it sets; the server knows the exact ranges."""
+
+word_cues_option = click.option(
+    "--word-cues", is_flag=True, help="Give each word its time within its cue, in VTT."
+)
+
+
+def cue_options(command: CommandT) -> CommandT:
+    """Adds every limit of cues; what is not given is as usual in the language."""
+    for option in reversed(_CUE_OPTIONS):
+        command = option(command)
+    return command
+
+
 def job_options(command: CommandT) -> CommandT:
     """Adds every choice a job has."""
+    command = cue_options(command)
     for option in reversed(_JOB_OPTIONS):
         command = option(command)
     return command
+
+
+_ORDER_OPTIONS = (
+    click.option("--force", is_flag=True, help="Run even if it was captioned lately."),
+    click.option(
+        "--priority",
+        type=click.Choice(PRIORITIES),
+        default="normal",
+        show_default=True,
+        help="Whether it goes before other jobs.",
+    ),
+    click.option(
+        "--caller",
+        default="",
+        metavar="NAME",
+        help="Who asks: a mesh serves its callers in turn.",
+    ),
+)
+
+
+def order_options(command: CommandT) -> CommandT:
+    """Adds what is said about a job besides its options."""
+    for option in reversed(_ORDER_OPTIONS):
+        command = option(command)
+    return command
+
+
+def to_order(source: str, given: dict[str, Any]) -> "Order":
+    """What is asked of the server; takes everything that is about the job out of `given`."""
+    from cli.sources import Order, parse_source
+    from ytcaption.v1.job_pb2 import Priority
+
+    force, caller = given.pop("force"), given.pop("caller")
+    priority = Priority.Value(f"PRIORITY_{given.pop('priority').upper()}")
+    return Order(parse_source(source), to_job_options(given), force, caller, priority)
 
 
 def to_job_options(given: dict[str, Any]) -> "JobOptions":
     """The server fills in what the user did not choose."""
     from ytcaption.v1.job_pb2 import JobOptions
 
-    return JobOptions(**{name: value for name, value in given.items() if value is not None})
+    rules = to_cue_rules(given)
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return JobOptions(**chosen, cue_rules=rules if rules.ListFields() else None)
+
+
+def to_cue_rules(given: dict[str, Any]) -> "CueRules":
+    """Takes the limits of cues out of what was given."""
+    from google.protobuf.duration import from_milliseconds
+
+    from ytcaption.v1.media_pb2 import CueRules
+
+    names = [str(option.name) for option in CueRules.DESCRIPTOR.fields]
+    limits = {name: value for name in names if (value := given.pop(name)) is not None}
+    for name in ("min_duration", "max_duration", "min_gap"):
+        if name in limits:
+            limits[name] = from_milliseconds(round(1000 * limits[name]))
+    return CueRules(**limits)

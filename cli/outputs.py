@@ -17,6 +17,8 @@ FORMATS = {
     "vtt": media_pb.CAPTION_FORMAT_VTT,
     "txt": media_pb.CAPTION_FORMAT_TXT,
     "json": media_pb.CAPTION_FORMAT_JSON,
+    "tsv": media_pb.CAPTION_FORMAT_TSV,
+    "lrc": media_pb.CAPTION_FORMAT_LRC,
 }
 
 
@@ -26,6 +28,8 @@ class Output:
 
     directory: Path
     formats: Sequence[str]
+    word_cues: bool = False
+    """In the formats that have them."""
 
     def prepare(self) -> None:
         """Makes the directory now: nobody wants to hear about it an hour later."""
@@ -43,7 +47,10 @@ class Output:
         """Writes every file; returns their paths."""
         paths = []
         for name in self.formats:
-            content = await get_captions(server, job_id, name, timeout)
+            request = pb.GetCaptionsRequest(
+                job_id=job_id, format=FORMATS[name], word_cues=self.word_cues and name == "vtt"
+            )
+            content = await get_captions(server, request, timeout)
             path = self.directory / f"{stem}.{name}"
             await asyncio.to_thread(write_whole, path, content)
             paths.append(path)
@@ -51,10 +58,9 @@ class Output:
 
 
 async def get_captions(
-    server: Server, job_id: str, name: str, timeout: float = UNARY_SECONDS
+    server: Server, request: pb.GetCaptionsRequest, timeout: float = UNARY_SECONDS
 ) -> bytes:
     """The captions as the server has them now."""
-    request = pb.GetCaptionsRequest(job_id=job_id, format=FORMATS[name])
     found = await server.pipeline.GetCaptions(request, timeout=timeout, metadata=call_metadata())
     return found.content
 

@@ -62,6 +62,8 @@ class Order:
     source: Source
     options: job_pb.JobOptions
     force: bool = False
+    caller: str = ""
+    priority: "job_pb.Priority.ValueType" = job_pb.PRIORITY_NORMAL
 
 
 async def create_job(server: Server, order: Order, on_sent: OnSent) -> job_pb.Job:
@@ -73,6 +75,8 @@ async def create_job(server: Server, order: Order, on_sent: OnSent) -> job_pb.Jo
         options=order.options,
         correlation_id=current(),
         force=order.force,
+        caller=order.caller,
+        priority=order.priority,
     )
     created = await server.pipeline.CreateJob(
         request, timeout=UNARY_SECONDS, metadata=call_metadata()
@@ -87,6 +91,8 @@ async def _upload(server: Server, order: Order, file: LocalFile, on_sent: OnSent
         correlation_id=current(),
         size_bytes=file.size_bytes,
         force=order.force,
+        caller=order.caller,
+        priority=order.priority,
     )
     frames = _frames(start, file.path, on_sent)
     call = truthful(server.pipeline.CreateJobFromUpload(frames, metadata=call_metadata()))

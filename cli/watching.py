@@ -1,7 +1,7 @@
 """Follows a job to its end, through every cut of the connection."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from contextlib import aclosing
 from time import monotonic
 
@@ -84,11 +84,13 @@ class _Place:
 async def _watch(
     pipeline: PipelineServiceStub, job_id: str, place: _Place
 ) -> AsyncGenerator[pb.WatchJobResponse, None]:
-    request = pb.WatchJobRequest(job_id=job_id, after_sequence=place.after_sequence)
+    request = pb.WatchJobRequest(
+        job_id=job_id, after_sequence=place.after_sequence, join_events=True
+    )
     call = pipeline.WatchJob(request, metadata=call_metadata())
     terminal = False
     try:
-        async for update in call:
+        async for update in _one_by_one(call):
             terminal = terminal or _is_terminal(update)
             if update.sequence:  # a replayed job goes on after its end: only the server knows
                 place.at_end = _ends_a_life(update)
@@ -99,6 +101,16 @@ async def _watch(
     finally:
         # Abandoned calls are never collected.
         call.cancel()
+
+
+async def _one_by_one(
+    call: AsyncIterable[pb.WatchJobResponse],
+) -> AsyncIterator[pb.WatchJobResponse]:
+    async for update in call:
+        if update.WhichOneof("update") != "events":
+            yield update
+        for stored in update.events.events:
+            yield pb.WatchJobResponse(sequence=stored.sequence, event=stored.event)
 
 
 def _is_terminal(update: pb.WatchJobResponse) -> bool:

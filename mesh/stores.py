@@ -32,12 +32,13 @@ class Names:
         self.work_stream = f"{prefix}_WORK"
         self.events_stream = f"{prefix}_EVENTS"
         self.dead_letter_stream = f"{prefix}_DLQ"
+        self.exhausted_stream = f"{prefix}_EXHAUSTED"
         self.jobs_bucket = f"{prefix}_JOBS"
         self.artifacts_bucket = f"{prefix}_ARTIFACTS"
         self._root = prefix.lower()
 
     def streams(self) -> list[str]:
-        """Every stream of ours, those behind the buckets included."""
+        """Every stream that jobs fill, those behind the buckets included."""
         return [
             self.work_stream,
             self.events_stream,
@@ -46,9 +47,9 @@ class Names:
             f"OBJ_{self.artifacts_bucket}",
         ]
 
-    def work(self, job_id: str) -> str:
+    def work(self, lane: str, job_id: str) -> str:
         """Subject of a job's one work item."""
-        return f"{self._root}.work.{job_id}"
+        return f"{self._root}.work.{lane}.{job_id}"
 
     def event(self, job_id: str, kind: str) -> str:
         """Subject of one kind of stored event of a job."""
@@ -57,6 +58,10 @@ class Names:
     def dead_letter(self, job_id: str) -> str:
         """Subject of a job's dead letter."""
         return f"{self._root}.dlq.{job_id}"
+
+    def exhausted(self) -> str:
+        """Subjects on which the broker says which items it will not deliver any more."""
+        return f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{self.work_stream}.*"
 
     def live(self, job_id: str, kind: Literal["event", "progress", "*"]) -> str:
         """Core subject on which a job's runner tells watchers what just happened."""
@@ -71,8 +76,13 @@ async def make_streams(js: JetStreamContext, names: Names, limits: Limits) -> No
     """Makes the streams that are missing; those that are there stay as they are."""
     for config in _streams(names, limits):
         try:
-            await js.stream_info(str(config.name))
+            there = (await js.stream_info(str(config.name))).config
         except NotFoundError:
+            await js.add_stream(config)
+            continue
+        if config.name == names.work_stream and there.subjects != config.subjects:
+            # From before there were lanes. The records tell what was in it: see Rescue.
+            await js.delete_stream(str(config.name))
             await js.add_stream(config)
 
 
@@ -86,7 +96,7 @@ def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
     return [
         bounded.evolve(
             name=names.work_stream,
-            subjects=[names.work("*")],
+            subjects=[names.work("*", "*")],
             retention=api.RetentionPolicy.WORK_QUEUE,
             max_bytes=limits.share(0.04),
             # At most one work item a job, by construction.
@@ -103,6 +113,13 @@ def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
             name=names.dead_letter_stream,
             subjects=[names.dead_letter("*")],
             max_bytes=limits.share(0.02),
+        ),
+        bounded.evolve(
+            name=names.exhausted_stream,
+            subjects=[names.exhausted()],
+            # The broker does not ask whether there is room; and sets aside what is told in bytes.
+            discard=api.DiscardPolicy.OLD,
+            max_msgs=10_000,
         ),
     ]
 

@@ -14,10 +14,12 @@ from mesh.tasks import stop
 from orchestrator import health, stats
 from orchestrator.admin_servicer import AdminServicer
 from orchestrator.artifacts import Artifacts
+from orchestrator.backstop import Backstop
 from orchestrator.cache import Cache
 from orchestrator.control import Control
 from orchestrator.deadletters import DeadLetters
 from orchestrator.feed import Feeds
+from orchestrator.gate import Gate
 from orchestrator.housekeeping import Housekeeper
 from orchestrator.index import JobIndex
 from orchestrator.jobs import Jobs
@@ -71,16 +73,16 @@ async def assembled(
             stall_seconds=settings.stall_seconds,
             deadline_seconds=settings.job_seconds,
         )
-        queue = WorkQueue(bus, ack_wait_seconds=settings.ack_wait_seconds)
+        queue = WorkQueue(
+            bus,
+            ack_wait_seconds=settings.ack_wait_seconds,
+            max_deliveries=settings.max_deliveries,
+        )
         index = JobIndex(bus)
         room = Room(bus, settings)
-
-        async def can_work() -> None:
-            await health.until_stages_serve(stages)
-            await room.until_free()
-
+        gate = Gate(stages, room.until_free)
         cache = Cache(bus, settings, partial(selected_model, stages))
-        runner = Runner(bus, settings, queue, pipeline, can_work, cache)
+        runner = Runner(bus, settings, queue, pipeline, gate, cache)
         control = Control(bus, Jobs(bus), queue, Feeds(bus))
         orphans = Orphans(bus, Jobs(bus), Shelves(bus), settings)
         housekeeper = Housekeeper(bus, settings, index, control, room, orphans)
@@ -90,6 +92,7 @@ async def assembled(
             background.create_task(runner.run()),
             background.create_task(housekeeper.keep_house()),
             background.create_task(Rescue(index, Jobs(bus), queue).keep_looking()),
+            background.create_task(Backstop(bus).keep_looking()),
         ]
         try:
             offered = services(

@@ -13,7 +13,7 @@ from mesh.errors import NotFoundError
 from orchestrator.artifacts import Artifacts
 from orchestrator.ending import end_job, skip_open_stages
 from orchestrator.history import History
-from orchestrator.jobs import ACTIVE, ConflictError, Jobs, Kept, Pointer
+from orchestrator.jobs import ACTIVE, ConflictError, Jobs, Kept, Pointer, UnreadableError
 from orchestrator.lease import Lease
 from orchestrator.settings import Settings
 from orchestrator.story import StoryWriter
@@ -26,7 +26,10 @@ def cache_key(source: job_pb2.Source, options: job_pb2.JobOptions) -> str:
     """Content and options, never a file name."""
     content = source.upload.sha256 or source.url
     kind = source.WhichOneof("origin") or ""
-    chosen = options.SerializeToString(deterministic=True)
+    heard = job_pb2.JobOptions()
+    heard.CopyFrom(options)
+    heard.ClearField("cue_rules")  # they matter when captions are read
+    chosen = heard.SerializeToString(deterministic=True)
     return sha256(b"\0".join((kind.encode(), content.encode(), chosen))).hexdigest()
 
 
@@ -67,7 +70,7 @@ class Cache:
             return None
         try:
             twin = (await self._jobs.get(pointer.job_id)).job
-        except NotFoundError:
+        except (NotFoundError, UnreadableError):
             return None
         if twin.state in ACTIVE:
             return twin

@@ -1,112 +1,101 @@
-"""Transcripts as caption files."""
+"""Caption files as the contracts know them: what is asked for, checked; what is kept, rendered."""
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TypeAlias
 
-import pysubs2
 from google.protobuf.duration_pb2 import Duration
 
-from mesh.errors import UnsupportedError
+from captions import formats
+from captions.formats import Format
+from captions.model import Segment, Transcript, Word
+from captions.rules import DURATIONS, LIMITS, Rules, changed, rules_for
+from mesh.errors import InvalidRequestError, UnsupportedError
 from mesh.reasons import Reason
-from ytcaption.v1 import media_pb2
+from ytcaption.v1 import job_pb2, media_pb2
 
 FormatId: TypeAlias = "media_pb2.CaptionFormat.ValueType"
 
-
-@dataclass(frozen=True, slots=True)
-class Rendering:
-    """How one format is made."""
-
-    suffix: str
-    media_type: str
-    render: Callable[[media_pb2.Transcript], str]
-
-
-def rendering_of(format_: FormatId) -> Rendering:
-    """The rendering for a format, or UnsupportedError."""
-    try:
-        return _RENDERINGS[format_ or media_pb2.CAPTION_FORMAT_SRT]
-    except KeyError as error:
-        raise UnsupportedError(
-            f"captions cannot be had as {_name(format_)} yet", reason=Reason.OPTION_UNSUPPORTED
-        ) from error
-
-
-def _name(format_: FormatId) -> str:
-    known = format_ in media_pb2.CaptionFormat.values()
-    return media_pb2.CaptionFormat.Name(format_) if known else f"format {format_}"
-
-
-def _seconds(duration: Duration) -> float:
-    return round(duration.ToTimedelta().total_seconds(), 3)
-
-
-def _subtitles(transcript: media_pb2.Transcript, format_: str) -> str:
-    file = pysubs2.SSAFile()
-    for segment in transcript.segments:
-        event = pysubs2.SSAEvent(
-            start=segment.start_offset.ToMilliseconds(), end=segment.end_offset.ToMilliseconds()
-        )
-        # Braces and backslashes would be read as styling.
-        event.plaintext = segment.text.replace("{", "(").replace("}", ")").replace("\\", "/")
-        file.append(event)
-    return str(file.to_string(format_))
-
-
-def _srt(transcript: media_pb2.Transcript) -> str:
-    return _subtitles(transcript, "srt")
-
-
-def _vtt(transcript: media_pb2.Transcript) -> str:
-    return _subtitles(transcript, "vtt")
-
-
-def _txt(transcript: media_pb2.Transcript) -> str:
-    return "".join(f"{segment.text}\n" for segment in transcript.segments)
-
-
-def _json(transcript: media_pb2.Transcript) -> str:
-    whole = {
-        "text": " ".join(segment.text for segment in transcript.segments),
-        "language": transcript.language,
-        "language_probability": (
-            round(transcript.language_probability, 4)
-            if transcript.HasField("language_probability")
-            else None
-        ),
-        "duration": _seconds(transcript.duration),
-        "model": transcript.model,
-        "segments": [_segment(segment) for segment in transcript.segments],
-    }
-    return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
-
-
-def _segment(segment: media_pb2.Segment) -> dict[str, object]:
-    found: dict[str, object] = {
-        "start": _seconds(segment.start_offset),
-        "end": _seconds(segment.end_offset),
-        "text": segment.text,
-    }
-    if segment.HasField("confidence"):
-        found["confidence"] = round(segment.confidence, 4)
-    if segment.words:
-        found["words"] = [
-            {
-                "start": _seconds(word.start_offset),
-                "end": _seconds(word.end_offset),
-                "text": word.text,
-                "confidence": round(word.confidence, 4),
-            }
-            for word in segment.words
-        ]
-    return found
-
-
-_RENDERINGS = {
-    media_pb2.CAPTION_FORMAT_SRT: Rendering("srt", "application/x-subrip", _srt),
-    media_pb2.CAPTION_FORMAT_VTT: Rendering("vtt", "text/vtt", _vtt),
-    media_pb2.CAPTION_FORMAT_TXT: Rendering("txt", "text/plain; charset=utf-8", _txt),
-    media_pb2.CAPTION_FORMAT_JSON: Rendering("json", "application/json", _json),
+_FORMATS = {
+    media_pb2.CAPTION_FORMAT_UNSPECIFIED: formats.SRT,
+    media_pb2.CAPTION_FORMAT_SRT: formats.SRT,
+    media_pb2.CAPTION_FORMAT_VTT: formats.VTT,
+    media_pb2.CAPTION_FORMAT_TXT: formats.TXT,
+    media_pb2.CAPTION_FORMAT_JSON: formats.JSON,
+    media_pb2.CAPTION_FORMAT_TSV: formats.TSV,
+    media_pb2.CAPTION_FORMAT_LRC: formats.LRC,
 }
+
+
+def format_for(job: job_pb2.Job, format_: FormatId, *, word_cues: bool) -> Format:
+    """How to make the file; raises if it cannot be made of this job."""
+    if format_ not in _FORMATS:
+        raise UnsupportedError(
+            f"captions cannot be had as format {format_}", reason=Reason.OPTION_UNSUPPORTED
+        )
+    if not word_cues:
+        return _FORMATS[format_]
+    if format_ != media_pb2.CAPTION_FORMAT_VTT:
+        raise InvalidRequestError("word_cues are for VTT only", reason=Reason.REQUEST_INVALID)
+    if not job.options.word_timestamps:
+        raise InvalidRequestError(
+            "the words have no times: the job was run without word_timestamps",
+            reason=Reason.REQUEST_INVALID,
+        )
+    return formats.VTT_BY_WORD
+
+
+def rules_in_force(language: str, *asked: media_pb2.CueRules) -> Rules:
+    """The usual rules of the language but for what was asked; of two wishes the later counts."""
+    limits: dict[str, float] = {}
+    try:
+        for one in asked:
+            limits |= _limits(one)
+        return changed(rules_for(language), **limits)
+    except ValueError as error:
+        raise InvalidRequestError(f"cue_rules: {error}", reason=Reason.REQUEST_INVALID) from error
+
+
+def _limits(asked: media_pb2.CueRules) -> dict[str, float]:
+    given = {name: getattr(asked, name) for name in LIMITS if asked.HasField(name)}  # type: ignore[arg-type]
+    return {
+        name: value.ToMilliseconds() if name in DURATIONS else value
+        for name, value in given.items()
+    }
+
+
+def from_wire(transcript: media_pb2.Transcript) -> Transcript:
+    """The kept text as captions are made of it."""
+    known = transcript.HasField("language_probability")
+    return Transcript(
+        segments=tuple(map(_segment, transcript.segments)),
+        language=transcript.language,
+        language_probability=transcript.language_probability if known else None,
+        duration=_ms(transcript.duration),
+        model=transcript.model,
+    )
+
+
+def _segment(segment: media_pb2.Segment) -> Segment:
+    return Segment(
+        start=_ms(segment.start_offset),
+        end=_ms(segment.end_offset),
+        text=segment.text,
+        words=_words(segment.words),
+        confidence=segment.confidence if segment.HasField("confidence") else None,
+    )
+
+
+def _words(words: Sequence[media_pb2.Word]) -> tuple[Word, ...]:
+    return tuple(
+        Word(
+            start=_ms(word.start_offset),
+            end=_ms(word.end_offset),
+            text=word.text,
+            confidence=word.confidence if word.HasField("confidence") else None,
+        )
+        for word in words
+    )
+
+
+def _ms(duration: Duration) -> int:
+    return round(duration.seconds * 1000 + duration.nanos / 1_000_000)

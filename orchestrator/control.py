@@ -11,7 +11,7 @@ from orchestrator.cache import cache_pointer
 from orchestrator.ending import end_job, skip_open_stages
 from orchestrator.feed import Feeds
 from orchestrator.history import read_history
-from orchestrator.jobs import TERMINAL, ConflictError, Jobs, Kept
+from orchestrator.jobs import TERMINAL, ConflictError, Jobs, Kept, UnreadableError
 from orchestrator.lease import Lease, LostError
 from orchestrator.queue import WorkQueue
 from orchestrator.story import StoryReader, StoryWriter
@@ -85,17 +85,20 @@ class Control:
 
     async def delete(self, job_id: str) -> Removed:
         """Removes every trace; a running job is cancelled first."""
-        job = await self.cancel(job_id, "deleted")
-        kept = await self._jobs.get(job_id)
+        try:
+            await self.cancel(job_id, "deleted")
+            record = (await self._jobs.get(job_id)).record
+        except UnreadableError:  # nobody can run it
+            record = job_pb2.JobRecord(job=job_pb2.Job(job_id=job_id))
         names = self._bus.names
         await self._queue.withdraw(job_id)
-        artifacts = await Artifacts(self._bus).remove(job)
+        artifacts = await Artifacts(self._bus).remove(record.job)
         events = await self._purge(names.events_stream, names.event(job_id, "*"))
         await self._purge(names.dead_letter_stream, names.dead_letter(job_id))
-        if kept.record.request_id:
-            await self._jobs.forget(f"request.{kept.record.request_id}")
-        if kept.record.cache_key:
-            await self._forget_result(cache_pointer(kept.record), job_id)
+        if record.request_id:
+            await self._jobs.forget(f"request.{record.request_id}")
+        if record.cache_key:
+            await self._forget_result(cache_pointer(record), job_id)
         await self._jobs.remove(job_id)
         return Removed(events=events, artifacts=artifacts)
 

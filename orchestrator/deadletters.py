@@ -13,7 +13,7 @@ from nats.js.errors import APIError
 from mesh.bus import WRONG_LAST_SEQUENCE, Bus, Stored, storing
 from mesh.errors import InvalidRequestError, NotFoundError
 from mesh.reasons import Reason
-from orchestrator.jobs import Jobs
+from orchestrator.jobs import Jobs, UnreadableError
 from ytcaption.v1 import job_pb2
 
 DEFAULT_PAGE = 50
@@ -155,6 +155,8 @@ class DeadLetters:
             job = (await self._jobs.get(letter.job_id)).job
         except NotFoundError:
             return False
+        except UnreadableError:
+            return True
         return job.state == job_pb2.JOB_STATE_FAILED and job.attempt == letter.attempts
 
     async def purge(self, choice: Choice, *, dry_run: bool) -> int:

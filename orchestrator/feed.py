@@ -5,7 +5,6 @@ from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from nats.aio.msg import Msg
 from structlog import get_logger
@@ -15,8 +14,8 @@ from mesh.errors import MeshError
 from mesh.tasks import stop
 from orchestrator.sharing import Shared
 from orchestrator.story import PREVIOUS, SEQUENCE, StoryReader
+from orchestrator.told import Joined, Joiner, Told
 from ytcaption.v1 import event_pb2, job_pb2
-from ytcaption.v1 import pipeline_service_pb2 as pb
 
 log = get_logger(__name__)
 
@@ -28,17 +27,17 @@ PROGRESS_SECONDS = 0.02
 """A thousand live figures a second go out in all, evenly: more of them would delay events."""
 
 
-@dataclass(frozen=True)
-class Told:
-    """One stored event."""
+JOIN_SECONDS = 0.02
+"""Bookkeeping comes in bursts: so long it waits for the rest of its burst, or for news."""
 
-    sequence: int
-    event: event_pb2.Event
-
-    @cached_property
-    def response(self) -> pb.WatchJobResponse:
-        """As it goes out; made once for all watchers."""
-        return pb.WatchJobResponse(sequence=self.sequence, event=self.event)
+NEWS = frozenset(
+    {
+        event_pb2.EVENT_TYPE_SEGMENT_SETTLED,
+        event_pb2.EVENT_TYPE_MEDIA_FOUND,
+        event_pb2.EVENT_TYPE_JOB_FINISHED,
+    }
+)
+"""What people wait for, so it waits for nobody."""
 
 
 class _Watcher:
@@ -57,6 +56,7 @@ class JobFeed:
         self._job_id = job_id
         self._reader = StoryReader(bus)
         self._told: list[Told] = []
+        self._joiner = Joiner(self._told)
         self._progress: job_pb2.JobProgress | None = None
         self._moved = asyncio.Event()
         self._watchers: dict[_Watcher, None] = {}
@@ -104,10 +104,17 @@ class JobFeed:
             self._reread.set()
 
     def _tell(self, told: Told) -> None:
-        if told.sequence > self._last:
-            self._told.append(told)
-            for watcher in self._watchers:
-                watcher.awake.set()
+        if told.sequence <= self._last:
+            return
+        self._told.append(told)
+        if told.event.type in NEWS:
+            self._wake_all()
+        else:
+            asyncio.get_running_loop().call_later(JOIN_SECONDS, self._wake_all)
+
+    def _wake_all(self) -> None:
+        for watcher in self._watchers:
+            watcher.awake.set()
 
     async def _keep_showing(self) -> None:
         """Hands out live figures, a few watchers at a time; events overtake them."""
@@ -140,8 +147,8 @@ class JobFeed:
             self._tell(Told(sequence, event))
 
     async def watch(
-        self, after: int, *, follow: bool = True
-    ) -> AsyncGenerator[Told | job_pb2.JobProgress, None]:
+        self, after: int, *, follow: bool = True, join: bool = False
+    ) -> AsyncGenerator[Told | Joined | job_pb2.JobProgress, None]:
         """Stored events after a sequence, the newest progress between them; ends with the job."""
         watcher = _Watcher(self._progress)
         self._watchers[watcher] = None
@@ -150,8 +157,9 @@ class JobFeed:
             while True:
                 watcher.awake.clear()
                 while position < len(self._told):
-                    position += 1
-                    yield self._told[position - 1]
+                    update = self._joiner.join(position) if join else self._told[position]
+                    position += update.count
+                    yield update
                 if self.ended or not follow:
                     return
                 if watcher.progress is None:

@@ -1,21 +1,17 @@
 """How the orchestrator, the broker and every stage are, in words."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
-from structlog import get_logger
 
 from mesh.bus import Bus
 from orchestrator.settings import Settings
-from orchestrator.stages import Stages
-
-log = get_logger(__name__)
+from orchestrator.stages import STAGE_IDS, Stages
 
 ASK_SECONDS = 3.0
-RETRY_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +28,7 @@ async def look(settings: Settings, bus: Bus, stages: Stages) -> list[Health]:
     """Asks everyone at once."""
     own = Health("orchestrator", True, "serving", settings.listen)
     asked = [
-        _ask_stage(name, address, *stages.channels[name])
+        _look_at_stage(stages, name, address)
         for name, address in (
             ("downloader", settings.downloader),
             ("normalizer", settings.normalizer),
@@ -40,6 +36,13 @@ async def look(settings: Settings, bus: Bus, stages: Stages) -> list[Health]:
         )
     ]
     return [own, *await asyncio.gather(_ask_broker(settings, bus), *asked)]
+
+
+async def _look_at_stage(stages: Stages, name: str, address: str) -> Health:
+    found = await _ask_stage(name, address, *stages.channels[name])
+    if stages.circuits[STAGE_IDS[name]].open:
+        return replace(found, detail=f"{found.detail}, but left our last calls without an answer")
+    return found
 
 
 async def _ask_broker(settings: Settings, bus: Bus) -> Health:
@@ -51,22 +54,6 @@ async def _ask_broker(settings: Settings, bus: Bus) -> Health:
     found = bus.client.connected_server_version
     version = f"{found.major}.{found.minor}.{found.patch}"
     return Health("nats", True, f"nats-server {version}", settings.nats_url)
-
-
-async def until_stages_serve(stages: Stages) -> None:
-    """A job taken while a stage still loads would only waste an attempt."""
-    told = ""
-    while True:
-        found = await asyncio.gather(
-            *(_ask_stage(name, "", *channel) for name, channel in stages.channels.items())
-        )
-        missing = ", ".join(part.name for part in found if not part.healthy)
-        if not missing:
-            return
-        if missing != told:
-            log.warning("no work is taken until every stage serves", missing=missing)
-            told = missing
-        await asyncio.sleep(RETRY_SECONDS)
 
 
 async def _ask_stage(name: str, address: str, service: str, channel: grpc.aio.Channel) -> Health:

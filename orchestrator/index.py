@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice
 
+from google.protobuf.message import DecodeError
 from structlog import get_logger
 
 from mesh.bus import Bus
@@ -118,9 +119,13 @@ class JobIndex:
             self._sequence = change.sequence
 
     def _apply(self, job_id: str, data: bytes) -> None:
-        if data:
+        if not data:
+            self._shelf.remove(job_id)
+            return
+        try:
             self._shelf.put(job_id, data)
-        else:
+        except DecodeError:  # one record nobody can read must not hide the others
+            log.warning("a record that is none is left out", job_id=job_id)
             self._shelf.remove(job_id)
 
     async def page(self, size: int, token: str, states: Collection[StateId]) -> Page:

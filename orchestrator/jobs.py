@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from google.protobuf.message import DecodeError
 from google.protobuf.timestamp import from_current_time
 from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
 
 from mesh.bus import Bus, storing
-from mesh.errors import NotFoundError, UnavailableError
+from mesh.errors import InternalError, NotFoundError, UnavailableError
 from mesh.reasons import Reason
 from ytcaption.v1 import job_pb2
 
@@ -17,6 +18,10 @@ TERMINAL = frozenset(
 )
 ACTIVE = frozenset({job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING})
 MAX_RACES = 20
+
+
+class UnreadableError(InternalError):
+    """What the bucket holds of a job is no record."""
 
 
 class ConflictError(Exception):
@@ -71,7 +76,13 @@ class Jobs:
                 entry = await self._bus.jobs.get(str(UUID(job_id)))
         except (KeyNotFoundError, ValueError) as error:
             raise NotFoundError(f"no job {job_id[:64]!r}", reason=Reason.JOB_NOT_FOUND) from error
-        return Kept(job_pb2.JobRecord.FromString(entry.value or b""), entry.revision or 0)
+        try:
+            record = job_pb2.JobRecord.FromString(entry.value or b"")
+        except DecodeError as error:
+            raise UnreadableError(
+                f"the record of job {job_id!r} cannot be read", reason=Reason.RECORD_UNREADABLE
+            ) from error
+        return Kept(record, entry.revision or 0)
 
     async def save(self, kept: Kept) -> None:
         """Writes the record if nobody else did since it was read; else ConflictError."""

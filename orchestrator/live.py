@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
+from mesh.errors import UnsupportedError
+from mesh.reasons import Reason
 from mesh.tasks import stop
 from orchestrator.ending import reset_stages
 from orchestrator.pipeline import Pipeline, Task
@@ -17,6 +19,11 @@ Response = pb.TranscribeStreamResponse
 
 async def transcribe_live(pipeline: Pipeline, task: Task) -> AsyncGenerator[Response, None]:
     """What is heard, as it is heard; closing it stops every stage."""
+    if task.options.HasField("cue_rules"):
+        raise UnsupportedError(
+            "a stream has segments, no cues: cue_rules are for jobs",
+            reason=Reason.OPTION_UNSUPPORTED,
+        )
     sink = _LiveSink(task.job_id)
     running = asyncio.create_task(_run(pipeline, task, sink))
     try:

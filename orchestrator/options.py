@@ -1,10 +1,13 @@
 """What callers may choose: defaults filled in, impossible choices refused at the door."""
 
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from mesh.errors import InvalidRequestError, UnsupportedError
 from mesh.languages import primary
 from mesh.reasons import Reason
+from orchestrator.captions import rules_in_force
+from orchestrator.lanes import PRIORITIES
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -24,6 +27,14 @@ DEFAULTS = job_pb2.JobOptions(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What decides when a job is taken up."""
+
+    caller: str = ""
+    priority: "job_pb2.Priority.ValueType" = job_pb2.PRIORITY_NORMAL
+
+
 def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     """The options in force; raises if one of them cannot be honoured."""
     options = job_pb2.JobOptions()
@@ -38,6 +49,7 @@ def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     options.ClearField("language_out")
     _refuse_unbuilt(options)
     _check_ranges(options)
+    rules_in_force("", options.cue_rules)
     return options
 
 
@@ -54,12 +66,14 @@ def _refuse_unbuilt(options: job_pb2.JobOptions) -> None:
         )
 
 
-def refuse_unbuilt_request(request: pb.CreateJobRequest | pb.UploadStart) -> None:
-    """What a request may ask for that no runner honours yet."""
-    if request.priority not in (pb.PRIORITY_UNSPECIFIED, pb.PRIORITY_NORMAL) or request.caller:
-        raise UnsupportedError(
-            "priority and caller are not built yet", reason=Reason.OPTION_UNSUPPORTED
+def check_turn(request: pb.CreateJobRequest | pb.UploadStart) -> Turn:
+    """Who asks, and how soon it shall be taken up."""
+    priority = request.priority or job_pb2.PRIORITY_NORMAL
+    if priority not in PRIORITIES:
+        raise InvalidRequestError(
+            f"priority {priority} is none we know", reason=Reason.REQUEST_INVALID
         )
+    return Turn(check_word(request.caller, "caller"), priority)
 
 
 def _check_ranges(options: job_pb2.JobOptions) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,27 +114,35 @@ class _Run:
         """A stage that loses us must not work for ever, and must know whom it works for."""
         return {"timeout": self._deadline, "metadata": call_metadata()}
 
-    async def _events(self, stage: StageId, call: Any) -> AsyncGenerator[Any, None]:
+    async def _events(self, stage: StageId, begin: Callable[[], Any]) -> AsyncGenerator[Any, None]:
         """What a stage answers; ends after `finished`, and always leaves the call dead."""
-        try:
-            while True:
-                with self.watch.waiting_for(stage):
-                    event = await call.read()
-                if event is grpc.aio.EOF:
-                    raise StageError(stage, _CUT_SHORT)
-                yield event
-                if event.WhichOneof("event") == "finished":
-                    return
-        except grpc.aio.AioRpcError as error:
-            raise StageError(stage, to_error(error)) from error
-        finally:
-            call.cancel()
+        async with AsyncExitStack() as ending:
+            with self.watch.waiting_for(stage):
+                circuit = self._stages.circuits[stage]
+                passage = await ending.enter_async_context(circuit.passage())
+            call = begin()
+            ending.callback(call.cancel)
+            await self._sink.stage_started(stage)
+            try:
+                while (event := await self._read(stage, call)) is not grpc.aio.EOF:
+                    passage.answered()
+                    yield event
+                    if event.WhichOneof("event") == "finished":
+                        return
+            except grpc.aio.AioRpcError as error:
+                failure = to_error(error)
+                passage.failed(failure)
+                raise StageError(stage, failure) from error
+            raise StageError(stage, _CUT_SHORT)
+
+    async def _read(self, stage: StageId, call: Any) -> Any:
+        with self.watch.waiting_for(stage):
+            return await call.read()
 
     async def _download(self) -> None:
         request = downloader_pb.DownloadRequest(job_id=self._task.job_id, source_url=self._task.url)
-        call = self._stages.downloader.Download(request, **self._terms())
-        await self._sink.stage_started(DOWNLOAD)
-        async with aclosing(self._events(DOWNLOAD, call)) as events:
+        begin = partial(self._stages.downloader.Download, request, **self._terms())
+        async with aclosing(self._events(DOWNLOAD, begin)) as events:
             async for event in events:
                 match event.WhichOneof("event"):
                     case "chunk":
@@ -162,10 +171,12 @@ class _Run:
 
     async def _normalize(self) -> None:
         container = await self._container
-        frames = self._media_frames(container)
-        call = truthful(self._stages.normalizer.Normalize(frames, **self._terms()))
-        await self._sink.stage_started(NORMALIZATION)
-        async with aclosing(self._events(NORMALIZATION, call)) as events:
+
+        def begin() -> Any:
+            frames = self._media_frames(container)
+            return truthful(self._stages.normalizer.Normalize(frames, **self._terms()))
+
+        async with aclosing(self._events(NORMALIZATION, begin)) as events:
             async for event in events:
                 match event.WhichOneof("event"):
                     case "samples":
@@ -207,10 +218,11 @@ class _Run:
             yield normalizer_pb.NormalizeRequest(chunk=chunk)
 
     async def _transcribe(self) -> None:
-        frames = self._audio_frames()
-        call = truthful(self._stages.transcriber.Transcribe(frames, **self._terms()))
-        await self._sink.stage_started(TRANSCRIPTION)
-        async with aclosing(self._events(TRANSCRIPTION, call)) as events:
+        def begin() -> Any:
+            frames = self._audio_frames()
+            return truthful(self._stages.transcriber.Transcribe(frames, **self._terms()))
+
+        async with aclosing(self._events(TRANSCRIPTION, begin)) as events:
             async for event in events:
                 match event.WhichOneof("event"):
                     case "segment":

@@ -1,5 +1,6 @@
 """What callers may read of a job besides its record: captions and files."""
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -7,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from mesh.errors import NotFoundError
 from orchestrator.artifacts import Artifacts
-from orchestrator.captions import FormatId, rendering_of
+from orchestrator.captions import FormatId, format_for, from_wire, rules_in_force
 from orchestrator.story import StoryReader
 from ytcaption.v1 import job_pb2, media_pb2
 
@@ -29,18 +30,31 @@ class Reading:
         self._artifacts = artifacts
         self._stories = stories
 
-    async def captions(self, job: job_pb2.Job, format_: FormatId) -> Captions:
+    async def captions(
+        self,
+        job: job_pb2.Job,
+        format_: FormatId,
+        cue_rules: media_pb2.CueRules,
+        *,
+        word_cues: bool = False,
+    ) -> Captions:
         """All captions of a finished job, or those heard so far."""
-        rendering = rendering_of(format_)
+        made = format_for(job, format_, word_cues=word_cues)
+        rules = rules_in_force(job.language, job.options.cue_rules, cue_rules)
         complete = job.state == job_pb2.JOB_STATE_SUCCEEDED
         try:
             transcript = await self._artifacts.transcript(job.job_id)
         except NotFoundError:
             transcript = await self._heard_so_far(job)
+
+        def content() -> bytes:
+            return made.render(from_wire(transcript), rules).encode()
+
         return Captions(
-            content=rendering.render(transcript).encode(),
-            media_type=rendering.media_type,
-            file_name=f"{_stem(job)}.{rendering.suffix}",
+            # Hours of speech take a second; other callers shall not wait for it.
+            content=await asyncio.to_thread(content),
+            media_type=made.media_type,
+            file_name=f"{_stem(job)}.{made.suffix}",
             complete=complete,
         )
 

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+from google.protobuf.message import DecodeError
 from structlog import get_logger
 
 from mesh.bus import Bus, storing
@@ -133,7 +134,7 @@ class FactoryReset:
         bucket = self._bus.names.jobs_bucket
         root = f"$KV.{bucket}."
         return {
-            stored.subject.removeprefix(root): job_pb2.JobRecord.FromString(stored.data).job.state
+            stored.subject.removeprefix(root): _state(stored.data)
             async for stored in self._bus.read(f"KV_{bucket}", f"{root}*")
             if not stored.deleted
         }
@@ -141,7 +142,7 @@ class FactoryReset:
     async def _items(self) -> dict[str, datetime]:
         """Work by job, and since when it waits or runs."""
         names, found = self._bus.names, {}
-        async for stored in self._bus.read(names.work_stream, names.work("*")):
+        async for stored in self._bus.read(names.work_stream, names.work("*", "*")):
             item = job_pb2.WorkItem.FromString(stored.data)
             found[item.job_id] = item.enqueue_time.ToDatetime(UTC)
         return found
@@ -158,3 +159,10 @@ class FactoryReset:
     async def _purge_until(self, stream: str, subject: str, sequence: int) -> None:
         async with storing():
             await self._bus.jetstream.purge_stream(stream, subject=subject, seq=sequence + 1)
+
+
+def _state(record: bytes) -> StateId:
+    try:
+        return job_pb2.JobRecord.FromString(record).job.state
+    except DecodeError:
+        return job_pb2.JOB_STATE_UNSPECIFIED

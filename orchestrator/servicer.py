@@ -13,16 +13,17 @@ from mesh.frames import read_data, read_start
 from mesh.reasons import Reason
 from orchestrator.artifacts import UPLOAD, Artifacts
 from orchestrator.control import Control
-from orchestrator.feed import Feeds, Told
+from orchestrator.feed import Feeds
 from orchestrator.index import JobIndex
 from orchestrator.jobs import TERMINAL, Jobs
 from orchestrator.live import transcribe_live
-from orchestrator.options import check_url, check_word, refuse_unbuilt_request, resolve
+from orchestrator.options import check_turn, check_url, check_word, resolve
 from orchestrator.pipeline import Pipeline, Task
 from orchestrator.reading import Reading
 from orchestrator.room import Room
 from orchestrator.settings import Settings
 from orchestrator.submission import Submission
+from orchestrator.told import Joined, Told
 from orchestrator.uploads import plain_name, received
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -53,7 +54,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
 
     async def CreateJob(self, request: pb.CreateJobRequest, context: Any) -> pb.CreateJobResponse:
         _adopt(request.correlation_id)
-        refuse_unbuilt_request(request)
+        turn = check_turn(request)
         source = job_pb2.Source(url=check_url(request.source_url))
         options = resolve(request.options)
         submission = self._engines.submission
@@ -61,7 +62,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         if not ticket.accepted:
             await self._engines.room.check()
         job = ticket.accepted or await submission.accept(
-            ticket, source, options, request.correlation_id, force=request.force
+            ticket, source, options, turn, request.correlation_id, force=request.force
         )
         return pb.CreateJobResponse(job=job)
 
@@ -70,7 +71,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     ) -> pb.CreateJobFromUploadResponse:
         start: pb.UploadStart = await read_start(request_iterator)
         _adopt(start.correlation_id)
-        refuse_unbuilt_request(start)
+        turn = check_turn(start)
         options = resolve(start.options)
         engines = self._engines
         ticket = await engines.submission.ticket(start.request_id)
@@ -90,7 +91,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
             )
         source = job_pb2.Source(upload=upload)
         job = await engines.submission.accept(
-            ticket, source, options, start.correlation_id, force=start.force
+            ticket, source, options, turn, start.correlation_id, force=start.force
         )
         return pb.CreateJobFromUploadResponse(job=job)
 
@@ -115,7 +116,8 @@ class PipelineServicer(rpc.PipelineServiceServicer):
             await feed.read_stored()
             # A terminal job without a story has outlived it; one without its end is being told.
             follow = job.state not in TERMINAL or not feed.empty
-            async with aclosing(feed.watch(request.after_sequence, follow=follow)) as updates:
+            watch = feed.watch(request.after_sequence, follow=follow, join=request.join_events)
+            async with aclosing(watch) as updates:
                 async for update in updates:
                     yield _to_wire(update)
 
@@ -133,7 +135,9 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         self, request: pb.GetCaptionsRequest, context: Any
     ) -> pb.GetCaptionsResponse:
         job = (await self._engines.jobs.get(request.job_id)).job
-        captions = await self._engines.reading.captions(job, request.format)
+        captions = await self._engines.reading.captions(
+            job, request.format, request.cue_rules, word_cues=request.word_cues
+        )
         return pb.GetCaptionsResponse(
             content=captions.content,
             media_type=captions.media_type,
@@ -178,9 +182,9 @@ def _adopt(correlation_id: str) -> None:
         adopt(correlation_id)
 
 
-def _to_wire(update: Told | job_pb2.JobProgress) -> pb.WatchJobResponse:
+def _to_wire(update: Told | Joined | job_pb2.JobProgress) -> pb.WatchJobResponse:
     match update:
-        case Told():
+        case Told() | Joined():
             return update.response
         case _:
             return pb.WatchJobResponse(progress=update)

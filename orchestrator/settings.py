@@ -50,11 +50,20 @@ class Settings(ServiceSettings):
     max_crashes: int = Field(default=20, ge=1)
     """How often a job may lose its runner before it counts as the cause."""
 
+    max_deliveries: int = Field(default=100, ge=2)
+    """Given to runners so often, a job is given up; far more than retries and restarts need."""
+
     retry_seconds: float = Field(default=2, gt=0)
     """Wait before the second attempt; doubled each time, with jitter."""
 
     retry_limit_seconds: float = Field(default=300, gt=0)
     """Longest wait between two attempts."""
+
+    circuit_failures: int = Field(default=5, ge=1)
+    """A stage that left so many calls in a row without an answer is spared for a while."""
+
+    circuit_seconds: float = Field(default=1, gt=0)
+    """For how long at first; doubled up to half a minute as long as trials fail."""
 
     ack_wait_seconds: float = Field(default=15, gt=0)
     """A runner silent for this long loses its job to another."""

@@ -10,6 +10,7 @@ import grpc
 from mesh.channel import open_channel
 from mesh.correlation import call_metadata
 from mesh.errors import MeshError, TimedOutError
+from orchestrator.circuit import Circuit
 from orchestrator.settings import Settings
 from ytcaption.v1 import downloader_service_pb2_grpc as downloader_rpc
 from ytcaption.v1 import job_pb2
@@ -23,6 +24,12 @@ StateId: TypeAlias = "job_pb2.JobState.ValueType"
 DOWNLOADER = "ytcaption.v1.DownloaderService"
 NORMALIZER = "ytcaption.v1.NormalizerService"
 TRANSCRIBER = "ytcaption.v1.TranscriberService"
+
+STAGE_IDS: dict[str, StageId] = {
+    "downloader": job_pb2.STAGE_DOWNLOAD,
+    "normalizer": job_pb2.STAGE_NORMALIZATION,
+    "transcriber": job_pb2.STAGE_TRANSCRIPTION,
+}
 
 
 class StageError(Exception):
@@ -48,6 +55,7 @@ class Stages:
     transcriber: transcriber_rpc.TranscriberServiceStub
     channels: dict[str, tuple[str, grpc.aio.Channel]]
     """By short name: the full service name and its channel, for health checks."""
+    circuits: dict[StageId, Circuit]
 
 
 @asynccontextmanager
@@ -67,6 +75,12 @@ async def open_stages(settings: Settings) -> AsyncIterator[Stages]:
             normalizer=normalizer_rpc.NormalizerServiceStub(channels["normalizer"][1]),
             transcriber=transcriber_rpc.TranscriberServiceStub(channels["transcriber"][1]),
             channels=channels,
+            circuits={
+                stage: Circuit(
+                    name, failures=settings.circuit_failures, seconds=settings.circuit_seconds
+                )
+                for name, stage in STAGE_IDS.items()
+            },
         )
 
 

@@ -14,7 +14,7 @@ from mesh.errors import LimitExceededError, MeshError, NotFoundError
 from orchestrator.cache import cache_key
 from orchestrator.ending import reset_stages
 from orchestrator.jobs import Jobs
-from orchestrator.options import check_word
+from orchestrator.options import Turn, check_word
 from orchestrator.queue import WorkQueue, is_there_already
 from orchestrator.story import open_story
 from ytcaption.v1 import job_pb2
@@ -52,11 +52,12 @@ class Submission:
         except NotFoundError:  # new, or an earlier try died half-way
             return Ticket(job_id, key, None)
 
-    async def accept(
+    async def accept(  # noqa: PLR0913 # what a request is made of
         self,
         ticket: Ticket,
         source: job_pb2.Source,
         options: job_pb2.JobOptions,
+        turn: Turn,
         correlation_id: str,
         *,
         force: bool,
@@ -70,6 +71,8 @@ class Submission:
             state=job_pb2.JOB_STATE_QUEUED,
             max_attempts=self._max_attempts,
             create_time=from_current_time(),
+            caller=turn.caller,
+            priority=turn.priority,
         )
         reset_stages(job)
         # The work item first: a runner that finds no job waits, then drops it. The other way

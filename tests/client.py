@@ -1,5 +1,6 @@
 """What a caller of the orchestrator does, in one line each."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -47,9 +48,10 @@ class Client:
         return (await self.events(job_id))[-1].job_finished.job
 
     async def text(self, job_id: str) -> str:
-        """Its captions as plain text."""
-        request = pb.GetCaptionsRequest(job_id=job_id, format=media_pb2.CAPTION_FORMAT_TXT)
-        return (await self.pipeline.GetCaptions(request)).content.decode()
+        """What was heard, one segment a line."""
+        request = pb.GetCaptionsRequest(job_id=job_id, format=media_pb2.CAPTION_FORMAT_JSON)
+        found = json.loads((await self.pipeline.GetCaptions(request)).content)
+        return "".join(f"{segment['text']}\n" for segment in found["segments"])
 
     async def upload(self, *chunks: bytes, **start: Any) -> job_pb2.Job:
         async def frames() -> AsyncIterator[pb.CreateJobFromUploadRequest]:

@@ -6,7 +6,16 @@ from typing import Any
 import click
 
 from cli.exits import Exit
-from cli.options import FORMATS, job_options, json_option, server_option, to_job_options
+from cli.options import (
+    FORMATS,
+    USUAL_FORMATS,
+    job_options,
+    json_option,
+    order_options,
+    server_option,
+    to_order,
+    word_cues_option,
+)
 from cli.running import run
 
 
@@ -25,10 +34,11 @@ from cli.running import run
     "formats",
     type=click.Choice(FORMATS),
     multiple=True,
-    help="May be repeated; all of them if only -o is given, here if only -f is.",
+    help=f"May be repeated; {', '.join(USUAL_FORMATS)} if only -o is given, here if only -f is.",
 )
 @job_options
-@click.option("--force", is_flag=True, help="Run even if it was captioned lately.")
+@order_options
+@word_cues_option
 @click.option(
     "--server",
     envvar="YTCAPTION_SERVER",
@@ -43,31 +53,40 @@ def transcribe(source: str, **given: Any) -> None:
     Captions appear on stdout while they are heard; bars and everything else on stderr.
     Ctrl-C stops the job; what was heard until then is kept if -o was given.
     """
+    if given["word_cues"]:
+        _ask_for_words(given)
     run(_transcribe(source, given))
+
+
+def _ask_for_words(given: dict[str, Any]) -> None:
+    """Words in cues need the times of words, and a file to be in."""
+    if given["word_timestamps"] is False:
+        raise click.UsageError("--word-cues needs --word-timestamps")
+    if "vtt" not in given["formats"] and (given["formats"] or given["output"] is None):
+        raise click.UsageError("--word-cues are for VTT: add -f vtt")
+    given["word_timestamps"] = True
 
 
 async def _transcribe(source: str, given: dict[str, Any]) -> Exit:
     from cli.outputs import Output
-    from cli.sources import Order, parse_source
     from cli.transcribing import Task, transcribe
 
     directory, formats = given.pop("output"), given.pop("formats")
     wanted = directory is not None or formats
+    output = Output(directory or Path(), formats or USUAL_FORMATS, given.pop("word_cues"))
     task = {
-        "output": Output(directory or Path(), formats or FORMATS) if wanted else None,
+        "output": output if wanted else None,
         "server": given.pop("server"),
         "json_lines": given.pop("as_json"),
         "quiet": given.pop("quiet"),
     }
-    force = given.pop("force")
-    order = Order(parse_source(source), to_job_options(given), force)
-    return await transcribe(Task(order, **task))
+    return await transcribe(Task(to_order(source, given), **task))
 
 
 @click.command()
 @click.argument("source")
 @job_options
-@click.option("--force", is_flag=True, help="Run even if it was captioned lately.")
+@order_options
 @click.option("--wait", is_flag=True, help="Return when the job has ended.")
 @server_option
 @json_option
@@ -78,12 +97,10 @@ def submit(source: str, **given: Any) -> None:
 
 async def _submit(source: str, given: dict[str, Any]) -> Exit:
     from cli.following import submit
-    from cli.sources import Order, parse_source
 
     server, as_json = given.pop("server"), given.pop("as_json")
-    wait, force = given.pop("wait"), given.pop("force")
-    order = Order(parse_source(source), to_job_options(given), force)
-    return await submit(server, order, wait=wait, as_json=as_json)
+    wait = given.pop("wait")
+    return await submit(server, to_order(source, given), wait=wait, as_json=as_json)
 
 
 @click.command()

@@ -1,11 +1,19 @@
 """jobs, job, captions, cancel, delete."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from cli.exits import Exit
-from cli.options import FORMATS, json_option, server_option
+from cli.options import (
+    FORMATS,
+    cue_options,
+    json_option,
+    server_option,
+    to_cue_rules,
+    word_cues_option,
+)
 from cli.running import run
 
 STATES = ("queued", "running", "succeeded", "failed", "cancelled")
@@ -58,14 +66,27 @@ def job(job_id: str, server: str, as_json: bool) -> None:
     metavar="FILE",
     help="Write them there instead of to stdout.",
 )
+@cue_options
+@word_cues_option
 @server_option
-def captions(job_id: str, name: str, output: Path | None, server: str) -> None:
-    """Prints the captions of JOB; while it runs, those heard so far."""
+def captions(job_id: str, **given: Any) -> None:
+    """Prints the captions of JOB; while it runs, those heard so far.
+
+    Limits of cues that are not given are the job's, then those usual in its language.
+    """
 
     async def main() -> Exit:
         from cli.jobs import print_captions
+        from cli.outputs import FORMATS as FORMAT_IDS
+        from ytcaption.v1.pipeline_service_pb2 import GetCaptionsRequest
 
-        return await print_captions(server, job_id, name, output)
+        request = GetCaptionsRequest(
+            job_id=job_id,
+            format=FORMAT_IDS[given["name"]],
+            cue_rules=to_cue_rules(given),
+            word_cues=given["word_cues"],
+        )
+        return await print_captions(given["server"], request, given["output"])
 
     run(main())
 

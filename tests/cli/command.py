@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,3 +76,12 @@ def marked(mark: str) -> Iterator[psutil.Process]:
                 yield process
         except psutil.Error:
             continue
+
+
+def commands(mark: str) -> list[str]:
+    """How those processes were started; one may end while we look."""
+    found = []
+    for process in marked(mark):
+        with suppress(psutil.Error):
+            found.append(" ".join(process.cmdline())[:100])
+    return found

@@ -123,6 +123,7 @@ class ScriptedPipeline(rpc.PipelineServiceServicer):
         self.uploaded = b""
         self.largest_frame = 0
         self.watches: list[int] = []
+        self.asked: list[pb.GetCaptionsRequest] = []
         self.listed: list[pb.ListJobsRequest] = []
         self.jobs: list[job_pb.Job] = []
         self.cancelled: list[pb.CancelJobRequest] = []
@@ -196,6 +197,7 @@ class ScriptedPipeline(rpc.PipelineServiceServicer):
     async def GetCaptions(  # noqa: N802
         self, request: pb.GetCaptionsRequest, context: Any
     ) -> pb.GetCaptionsResponse:
+        self.asked.append(request)
         name = media_pb.CaptionFormat.Name(request.format).removeprefix("CAPTION_FORMAT_")
         return pb.GetCaptionsResponse(content=f"{name} of {request.job_id}\n".encode())
 

@@ -29,6 +29,19 @@ async def test_submit_prints_the_id_and_nothing_else() -> None:
     assert pipeline.watches == []
 
 
+async def test_submit_tells_who_asks_and_how_urgent_it_is() -> None:
+    pipeline = ScriptedPipeline()
+
+    async with serving(pipeline) as address:
+        given = ("--priority", "high", "--caller", "alice")
+        await run("submit", "https://example.net/v", *given, "--server", address)
+        await run("submit", "https://example.net/v", "--server", address)
+
+    urgent, plain = pipeline.created
+    assert (urgent.caller, urgent.priority) == ("alice", job_pb.PRIORITY_HIGH)
+    assert (plain.caller, plain.priority) == ("", job_pb.PRIORITY_NORMAL)
+
+
 async def test_submit_can_wait_for_the_end() -> None:
     async with serving(ScriptedPipeline([finished(1, FAILED)])) as address:
         ended = await run("submit", "https://example.net/v", "--wait", "--server", address)
@@ -105,6 +118,41 @@ async def test_captions_go_to_stdout_or_into_a_file(tmp_path: Path) -> None:
 
     assert printed.out == f"SRT of {JOB_ID}\n"
     assert path.read_text() == f"VTT of {JOB_ID}\n"
+
+
+async def test_captions_can_be_had_in_other_limits_and_word_by_word() -> None:
+    pipeline = ScriptedPipeline()
+    limits = (
+        "--max-lines",
+        "1",
+        "--max-line-length",
+        "32",
+        "--max-cps",
+        "17.5",
+        "--min-gap",
+        "0.12",
+    )
+
+    async with serving(pipeline) as address:
+        await run("captions", JOB_ID, "-f", "vtt", "--word-cues", *limits, "--server", address)
+        await run("captions", JOB_ID, "-f", "lrc", "--server", address)
+
+    worded, plain = pipeline.asked
+    assert (worded.word_cues, worded.format) == (True, media_pb.CAPTION_FORMAT_VTT)
+    assert (worded.cue_rules.max_lines, worded.cue_rules.max_line_length) == (1, 32)
+    assert worded.cue_rules.max_characters_per_second == 17.5
+    assert worded.cue_rules.min_gap.ToMilliseconds() == 120
+    assert not worded.cue_rules.HasField("max_duration")
+    assert (plain.format, plain.word_cues) == (media_pb.CAPTION_FORMAT_LRC, False)
+    assert plain.cue_rules == media_pb.CueRules()
+
+
+@pytest.mark.parametrize("wrong", ["nan", "inf", "-1", "soon"])
+async def test_a_limit_that_is_no_amount_is_a_mistake_in_the_command(wrong: str) -> None:
+    ended = await run("captions", JOB_ID, "--min-gap", wrong, "--server", "127.0.0.1:1")
+
+    assert ended.code == 2
+    assert "--min-gap" in ended.err
 
 
 async def test_cancel_and_delete_say_what_they_did() -> None:

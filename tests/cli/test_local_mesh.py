@@ -15,7 +15,7 @@ import pytest
 
 from cli.directories import RUN_PREFIX, run_directory
 from mesh.addresses import free_ports
-from tests.cli.command import MARK, finish, marked, names_in, run, start
+from tests.cli.command import MARK, commands, finish, marked, names_in, run, start
 from tests.cli.dummy_service import install
 from tests.cli.scripted import until
 
@@ -37,7 +37,7 @@ def mesh(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def alive(mesh: dict[str, str]) -> list[str]:
-    return [" ".join(process.cmdline())[:100] for process in marked(mesh[MARK])]
+    return commands(mesh[MARK])
 
 
 def run_dirs(mesh: dict[str, str]) -> list[str]:

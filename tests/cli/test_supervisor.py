@@ -15,7 +15,7 @@ from cli import supervisor
 from cli.processes import ChildSpec
 from cli.supervisor import supervised
 from mesh.errors import TimedOutError, UnavailableError
-from tests.cli.command import MARK, marked
+from tests.cli.command import MARK, commands, marked
 from tests.cli.scripted import until
 
 # Starts a child in a session of its own, then says so.
@@ -58,10 +58,6 @@ def spec(name: str, code: str, mark: str, flag: Path, **more: float) -> ChildSpe
     return ChildSpec(name, command, is_ready, {MARK: mark}, **more)  # type: ignore[arg-type]
 
 
-def alive(mark: str) -> list[str]:
-    return [" ".join(process.cmdline())[:80] for process in marked(mark)]
-
-
 async def test_children_and_theirs_are_gone_after_the_block(tmp_path: Path, mark: str) -> None:
     phases = [
         [spec("one", PARENT, mark, tmp_path / "1")],
@@ -70,8 +66,8 @@ async def test_children_and_theirs_are_gone_after_the_block(tmp_path: Path, mark
 
     async with supervised(phases, tmp_path, grace_seconds=0.3, narrator=Told()):
         # A leash, a child and a grandchild each.
-        assert len(alive(mark)) == 6
-    assert alive(mark) == []
+        assert len(commands(mark)) == 6
+    assert commands(mark) == []
 
 
 async def test_the_later_phases_start_when_the_first_is_ready(tmp_path: Path, mark: str) -> None:
@@ -106,7 +102,7 @@ async def test_a_child_that_ends_early_is_quoted_and_the_others_are_stopped(
         async with supervised(phases, tmp_path, grace_seconds=0.3, narrator=Told()):
             pass
 
-    assert alive(mark) == []
+    assert commands(mark) == []
 
 
 async def test_a_child_that_is_never_ready_is_given_up(tmp_path: Path, mark: str) -> None:
@@ -116,7 +112,7 @@ async def test_a_child_that_is_never_ready_is_given_up(tmp_path: Path, mark: str
         async with supervised([[silent]], tmp_path, grace_seconds=0.3, narrator=Told()):
             pass
 
-    assert alive(mark) == []
+    assert commands(mark) == []
 
 
 async def test_a_command_that_does_not_exist_is_said(tmp_path: Path, mark: str) -> None:
@@ -144,11 +140,11 @@ async def test_a_child_that_dies_is_started_again_and_leaves_no_orphan(
         flag.unlink()
         victim.kill()
         await until(lambda: "one is back" in told.lines)
-        assert len(alive(mark)) == 3
+        assert len(commands(mark)) == 3
         assert not before & {process.pid for process in marked(mark)}
 
     assert told.lines[0].startswith("one ended with code 137; starting it again in 0.05 s")
-    assert alive(mark) == []
+    assert commands(mark) == []
 
 
 SUPERVISOR = """
@@ -179,12 +175,12 @@ async def test_nothing_outlives_a_supervisor_that_was_killed(tmp_path: Path, mar
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), MARK: mark},
     )
     await until(lambda: (tmp_path / "one").exists() and (tmp_path / "two").exists())
-    assert len(alive(mark)) == 7
+    assert len(commands(mark)) == 7
 
     process.send_signal(signal.SIGKILL)
     await process.wait()
 
-    await until(lambda: alive(mark) == [])
+    await until(lambda: commands(mark) == [])
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere it is best effort")

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from google.protobuf.duration import from_seconds
 
 from mesh.errors import InvalidRequestError, LimitExceededError, UnavailableError
 from mesh.frames import MAX_FRAME_BYTES
@@ -24,6 +25,8 @@ from tests.cli.scripted import (
     serving,
     until,
 )
+from ytcaption.v1 import job_pb2 as job_pb
+from ytcaption.v1 import media_pb2 as media_pb
 
 URL = "https://example.net/v"
 
@@ -57,6 +60,39 @@ async def test_only_chosen_options_are_sent() -> None:
         "beam_size": 2,
     }
     assert pipeline.created[0].correlation_id == pipeline.metadata[0]["x-correlation-id"]
+
+
+async def test_limits_of_cues_go_with_the_job() -> None:
+    pipeline = ScriptedPipeline()
+
+    async with serving(pipeline) as address:
+        await run("transcribe", URL, "--server", address, "--max-lines", "1", "--max-duration", "5")
+
+    assert pipeline.created[0].options == job_pb.JobOptions(
+        cue_rules=media_pb.CueRules(max_lines=1, max_duration=from_seconds(5))
+    )
+
+
+async def test_word_cues_ask_for_word_times_and_come_in_vtt_alone(tmp_path: Path) -> None:
+    pipeline = ScriptedPipeline()
+
+    async with serving(pipeline) as address:
+        await run("transcribe", URL, "--server", address, "-o", str(tmp_path), "--word-cues")
+
+    assert pipeline.created[0].options.word_timestamps
+    assert [request.format for request in pipeline.asked if request.word_cues] == [
+        media_pb.CAPTION_FORMAT_VTT
+    ]
+
+
+@pytest.mark.parametrize(
+    "flags", [(), ("-f", "srt"), ("-f", "vtt", "--no-word-timestamps")], ids=" ".join
+)
+async def test_word_cues_that_could_not_be_had_are_a_mistake(flags: tuple[str, ...]) -> None:
+    ended = await run("transcribe", URL, "--server", "127.0.0.1:1", "--word-cues", *flags)
+
+    assert ended.code == 2
+    assert "--word-cues" in ended.err
 
 
 async def test_the_four_files_are_written_under_the_title(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ SECTIONS = {
     "dependencies": "To run (`dependencies`)",
     "offline": "Weights without the hub (`offline`)",
     "elk": "Logs for Elastic (`elk`)",
+    "bench": "The picture of `make bench` (`bench`)",
     "dev": "To develop (`dev`)",
 }
 PROJECT = tomllib.loads(page("pyproject.toml"))["project"]

@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+import srt
 from jiwer import wer
 
+from captions.model import Cue
+from captions.rules import judge, rules_for
 from tests.client import Client
 from tests.conftest import DATA
 from tests.site import Site
@@ -55,6 +58,31 @@ async def test_portuguese_is_detected_and_heard(client: Client) -> None:
     assert ended.language_probability > 0.5
     reference = (DATA / "portuguese.txt").read_text()
     assert wer(plain(reference), plain(await client.text(job.job_id))) < 0.2
+
+
+@pytest.mark.parametrize("words", [False, True])
+async def test_cues_of_real_speech_keep_the_rules(client: Client, words: bool) -> None:
+    options = job_pb2.JobOptions(word_timestamps=words)
+    job = await client.upload(*chunks_of(DATA / "sample.ogg"), options=options)
+    await client.finished(job.job_id)
+    request = pb.GetCaptionsRequest(job_id=job.job_id, format=media_pb2.CAPTION_FORMAT_SRT)
+    text = (await client.pipeline.GetCaptions(request)).content.decode()
+    cues = [
+        Cue(
+            round(one.start.total_seconds() * 1000),
+            round(one.end.total_seconds() * 1000),
+            tuple(one.content.split("\n")),
+        )
+        for one in srt.parse(text)
+    ]
+
+    verdict = judge(cues, rules_for("en"))
+    assert verdict.cues > 3
+    assert verdict.faults == ()
+    assert verdict.speed_share >= 0.95
+    assert plain(" ".join(" ".join(cue.lines) for cue in cues)) == plain(
+        await client.text(job.job_id)
+    )
 
 
 async def test_the_json_captions_hold_what_scripts_rely_on(client: Client) -> None:

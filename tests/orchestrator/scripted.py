@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from google.protobuf.duration import from_seconds
+from google.protobuf.duration import from_milliseconds, from_seconds
 
 from mesh.errors import MeshError
 from mesh.server import Service
@@ -160,7 +160,7 @@ class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
                 if second > settled:
                     if self._script.pause_before_segment == second - 1:
                         await self._script.pause()
-                    yield response(segment=_segment(second))
+                    yield response(segment=_segment(second, words=start.word_timestamps))
                 yield response(progress=media_pb2.MediaProgress(done=from_seconds(second)))
         finished = transcriber_pb.TranscribeFinished(
             language="en", language_probability=0.9, duration=from_seconds(second)
@@ -176,13 +176,20 @@ class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
         return answer
 
 
-def _segment(second: int) -> media_pb2.Segment:
+def _segment(second: int, *, words: bool) -> media_pb2.Segment:
     window = second - second % 2
+    middle = from_milliseconds(second * 1000 - 500)
+    begin, end = from_seconds(second - 1), from_seconds(second)
+    spoken = [
+        media_pb2.Word(start_offset=begin, end_offset=middle, text="word"),
+        media_pb2.Word(start_offset=middle, end_offset=end, text=str(second)),
+    ]
     return media_pb2.Segment(
         index=second - 1,
-        start_offset=from_seconds(second - 1),
-        end_offset=from_seconds(second),
+        start_offset=begin,
+        end_offset=end,
         text=f"word {second}",
+        words=spoken if words else [],
         language="en",
         settled_offset=from_seconds(window),
     )

@@ -1,7 +1,7 @@
 """Dead letters: exactly one a dead job; listed, replayed, purged."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -13,11 +13,13 @@ from mesh.errors import SourceRefusedError, UnavailableError
 from mesh.reasons import Reason
 from mesh.status import reason_of
 from orchestrator.deadletters import DeadLetters
+from orchestrator.dispatcher import Dispatcher
 from orchestrator.jobs import Jobs
 from orchestrator.queue import WorkQueue
 from orchestrator.story import StoryReader, StoryWriter
 from tests.client import Client
 from tests.orchestrator.conftest import Start
+from tests.orchestrator.polling import until
 from tests.orchestrator.scripted import Script
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import event_pb2, job_pb2
@@ -59,12 +61,6 @@ async def purge(client: Client, **wanted: Any) -> int:
 
 async def stored(bus: Bus, stream: str, subject: str) -> int:
     return len([item async for item in bus.read(stream, subject)])
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
-        while not await condition():  # noqa: ASYNC110 # about the broker
-            await asyncio.sleep(0.02)
 
 
 async def queue_is_empty(bus: Bus) -> bool:
@@ -222,8 +218,8 @@ async def _finished(client: Client, job_id: str) -> job_pb2.Job:
 async def test_a_work_item_that_is_none_does_not_end_the_runner(
     client: Client, script: Script, bus: Bus
 ) -> None:
-    await bus.publish(bus.names.work("nonsense"), b"\xff\xff\xff")
-    await bus.publish(bus.names.work("nonsense-too"), b"\xff\xff\xff")
+    await bus.publish(bus.names.work("normal-00", "nonsense"), b"\xff\xff\xff")
+    await bus.publish(bus.names.work("low-15", "nonsense-too"), b"\xff\xff\xff")
 
     await until(lambda: queue_is_empty(bus))
     job = await client.finished((await client.create()).job_id)
@@ -422,10 +418,10 @@ async def test_a_late_acknowledgement_of_the_first_life_cannot_swallow_a_replay(
         script.pause_before_segment = 0
         await client.create()
         await asyncio.wait_for(script.paused.wait(), 5)
-        queue = WorkQueue(bus, ack_wait_seconds=2)
+        queue = WorkQueue(bus, ack_wait_seconds=2, max_deliveries=100)
         await queue.put(dead)
-        held = await (await queue.open()).take()
-        assert held is not None
+        async with Dispatcher(bus, queue).listening() as taking:
+            held = await taking.next()
 
         await replay(client, dead.job_id)
         await held.ack_sync()

@@ -117,7 +117,7 @@ async def test_a_work_item_without_a_job_never_runs(
     monkeypatch.setattr("orchestrator.runner.HALF_MADE_SECONDS", 0)
     orphan = job_pb2.WorkItem(job_id="01a1e222-262d-7292-9757-501b145b41af")
     orphan.enqueue_time.GetCurrentTime()
-    subject = bus.names.work(orphan.job_id)
+    subject = bus.names.work("normal-00", orphan.job_id)
     await bus.publish(subject, orphan.SerializeToString())
 
     async with asyncio.timeout(10):

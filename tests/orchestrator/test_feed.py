@@ -4,8 +4,9 @@ import asyncio
 
 from mesh.bus import Bus
 from mesh.correlation import new_id
-from orchestrator.feed import PROGRESS_GROUP, JobFeed, Told
+from orchestrator.feed import PROGRESS_GROUP, JobFeed
 from orchestrator.story import StoryWriter, open_story
+from orchestrator.told import MAX_JOINED_BYTES, Joined, Told
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 
 WATCHERS = PROGRESS_GROUP * 3
@@ -92,3 +93,42 @@ async def test_whoever_joins_late_gets_the_newest_figures_at_once(bus: Bus) -> N
         )
         await early.aclose()
         await late.aclose()
+
+
+async def test_events_that_wait_come_together_to_those_who_asked(bus: Bus) -> None:
+    job, story, first = await _opened(bus)
+    feed = JobFeed(bus, job.job_id)
+    async with feed.running():
+        await _tell_all(story, job)
+        await feed.read_stored()
+
+        watches = [feed.watch(after=first, join=True) for _ in range(2)]
+        (one,), (other,) = [[update async for update in watch] for watch in watches]
+        alone = [update async for update in feed.watch(after=_one_before_last(one), join=True)]
+
+    assert isinstance(one, Joined)
+    assert one is other, "made once for all who are at the same place"
+    sequences = [stored.sequence for stored in one.response.events.events]
+    assert sequences == [told.sequence for told in one.events]
+    assert one.response.sequence == sequences[-1]
+    assert [type(update) for update in alone] == [Told], "one event needs no envelope"
+
+
+def _one_before_last(update: object) -> int:
+    """Where a watcher stands who lacks the last event only."""
+    assert isinstance(update, Joined)
+    return update.events[-2].sequence
+
+
+async def test_joined_events_stay_small_enough_for_a_crowd_that_stalls(bus: Bus) -> None:
+    job, story, first = await _opened(bus)
+    long = media_pb2.Segment(text="x" * (MAX_JOINED_BYTES // 3))
+    for _ in range(7):
+        settled = event_pb2.SegmentSettled(segment=long)
+        await story.tell(event_pb2.EVENT_TYPE_SEGMENT_SETTLED, segment_settled=settled)
+    feed = JobFeed(bus, job.job_id)
+    await feed.read_stored()
+
+    seen = [update async for update in feed.watch(after=first, join=True, follow=False)]
+
+    assert [update.count for update in seen if isinstance(update, Told | Joined)] == [2, 2, 2, 1]

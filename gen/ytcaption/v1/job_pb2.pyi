@@ -45,6 +45,34 @@ CAPTIONS_POLICY_PREFER_HUMAN: CaptionsPolicy.ValueType  # 2
 """Prefer captions a human made in the wanted language, if there are any."""
 Global___CaptionsPolicy: _TypeAlias = CaptionsPolicy  # noqa: Y015
 
+class _Priority:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PriorityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Priority.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PRIORITY_UNSPECIFIED: _Priority.ValueType  # 0
+    """Treated as NORMAL."""
+    PRIORITY_HIGH: _Priority.ValueType  # 1
+    """Before the others, most of the time."""
+    PRIORITY_NORMAL: _Priority.ValueType  # 2
+    """In turn; among many of high priority, at least every fourth."""
+    PRIORITY_LOW: _Priority.ValueType  # 3
+    """When nothing else waits; among many others, every sixteenth."""
+
+class Priority(_Priority, metaclass=_PriorityEnumTypeWrapper):
+    """How soon a job is taken up. No priority ever stops another: each gets its share of the turns."""
+
+PRIORITY_UNSPECIFIED: Priority.ValueType  # 0
+"""Treated as NORMAL."""
+PRIORITY_HIGH: Priority.ValueType  # 1
+"""Before the others, most of the time."""
+PRIORITY_NORMAL: Priority.ValueType  # 2
+"""In turn; among many of high priority, at least every fourth."""
+PRIORITY_LOW: Priority.ValueType  # 3
+"""When nothing else waits; among many others, every sixteenth."""
+Global___Priority: _TypeAlias = Priority  # noqa: Y015
+
 class _JobState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -180,6 +208,8 @@ class Job(_message.Message):
     ARTIFACTS_FIELD_NUMBER: _builtins.int
     CACHED_FROM_JOB_ID_FIELD_NUMBER: _builtins.int
     CANCEL_NOTE_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """UUIDv7 chosen by the server; sorts by time of acceptance."""
     correlation_id: _builtins.str
@@ -206,6 +236,10 @@ class Job(_message.Message):
     """The finished job whose captions this one was given; empty if it ran itself."""
     cancel_note: _builtins.str
     """Why a cancelled job was cancelled, in the caller's words; may be empty."""
+    caller: _builtins.str
+    """Who asked for it; callers take turns. May be empty."""
+    priority: Global___Priority.ValueType
+    """How soon it is taken up; never UNSPECIFIED."""
     @_builtins.property
     def source(self) -> Global___Source:
         """Where the audio comes from."""
@@ -282,10 +316,12 @@ class Job(_message.Message):
         artifacts: _abc.Iterable[Global___Artifact] | None = ...,
         cached_from_job_id: _builtins.str = ...,
         cancel_note: _builtins.str = ...,
+        caller: _builtins.str = ...,
+        priority: Global___Priority.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "language_probability", b"language_probability", "media", b"media", "options", b"options", "progress", b"progress", "source", b"source", "start_time", b"start_time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "applied_filters", b"applied_filters", "artifacts", b"artifacts", "attempt", b"attempt", "cached_from_job_id", b"cached_from_job_id", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "job_id", b"job_id", "language", b"language", "language_probability", b"language_probability", "max_attempts", b"max_attempts", "media", b"media", "model", b"model", "options", b"options", "progress", b"progress", "segment_count", b"segment_count", "source", b"source", "stages", b"stages", "start_time", b"start_time", "state", b"state", "update_time", b"update_time", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "applied_filters", b"applied_filters", "artifacts", b"artifacts", "attempt", b"attempt", "cached_from_job_id", b"cached_from_job_id", "caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "job_id", b"job_id", "language", b"language", "language_probability", b"language_probability", "max_attempts", b"max_attempts", "media", b"media", "model", b"model", "options", b"options", "priority", b"priority", "progress", b"progress", "segment_count", b"segment_count", "source", b"source", "stages", b"stages", "start_time", b"start_time", "state", b"state", "update_time", b"update_time", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__language_probability: _TypeAlias = _typing.Literal["language_probability"]  # noqa: Y015
     _WhichOneofArgType__language_probability: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability"]  # noqa: Y015
@@ -376,6 +412,7 @@ class JobOptions(_message.Message):
     BEAM_SIZE_FIELD_NUMBER: _builtins.int
     CAPTIONS_POLICY_FIELD_NUMBER: _builtins.int
     LOUDNESS_LUFS_FIELD_NUMBER: _builtins.int
+    CUE_RULES_FIELD_NUMBER: _builtins.int
     language: _builtins.str
     """BCP-47 tag of the speech, or "auto" to detect it. Default "auto"."""
     language_out: _builtins.str
@@ -400,6 +437,10 @@ class JobOptions(_message.Message):
     """Whether captions made by a human may stand in for transcription. Default TRANSCRIBE."""
     loudness_lufs: _builtins.float
     """Loudness of the kept audio in LUFS, -70 to -5. Default: left as it is."""
+    @_builtins.property
+    def cue_rules(self) -> _media_pb2.CueRules:
+        """Limits of the job's cues; GetCaptions may ask for others. Default: the usual ones of the language."""
+
     def __init__(
         self,
         *,
@@ -415,10 +456,11 @@ class JobOptions(_message.Message):
         beam_size: _builtins.int | None = ...,
         captions_policy: Global___CaptionsPolicy.ValueType | None = ...,
         loudness_lufs: _builtins.float | None = ...,
+        cue_rules: _media_pb2.CueRules | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "cue_rules", b"cue_rules", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "cue_rules", b"cue_rules", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__apply_highpass_filter: _TypeAlias = _typing.Literal["apply_highpass_filter"]  # noqa: Y015
     _WhichOneofArgType__apply_highpass_filter: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter"]  # noqa: Y015

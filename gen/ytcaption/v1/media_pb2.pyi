@@ -61,11 +61,11 @@ class _CaptionFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Caption
     CAPTION_FORMAT_VTT: _CaptionFormat.ValueType  # 2
     """WebVTT."""
     CAPTION_FORMAT_TXT: _CaptionFormat.ValueType  # 3
-    """Plain text, one cue a line."""
+    """Plain text in paragraphs."""
     CAPTION_FORMAT_JSON: _CaptionFormat.ValueType  # 4
-    """JSON with text, language, duration, model and segments."""
+    """JSON with text, language, duration, model, segments with their words, and cues."""
     CAPTION_FORMAT_TSV: _CaptionFormat.ValueType  # 5
-    """Tab-separated start, end (milliseconds) and text."""
+    """Tab-separated start, end (milliseconds) and text, under a header."""
     CAPTION_FORMAT_LRC: _CaptionFormat.ValueType  # 6
     """LRC lyrics."""
 
@@ -79,11 +79,11 @@ CAPTION_FORMAT_SRT: CaptionFormat.ValueType  # 1
 CAPTION_FORMAT_VTT: CaptionFormat.ValueType  # 2
 """WebVTT."""
 CAPTION_FORMAT_TXT: CaptionFormat.ValueType  # 3
-"""Plain text, one cue a line."""
+"""Plain text in paragraphs."""
 CAPTION_FORMAT_JSON: CaptionFormat.ValueType  # 4
-"""JSON with text, language, duration, model and segments."""
+"""JSON with text, language, duration, model, segments with their words, and cues."""
 CAPTION_FORMAT_TSV: CaptionFormat.ValueType  # 5
-"""Tab-separated start, end (milliseconds) and text."""
+"""Tab-separated start, end (milliseconds) and text, under a header."""
 CAPTION_FORMAT_LRC: CaptionFormat.ValueType  # 6
 """LRC lyrics."""
 Global___CaptionFormat: _TypeAlias = CaptionFormat  # noqa: Y015
@@ -464,3 +464,62 @@ class AppliedFilter(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AppliedFilter: _TypeAlias = AppliedFilter  # noqa: Y015
+
+@_typing.final
+class CueRules(_message.Message):
+    """Limits of cues. An unset field takes the usual value of the recording's language."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_LINES_FIELD_NUMBER: _builtins.int
+    MAX_LINE_LENGTH_FIELD_NUMBER: _builtins.int
+    MAX_CHARACTERS_PER_SECOND_FIELD_NUMBER: _builtins.int
+    MIN_DURATION_FIELD_NUMBER: _builtins.int
+    MAX_DURATION_FIELD_NUMBER: _builtins.int
+    MIN_GAP_FIELD_NUMBER: _builtins.int
+    max_lines: _builtins.int
+    """Lines of a cue, 1 to 4. Usually 2."""
+    max_line_length: _builtins.int
+    """Characters of a line, 8 to 100. Usually 42; 16 full-width ones in Chinese, Japanese and Korean, 35 in Thai."""
+    max_characters_per_second: _builtins.float
+    """Characters a second where the speech allows, 1 to 100. Usually 20; 11 in Chinese, 7 in Japanese, 14 in Korean."""
+    @_builtins.property
+    def min_duration(self) -> _duration_pb2.Duration:
+        """How long a cue stays at least, 0.1 to 5 s. Usually 5/6 s."""
+
+    @_builtins.property
+    def max_duration(self) -> _duration_pb2.Duration:
+        """How long it stays at most, 1 to 30 s and not less than the least. Usually 7 s."""
+
+    @_builtins.property
+    def min_gap(self) -> _duration_pb2.Duration:
+        """Time between two cues at least, 0 to 1 s. Usually 80 ms, two frames."""
+
+    def __init__(
+        self,
+        *,
+        max_lines: _builtins.int | None = ...,
+        max_line_length: _builtins.int | None = ...,
+        max_characters_per_second: _builtins.float | None = ...,
+        min_duration: _duration_pb2.Duration | None = ...,
+        max_duration: _duration_pb2.Duration | None = ...,
+        min_gap: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_characters_per_second", b"_max_characters_per_second", "_max_line_length", b"_max_line_length", "_max_lines", b"_max_lines", "max_characters_per_second", b"max_characters_per_second", "max_duration", b"max_duration", "max_line_length", b"max_line_length", "max_lines", b"max_lines", "min_duration", b"min_duration", "min_gap", b"min_gap"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_characters_per_second", b"_max_characters_per_second", "_max_line_length", b"_max_line_length", "_max_lines", b"_max_lines", "max_characters_per_second", b"max_characters_per_second", "max_duration", b"max_duration", "max_line_length", b"max_line_length", "max_lines", b"max_lines", "min_duration", b"min_duration", "min_gap", b"min_gap"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_characters_per_second: _TypeAlias = _typing.Literal["max_characters_per_second"]  # noqa: Y015
+    _WhichOneofArgType__max_characters_per_second: _TypeAlias = _typing.Literal["_max_characters_per_second", b"_max_characters_per_second"]  # noqa: Y015
+    _WhichOneofReturnType__max_line_length: _TypeAlias = _typing.Literal["max_line_length"]  # noqa: Y015
+    _WhichOneofArgType__max_line_length: _TypeAlias = _typing.Literal["_max_line_length", b"_max_line_length"]  # noqa: Y015
+    _WhichOneofReturnType__max_lines: _TypeAlias = _typing.Literal["max_lines"]  # noqa: Y015
+    _WhichOneofArgType__max_lines: _TypeAlias = _typing.Literal["_max_lines", b"_max_lines"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_characters_per_second) -> _WhichOneofReturnType__max_characters_per_second | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_line_length) -> _WhichOneofReturnType__max_line_length | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_lines) -> _WhichOneofReturnType__max_lines | None: ...
+
+Global___CueRules: _TypeAlias = CueRules  # noqa: Y015

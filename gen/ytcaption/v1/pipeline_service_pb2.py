@@ -27,7 +27,7 @@ from ytcaption.v1 import job_pb2 as ytcaption_dot_v1_dot_job__pb2
 from ytcaption.v1 import media_pb2 as ytcaption_dot_v1_dot_media__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ytcaption/v1/pipeline_service.proto\x12\x0cytcaption.v1\x1a\x18ytcaption/v1/event.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\"\xc6\x01\n\x10\x43reateJobRequest\x12\x12\n\nsource_url\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\r\n\x05\x66orce\x18\x05 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x06 \x01(\t\x12(\n\x08priority\x18\x07 \x01(\x0e\x32\x16.ytcaption.v1.Priority\"3\n\x11\x43reateJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"b\n\x1a\x43reateJobFromUploadRequest\x12*\n\x05start\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.UploadStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"\xe8\x01\n\x0bUploadStart\x12\x11\n\tfile_name\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\x17\n\nsize_bytes\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\r\n\x05\x66orce\x18\x06 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x07 \x01(\t\x12(\n\x08priority\x18\x08 \x01(\x0e\x32\x16.ytcaption.v1.PriorityB\r\n\x0b_size_bytes\"=\n\x1b\x43reateJobFromUploadResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\x1f\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"0\n\x0eGetJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"`\n\x0fListJobsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12&\n\x06states\x18\x03 \x03(\x0e\x32\x16.ytcaption.v1.JobState\"`\n\x10ListJobsResponse\x12\x1f\n\x04jobs\x18\x01 \x03(\x0b\x32\x11.ytcaption.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"9\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x04\"\xa5\x01\n\x10WatchJobResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12 \n\x03job\x18\x02 \x01(\x0b\x32\x11.ytcaption.v1.JobH\x00\x12$\n\x05\x65vent\x18\x03 \x01(\x0b\x32\x13.ytcaption.v1.EventH\x00\x12-\n\x08progress\x18\x04 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x42\x08\n\x06update\"0\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"3\n\x11\x43\x61ncelJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\"\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"F\n\x11\x44\x65leteJobResponse\x12\x16\n\x0e\x65vents_removed\x18\x01 \x01(\x04\x12\x19\n\x11\x61rtifacts_removed\x18\x02 \x01(\r\"Q\n\x12GetCaptionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12+\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x1b.ytcaption.v1.CaptionFormat\"_\n\x13GetCaptionsResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x11\n\tfile_name\x18\x03 \x01(\t\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\"b\n\x17\x44ownloadArtifactRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\"`\n\x18\x44ownloadArtifactResponse\x12*\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x16.ytcaption.v1.ArtifactH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"i\n\x17TranscribeStreamRequest\x12\x34\n\x05start\x18\x01 \x01(\x0b\x32#.ytcaption.v1.TranscribeStreamStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"Z\n\x15TranscribeStreamStart\x12)\n\x07options\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x16\n\x0e\x63orrelation_id\x18\x02 \x01(\t\"\xab\x01\n\x18TranscribeStreamResponse\x12-\n\x08progress\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x12(\n\x07segment\x18\x02 \x01(\x0b\x32\x15.ytcaption.v1.SegmentH\x00\x12,\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x18.ytcaption.v1.TranscriptH\x00\x42\x08\n\x06update*^\n\x08Priority\x12\x18\n\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x11\n\rPRIORITY_HIGH\x10\x01\x12\x13\n\x0fPRIORITY_NORMAL\x10\x02\x12\x10\n\x0cPRIORITY_LOW\x10\x03\x32\xfa\x06\n\x0fPipelineService\x12L\n\tCreateJob\x12\x1e.ytcaption.v1.CreateJobRequest\x1a\x1f.ytcaption.v1.CreateJobResponse\x12l\n\x13\x43reateJobFromUpload\x12(.ytcaption.v1.CreateJobFromUploadRequest\x1a).ytcaption.v1.CreateJobFromUploadResponse(\x01\x12H\n\x06GetJob\x12\x1b.ytcaption.v1.GetJobRequest\x1a\x1c.ytcaption.v1.GetJobResponse\"\x03\x90\x02\x01\x12N\n\x08ListJobs\x12\x1d.ytcaption.v1.ListJobsRequest\x1a\x1e.ytcaption.v1.ListJobsResponse\"\x03\x90\x02\x01\x12K\n\x08WatchJob\x12\x1d.ytcaption.v1.WatchJobRequest\x1a\x1e.ytcaption.v1.WatchJobResponse0\x01\x12L\n\tCancelJob\x12\x1e.ytcaption.v1.CancelJobRequest\x1a\x1f.ytcaption.v1.CancelJobResponse\x12Q\n\tDeleteJob\x12\x1e.ytcaption.v1.DeleteJobRequest\x1a\x1f.ytcaption.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12W\n\x0bGetCaptions\x12 .ytcaption.v1.GetCaptionsRequest\x1a!.ytcaption.v1.GetCaptionsResponse\"\x03\x90\x02\x01\x12\x63\n\x10\x44ownloadArtifact\x12%.ytcaption.v1.DownloadArtifactRequest\x1a&.ytcaption.v1.DownloadArtifactResponse0\x01\x12\x65\n\x10TranscribeStream\x12%.ytcaption.v1.TranscribeStreamRequest\x1a&.ytcaption.v1.TranscribeStreamResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ytcaption/v1/pipeline_service.proto\x12\x0cytcaption.v1\x1a\x18ytcaption/v1/event.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\"\xc6\x01\n\x10\x43reateJobRequest\x12\x12\n\nsource_url\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\r\n\x05\x66orce\x18\x05 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x06 \x01(\t\x12(\n\x08priority\x18\x07 \x01(\x0e\x32\x16.ytcaption.v1.Priority\"3\n\x11\x43reateJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"b\n\x1a\x43reateJobFromUploadRequest\x12*\n\x05start\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.UploadStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"\xe8\x01\n\x0bUploadStart\x12\x11\n\tfile_name\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\x17\n\nsize_bytes\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\r\n\x05\x66orce\x18\x06 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x07 \x01(\t\x12(\n\x08priority\x18\x08 \x01(\x0e\x32\x16.ytcaption.v1.PriorityB\r\n\x0b_size_bytes\"=\n\x1b\x43reateJobFromUploadResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\x1f\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"0\n\x0eGetJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"`\n\x0fListJobsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12&\n\x06states\x18\x03 \x03(\x0e\x32\x16.ytcaption.v1.JobState\"`\n\x10ListJobsResponse\x12\x1f\n\x04jobs\x18\x01 \x03(\x0b\x32\x11.ytcaption.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"N\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x04\x12\x13\n\x0bjoin_events\x18\x03 \x01(\x08\"\xd3\x01\n\x10WatchJobResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12 \n\x03job\x18\x02 \x01(\x0b\x32\x11.ytcaption.v1.JobH\x00\x12$\n\x05\x65vent\x18\x03 \x01(\x0b\x32\x13.ytcaption.v1.EventH\x00\x12-\n\x08progress\x18\x04 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x12,\n\x06\x65vents\x18\x05 \x01(\x0b\x32\x1a.ytcaption.v1.StoredEventsH\x00\x42\x08\n\x06update\"9\n\x0cStoredEvents\x12)\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x19.ytcaption.v1.StoredEvent\"C\n\x0bStoredEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\"\n\x05\x65vent\x18\x02 \x01(\x0b\x32\x13.ytcaption.v1.Event\"0\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"3\n\x11\x43\x61ncelJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\"\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"F\n\x11\x44\x65leteJobResponse\x12\x16\n\x0e\x65vents_removed\x18\x01 \x01(\x04\x12\x19\n\x11\x61rtifacts_removed\x18\x02 \x01(\r\"\x8f\x01\n\x12GetCaptionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12+\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x1b.ytcaption.v1.CaptionFormat\x12)\n\tcue_rules\x18\x03 \x01(\x0b\x32\x16.ytcaption.v1.CueRules\x12\x11\n\tword_cues\x18\x04 \x01(\x08\"_\n\x13GetCaptionsResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x11\n\tfile_name\x18\x03 \x01(\t\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\"b\n\x17\x44ownloadArtifactRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\"`\n\x18\x44ownloadArtifactResponse\x12*\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x16.ytcaption.v1.ArtifactH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"i\n\x17TranscribeStreamRequest\x12\x34\n\x05start\x18\x01 \x01(\x0b\x32#.ytcaption.v1.TranscribeStreamStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"Z\n\x15TranscribeStreamStart\x12)\n\x07options\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x16\n\x0e\x63orrelation_id\x18\x02 \x01(\t\"\xab\x01\n\x18TranscribeStreamResponse\x12-\n\x08progress\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x12(\n\x07segment\x18\x02 \x01(\x0b\x32\x15.ytcaption.v1.SegmentH\x00\x12,\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x18.ytcaption.v1.TranscriptH\x00\x42\x08\n\x06update2\xfa\x06\n\x0fPipelineService\x12L\n\tCreateJob\x12\x1e.ytcaption.v1.CreateJobRequest\x1a\x1f.ytcaption.v1.CreateJobResponse\x12l\n\x13\x43reateJobFromUpload\x12(.ytcaption.v1.CreateJobFromUploadRequest\x1a).ytcaption.v1.CreateJobFromUploadResponse(\x01\x12H\n\x06GetJob\x12\x1b.ytcaption.v1.GetJobRequest\x1a\x1c.ytcaption.v1.GetJobResponse\"\x03\x90\x02\x01\x12N\n\x08ListJobs\x12\x1d.ytcaption.v1.ListJobsRequest\x1a\x1e.ytcaption.v1.ListJobsResponse\"\x03\x90\x02\x01\x12K\n\x08WatchJob\x12\x1d.ytcaption.v1.WatchJobRequest\x1a\x1e.ytcaption.v1.WatchJobResponse0\x01\x12L\n\tCancelJob\x12\x1e.ytcaption.v1.CancelJobRequest\x1a\x1f.ytcaption.v1.CancelJobResponse\x12Q\n\tDeleteJob\x12\x1e.ytcaption.v1.DeleteJobRequest\x1a\x1f.ytcaption.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12W\n\x0bGetCaptions\x12 .ytcaption.v1.GetCaptionsRequest\x1a!.ytcaption.v1.GetCaptionsResponse\"\x03\x90\x02\x01\x12\x63\n\x10\x44ownloadArtifact\x12%.ytcaption.v1.DownloadArtifactRequest\x1a&.ytcaption.v1.DownloadArtifactResponse0\x01\x12\x65\n\x10TranscribeStream\x12%.ytcaption.v1.TranscribeStreamRequest\x1a&.ytcaption.v1.TranscribeStreamResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,8 +42,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PIPELINESERVICE'].methods_by_name['DeleteJob']._serialized_options = b'\220\002\002'
   _globals['_PIPELINESERVICE'].methods_by_name['GetCaptions']._loaded_options = None
   _globals['_PIPELINESERVICE'].methods_by_name['GetCaptions']._serialized_options = b'\220\002\001'
-  _globals['_PRIORITY']._serialized_start=2249
-  _globals['_PRIORITY']._serialized_end=2343
   _globals['_CREATEJOBREQUEST']._serialized_start=130
   _globals['_CREATEJOBREQUEST']._serialized_end=328
   _globals['_CREATEJOBRESPONSE']._serialized_start=330
@@ -63,31 +61,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTJOBSRESPONSE']._serialized_start=962
   _globals['_LISTJOBSRESPONSE']._serialized_end=1058
   _globals['_WATCHJOBREQUEST']._serialized_start=1060
-  _globals['_WATCHJOBREQUEST']._serialized_end=1117
-  _globals['_WATCHJOBRESPONSE']._serialized_start=1120
-  _globals['_WATCHJOBRESPONSE']._serialized_end=1285
-  _globals['_CANCELJOBREQUEST']._serialized_start=1287
-  _globals['_CANCELJOBREQUEST']._serialized_end=1335
-  _globals['_CANCELJOBRESPONSE']._serialized_start=1337
-  _globals['_CANCELJOBRESPONSE']._serialized_end=1388
-  _globals['_DELETEJOBREQUEST']._serialized_start=1390
-  _globals['_DELETEJOBREQUEST']._serialized_end=1424
-  _globals['_DELETEJOBRESPONSE']._serialized_start=1426
-  _globals['_DELETEJOBRESPONSE']._serialized_end=1496
-  _globals['_GETCAPTIONSREQUEST']._serialized_start=1498
-  _globals['_GETCAPTIONSREQUEST']._serialized_end=1579
-  _globals['_GETCAPTIONSRESPONSE']._serialized_start=1581
-  _globals['_GETCAPTIONSRESPONSE']._serialized_end=1676
-  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_start=1678
-  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_end=1776
-  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_start=1778
-  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_end=1874
-  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_start=1876
-  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_end=1981
-  _globals['_TRANSCRIBESTREAMSTART']._serialized_start=1983
-  _globals['_TRANSCRIBESTREAMSTART']._serialized_end=2073
-  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_start=2076
-  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_end=2247
-  _globals['_PIPELINESERVICE']._serialized_start=2346
-  _globals['_PIPELINESERVICE']._serialized_end=3236
+  _globals['_WATCHJOBREQUEST']._serialized_end=1138
+  _globals['_WATCHJOBRESPONSE']._serialized_start=1141
+  _globals['_WATCHJOBRESPONSE']._serialized_end=1352
+  _globals['_STOREDEVENTS']._serialized_start=1354
+  _globals['_STOREDEVENTS']._serialized_end=1411
+  _globals['_STOREDEVENT']._serialized_start=1413
+  _globals['_STOREDEVENT']._serialized_end=1480
+  _globals['_CANCELJOBREQUEST']._serialized_start=1482
+  _globals['_CANCELJOBREQUEST']._serialized_end=1530
+  _globals['_CANCELJOBRESPONSE']._serialized_start=1532
+  _globals['_CANCELJOBRESPONSE']._serialized_end=1583
+  _globals['_DELETEJOBREQUEST']._serialized_start=1585
+  _globals['_DELETEJOBREQUEST']._serialized_end=1619
+  _globals['_DELETEJOBRESPONSE']._serialized_start=1621
+  _globals['_DELETEJOBRESPONSE']._serialized_end=1691
+  _globals['_GETCAPTIONSREQUEST']._serialized_start=1694
+  _globals['_GETCAPTIONSREQUEST']._serialized_end=1837
+  _globals['_GETCAPTIONSRESPONSE']._serialized_start=1839
+  _globals['_GETCAPTIONSRESPONSE']._serialized_end=1934
+  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_start=1936
+  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_end=2034
+  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_start=2036
+  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_end=2132
+  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_start=2134
+  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_end=2239
+  _globals['_TRANSCRIBESTREAMSTART']._serialized_start=2241
+  _globals['_TRANSCRIBESTREAMSTART']._serialized_end=2331
+  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_start=2334
+  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_end=2505
+  _globals['_PIPELINESERVICE']._serialized_start=2508
+  _globals['_PIPELINESERVICE']._serialized_end=3398
 # @@protoc_insertion_point(module_scope)

@@ -7,7 +7,6 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ytcaption.v1 import event_pb2 as _event_pb2
 from ytcaption.v1 import job_pb2 as _job_pb2
 from ytcaption.v1 import media_pb2 as _media_pb2
@@ -21,34 +20,6 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class _Priority:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _PriorityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Priority.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    PRIORITY_UNSPECIFIED: _Priority.ValueType  # 0
-    """Treated as NORMAL."""
-    PRIORITY_HIGH: _Priority.ValueType  # 1
-    """Before the others."""
-    PRIORITY_NORMAL: _Priority.ValueType  # 2
-    """In turn."""
-    PRIORITY_LOW: _Priority.ValueType  # 3
-    """When nothing else waits."""
-
-class Priority(_Priority, metaclass=_PriorityEnumTypeWrapper):
-    """How soon a job is taken up."""
-
-PRIORITY_UNSPECIFIED: Priority.ValueType  # 0
-"""Treated as NORMAL."""
-PRIORITY_HIGH: Priority.ValueType  # 1
-"""Before the others."""
-PRIORITY_NORMAL: Priority.ValueType  # 2
-"""In turn."""
-PRIORITY_LOW: Priority.ValueType  # 3
-"""When nothing else waits."""
-Global___Priority: _TypeAlias = Priority  # noqa: Y015
 
 @_typing.final
 class CreateJobRequest(_message.Message):
@@ -72,9 +43,9 @@ class CreateJobRequest(_message.Message):
     force: _builtins.bool
     """Run even if the same source and options were captioned lately."""
     caller: _builtins.str
-    """Who asks, for fair turns between callers; empty means everybody's lane."""
-    priority: Global___Priority.ValueType
-    """Whether it goes before others."""
+    """Who asks, at most 128 characters: callers take turns, however many jobs each has. Empty is a caller too."""
+    priority: _job_pb2.Priority.ValueType
+    """Whether it goes before others. Unset means NORMAL."""
     @_builtins.property
     def options(self) -> _job_pb2.JobOptions:
         """What the caller chooses; unset fields take their defaults."""
@@ -88,7 +59,7 @@ class CreateJobRequest(_message.Message):
         correlation_id: _builtins.str = ...,
         force: _builtins.bool = ...,
         caller: _builtins.str = ...,
-        priority: Global___Priority.ValueType = ...,
+        priority: _job_pb2.Priority.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -177,9 +148,9 @@ class UploadStart(_message.Message):
     force: _builtins.bool
     """Run even if the same file and options were captioned lately."""
     caller: _builtins.str
-    """Who asks, for fair turns between callers; empty means everybody's lane."""
-    priority: Global___Priority.ValueType
-    """Whether it goes before others."""
+    """Who asks, at most 128 characters: callers take turns, however many jobs each has. Empty is a caller too."""
+    priority: _job_pb2.Priority.ValueType
+    """Whether it goes before others. Unset means NORMAL."""
     @_builtins.property
     def options(self) -> _job_pb2.JobOptions:
         """What the caller chooses; unset fields take their defaults."""
@@ -194,7 +165,7 @@ class UploadStart(_message.Message):
         size_bytes: _builtins.int | None = ...,
         force: _builtins.bool = ...,
         caller: _builtins.str = ...,
-        priority: Global___Priority.ValueType = ...,
+        priority: _job_pb2.Priority.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "options", b"options", "size_bytes", b"size_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -348,19 +319,23 @@ class WatchJobRequest(_message.Message):
 
     JOB_ID_FIELD_NUMBER: _builtins.int
     AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
+    JOIN_EVENTS_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job."""
     after_sequence: _builtins.int
     """The last `sequence` the caller saw; 0 means from the beginning."""
+    join_events: _builtins.bool
+    """Whether events that wait may come together, as `events`: sooner in a crowd, and when catching up."""
     def __init__(
         self,
         *,
         job_id: _builtins.str = ...,
         after_sequence: _builtins.int = ...,
+        join_events: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "job_id", b"job_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "job_id", b"job_id", "join_events", b"join_events"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -368,7 +343,7 @@ Global___WatchJobRequest: _TypeAlias = WatchJobRequest  # noqa: Y015
 
 @_typing.final
 class WatchJobResponse(_message.Message):
-    """One thing that happened."""
+    """One thing that happened, or several that were waiting."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -376,8 +351,9 @@ class WatchJobResponse(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     EVENT_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """Position in the stored story; 0 for `job` and `progress`, which are not part of it."""
+    """Position in the stored story, of the last event if there are several; 0 for `job` and `progress`."""
     @_builtins.property
     def job(self) -> _job_pb2.Job:
         """The job when the watch began; always the first response."""
@@ -390,6 +366,10 @@ class WatchJobResponse(_message.Message):
     def progress(self) -> _job_pb2.JobProgress:
         """Live figures."""
 
+    @_builtins.property
+    def events(self) -> Global___StoredEvents:
+        """Several stored events; only for a caller who set `join_events`."""
+
     def __init__(
         self,
         *,
@@ -397,16 +377,69 @@ class WatchJobResponse(_message.Message):
         job: _job_pb2.Job | None = ...,
         event: _event_pb2.Event | None = ...,
         progress: _job_pb2.JobProgress | None = ...,
+        events: Global___StoredEvents | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "job", b"job", "progress", b"progress", "update", b"update"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "events", b"events", "job", b"job", "progress", b"progress", "update", b"update"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "job", b"job", "progress", b"progress", "sequence", b"sequence", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "events", b"events", "job", b"job", "progress", b"progress", "sequence", b"sequence", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_update: _TypeAlias = _typing.Literal["job", "event", "progress"]  # noqa: Y015
+    _WhichOneofReturnType_update: _TypeAlias = _typing.Literal["job", "event", "progress", "events"]  # noqa: Y015
     _WhichOneofArgType_update: _TypeAlias = _typing.Literal["update", b"update"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_update) -> _WhichOneofReturnType_update | None: ...
 
 Global___WatchJobResponse: _TypeAlias = WatchJobResponse  # noqa: Y015
+
+@_typing.final
+class StoredEvents(_message.Message):
+    """Several stored events, oldest first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredEvent]:
+        """At least two."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___StoredEvent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoredEvents: _TypeAlias = StoredEvents  # noqa: Y015
+
+@_typing.final
+class StoredEvent(_message.Message):
+    """One stored event."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """Position in the stored story."""
+    @_builtins.property
+    def event(self) -> _event_pb2.Event:
+        """What happened."""
+
+    def __init__(
+        self,
+        *,
+        sequence: _builtins.int = ...,
+        event: _event_pb2.Event | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoredEvent: _TypeAlias = StoredEvent  # noqa: Y015
 
 @_typing.final
 class CancelJobRequest(_message.Message):
@@ -514,19 +547,29 @@ class GetCaptionsRequest(_message.Message):
 
     JOB_ID_FIELD_NUMBER: _builtins.int
     FORMAT_FIELD_NUMBER: _builtins.int
+    CUE_RULES_FIELD_NUMBER: _builtins.int
+    WORD_CUES_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job."""
     format: _media_pb2.CaptionFormat.ValueType
     """The shape they are wanted in."""
+    word_cues: _builtins.bool
+    """Give each word its time within its cue. Only in VTT, and only if the job was run with `word_timestamps`."""
+    @_builtins.property
+    def cue_rules(self) -> _media_pb2.CueRules:
+        """Limits of cues; an unset field takes the job's, then the language's."""
+
     def __init__(
         self,
         *,
         job_id: _builtins.str = ...,
         format: _media_pb2.CaptionFormat.ValueType = ...,
+        cue_rules: _media_pb2.CueRules | None = ...,
+        word_cues: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cue_rules", b"cue_rules"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["format", b"format", "job_id", b"job_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cue_rules", b"cue_rules", "format", b"format", "job_id", b"job_id", "word_cues", b"word_cues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -150,6 +150,8 @@ class PipelineServiceServicer:
 
     def GetCaptions(self, request, context):
         """Returns the captions in one format; while the job runs, those heard so far.
+
+        Fails with INVALID_ARGUMENT if a limit is out of range or the words have no times.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -42,7 +42,10 @@ class PipelineServiceStub:
     DeleteJob: _aio.UnaryUnaryMultiCallable[_pipeline_service_pb2.DeleteJobRequest, _pipeline_service_pb2.DeleteJobResponse]
     """Removes every trace of a job: record, story, files. A running job is cancelled first."""
     GetCaptions: _aio.UnaryUnaryMultiCallable[_pipeline_service_pb2.GetCaptionsRequest, _pipeline_service_pb2.GetCaptionsResponse]
-    """Returns the captions in one format; while the job runs, those heard so far."""
+    """Returns the captions in one format; while the job runs, those heard so far.
+
+    Fails with INVALID_ARGUMENT if a limit is out of range or the words have no times.
+    """
     DownloadArtifact: _aio.UnaryStreamMultiCallable[_pipeline_service_pb2.DownloadArtifactRequest, _pipeline_service_pb2.DownloadArtifactResponse]
     """Streams a file kept for a job."""
     TranscribeStream: _aio.StreamStreamMultiCallable[_pipeline_service_pb2.TranscribeStreamRequest, _pipeline_service_pb2.TranscribeStreamResponse]
@@ -127,7 +130,10 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _pipeline_service_pb2.GetCaptionsRequest,
         context: _aio.ServicerContext[_pipeline_service_pb2.GetCaptionsRequest, _abc.Awaitable[_pipeline_service_pb2.GetCaptionsResponse]],
     ) -> _abc.Awaitable[_pipeline_service_pb2.GetCaptionsResponse]:
-        """Returns the captions in one format; while the job runs, those heard so far."""
+        """Returns the captions in one format; while the job runs, those heard so far.
+
+        Fails with INVALID_ARGUMENT if a limit is out of range or the words have no times.
+        """
 
     @_abc_1.abstractmethod
     def DownloadArtifact(

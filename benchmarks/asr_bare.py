@@ -1,0 +1,89 @@
+"""faster-whisper as it comes, in a process of its own: a JSON line in, a JSON line out.
+
+`python -m benchmarks.asr_bare base --batch 8`; batch 0 is the sequential way.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import click
+import numpy as np
+from faster_whisper import BatchedInferencePipeline, WhisperModel
+from numpy.typing import NDArray
+
+from transcriber.settings import Settings
+from transcriber.weights import locate
+
+Audio = NDArray[np.float32]
+
+
+def load_samples(path: str) -> Audio:
+    """As faster-whisper wants them."""
+    return np.fromfile(Path(path), np.int16).astype(np.float32) / np.float32(32_768)
+
+
+class Bare:
+    """One loaded model, and one way to ask it."""
+
+    def __init__(self, model: WhisperModel, batch: int, beam: int) -> None:
+        self._model = model
+        self._beam = beam
+        self._transcribe: Callable[..., tuple[Iterable[Any], Any]] = model.transcribe
+        self._way: dict[str, Any] = {"vad_filter": True}
+        if batch:
+            self._transcribe = BatchedInferencePipeline(model).transcribe
+            # Else it gives a blob for each half minute, which makes no captions.
+            self._way |= {"batch_size": batch, "without_timestamps": False}
+
+    def hear(self, path: str) -> dict[str, Any]:
+        """Everything said, with the moments it was there; the clock runs once samples are here."""
+        samples = load_samples(path)
+        began = perf_counter()
+        segments, info = self._transcribe(samples, beam_size=self._beam, **self._way)
+        pieces = [
+            (segment.start, segment.end, segment.text, perf_counter() - began)
+            for segment in segments
+        ]
+        wall_seconds = perf_counter() - began
+        return {"wall_seconds": wall_seconds, "pieces": pieces, "ended_at": info.duration}
+
+    def detect(self, path: str) -> dict[str, Any]:
+        """The language at the beginning."""
+        code, probability, _ = self._model.detect_language(load_samples(path), vad_filter=True)
+        return {"language": code, "probability": float(probability)}
+
+    def is_multilingual(self, _: str) -> dict[str, Any]:
+        """Whether it can tell languages apart."""
+        return {"multilingual": bool(self._model.model.is_multilingual)}
+
+
+@click.command(help=__doc__)
+@click.argument("model")
+@click.option("--batch", type=click.IntRange(min=0), default=0)
+@click.option("--beam", type=click.IntRange(min=1), default=5)
+@click.option("--compute-type", default="int8")
+@click.option("--threads", type=click.IntRange(min=1), default=1)
+def main(model: str, batch: int, beam: int, compute_type: str, threads: int) -> None:
+    """Answers until its input ends."""
+    weights = locate(model, Settings().cache_dir, "cpu")
+    whisper = WhisperModel(
+        str(weights.folder),
+        device="cpu",
+        compute_type=compute_type,
+        cpu_threads=threads,
+        local_files_only=True,
+    )
+    bare = Bare(whisper, batch, beam)
+    acts = {"hear": bare.hear, "detect": bare.detect, "multilingual": bare.is_multilingual}
+    for line in sys.stdin:
+        order = json.loads(line)
+        sys.stdout.write(json.dumps(acts[order["act"]](order["path"])) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""Who is compared, each in a process of its own: our transcriber, and faster-whisper bare."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+
+import click
+from google.protobuf.duration import to_timedelta
+
+from benchmarks.asr_heard import Heard, Piece, peak_noted
+from benchmarks.asr_recordings import Recording
+from benchmarks.children import child, last_words
+from cli.channel import is_serving
+from mesh.addresses import free_ports
+from mesh.calls import truthful
+from mesh.channel import open_channel
+from mesh.frames import MAX_FRAME_BYTES
+from ytcaption.v1 import transcriber_service_pb2 as pb
+from ytcaption.v1.transcriber_service_pb2_grpc import TranscriberServiceStub
+
+OURS = "ours"
+SEQUENTIAL = "sequential"
+BATCHED = "batched-"
+SERVICE = pb.DESCRIPTOR.services_by_name["TranscriberService"].full_name
+START_SECONDS = 300.0
+HEAR_SECONDS = 7200.0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The same for all."""
+
+    model: str
+    beam: int
+    compute_type: str
+    threads: int
+
+
+class Contestant(Protocol):
+    """Hears recordings."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in the table."""
+
+    async def hear(self, recording: Recording) -> Heard:
+        """All that is said in one; may be called for several at once."""
+
+
+class Ours:
+    """The transcriber as a service, fed over gRPC as the orchestrator does."""
+
+    name = OURS
+
+    def __init__(self, stub: TranscriberServiceStub, pid: int) -> None:
+        self._stub = stub
+        self._pid = pid
+
+    async def hear(self, recording: Recording) -> Heard:
+        """Frames go in as fast as the service takes them."""
+        heard = Heard()
+        async with peak_noted(heard, self._pid), asyncio.timeout(HEAR_SECONDS):
+            began = perf_counter()
+            call: Any = truthful(self._stub.Transcribe(_frames(recording)))
+            try:
+                async for response in call:
+                    _note(response, heard, perf_counter() - began)
+            finally:
+                call.cancel()
+        if not heard.wall_seconds:
+            raise click.ClickException(f"{self.name} ended before it finished {recording.name}")
+        return heard
+
+
+async def _frames(recording: Recording) -> AsyncIterator[pb.TranscribeRequest]:
+    yield pb.TranscribeRequest(start=pb.TranscribeStart(job_id=f"benchmark-{recording.name}"))
+    for samples in _samples(recording.path):
+        yield pb.TranscribeRequest(audio=samples)
+
+
+def _samples(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while samples := file.read(MAX_FRAME_BYTES):
+            yield samples
+
+
+def _note(response: pb.TranscribeResponse, heard: Heard, at: float) -> None:
+    match response.WhichOneof("event"):
+        case "segment":
+            segment = response.segment
+            start = to_timedelta(segment.start_offset).total_seconds()
+            end = to_timedelta(segment.end_offset).total_seconds()
+            heard.pieces.append(Piece(start, end, segment.text, at))
+        case "finished":
+            heard.wall_seconds = at
+            heard.ended_at = to_timedelta(response.finished.duration).total_seconds()
+
+
+class BareChild:
+    """A process of benchmarks.asr_bare; it does one thing at a time."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.name = name
+        self._process = process
+        self._log = log
+        self._turn = asyncio.Lock()
+
+    async def hear(self, recording: Recording) -> Heard:
+        """The clock runs in the child, once it has the samples."""
+        heard = Heard()
+        async with self._turn, peak_noted(heard, self._process.pid):
+            found = await self._ask("hear", str(recording.path))
+        heard.wall_seconds = found["wall_seconds"]
+        heard.pieces = [Piece(*piece) for piece in found["pieces"]]
+        heard.ended_at = found["ended_at"]
+        return heard
+
+    async def language_of(self, recording: Recording) -> str:
+        """What is spoken in it, as the model takes it."""
+        async with self._turn:
+            return str((await self._ask("detect", str(recording.path)))["language"])
+
+    async def is_multilingual(self) -> bool:
+        """Whether it can tell languages apart."""
+        async with self._turn:
+            return bool((await self._ask("multilingual", ""))["multilingual"])
+
+    async def _ask(self, act: str, path: str) -> dict[str, Any]:
+        assert self._process.stdin is not None  # noqa: S101 # made with pipes
+        assert self._process.stdout is not None  # noqa: S101
+        self._process.stdin.write(json.dumps({"act": act, "path": path}).encode() + b"\n")
+        async with asyncio.timeout(HEAR_SECONDS):
+            line = await self._process.stdout.readline()
+        if not line:
+            raise click.ClickException(f"{self.name} ended: {last_words(self._log)}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@asynccontextmanager
+async def contestants(
+    ways: Sequence[str], terms: Terms, work: Path
+) -> AsyncIterator[list[Contestant]]:
+    """All of them, loaded; they rest while another is measured."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(contestant(way, terms, work)) for way in ways]
+
+
+@asynccontextmanager
+async def contestant(way: str, terms: Terms, work: Path) -> AsyncIterator[Contestant]:
+    """One of them."""
+    if way == OURS:
+        async with ours(terms, work) as ready:
+            yield ready
+    else:
+        async with bare(way, terms, work) as child_ready:
+            yield child_ready
+
+
+@asynccontextmanager
+async def bare(way: str, terms: Terms, work: Path) -> AsyncIterator[BareChild]:
+    """faster-whisper: "sequential", or "batched-" and the size of a batch."""
+    batch = way.removeprefix(BATCHED) if way.startswith(BATCHED) else "0"
+    options = {
+        "--batch": batch,
+        "--beam": str(terms.beam),
+        "--compute-type": terms.compute_type,
+        "--threads": str(terms.threads),
+    }
+    flat = [word for option in options.items() for word in option]
+    command = [sys.executable, "-m", "benchmarks.asr_bare", terms.model, *flat]
+    log = work / f"{way}.log"
+    async with child(command, {}, log, spoken_to=True) as process:
+        yield BareChild(way, process, log)
+
+
+@asynccontextmanager
+async def ours(terms: Terms, work: Path) -> AsyncIterator[Ours]:
+    """A transcriber of its own on a free port."""
+    listen = f"127.0.0.1:{free_ports(1)[0]}"
+    variables = {
+        "LISTEN": listen,
+        "METRICS_LISTEN": "",
+        "MODEL": terms.model,
+        "DEVICE": "cpu",
+        "BEAM_SIZE": str(terms.beam),
+        "COMPUTE_TYPE": terms.compute_type,
+        "CPU_THREADS": str(terms.threads),
+    }
+    environment = {f"TRANSCRIBER_{name}": value for name, value in variables.items()}
+    log = work / "transcriber.log"
+    async with child([sys.executable, "-m", "transcriber"], environment, log) as process:
+        async with asyncio.timeout(START_SECONDS):
+            while process.returncode is None and not await is_serving(listen):  # noqa: ASYNC110 # another process
+                await asyncio.sleep(0.1)
+        if process.returncode is not None:
+            raise click.ClickException(f"the transcriber did not start: {last_words(log)}")
+        async with open_channel(listen, SERVICE) as channel:
+            yield Ours(TranscriberServiceStub(channel), process.pid)

@@ -1,0 +1,1 @@
+"""Segments become cues, cues become files. Knows nothing of services, calls or the broker."""

@@ -1,0 +1,165 @@
+"""How well text can be cut between two tokens: sentence, clause, phrase, or better not."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from captions.model import Token
+from captions.phrases import SmallWords, small_words
+
+SENTENCE = 0.0
+CLAUSE = 8.0
+CONJUNCTION = 12.0
+PREPOSITION = 17.0
+PREDICATE = 20.0
+SEGMENT = 20.0
+GENITIVE = 24.0
+WORD = 30.0
+FIGURE = 40.0
+PARTICLE = 42.0
+HELPER = 45.0
+NAME = 45.0
+CLINGING = 70.0
+SEVERED = 100.0
+"""What it costs to cut there."""
+
+RESTFUL_MS = 600
+"""A pause this long makes any place a good one."""
+REST = 0.6
+"""How much of the cost such a pause takes away."""
+
+_SENTENCE_ENDS = tuple(".!?…。！？؟۔।")
+_CLAUSE_ENDS = tuple(",;:–—、，；：،؛")
+_CLOSING = "\"'”’»)]}」』）】›*_♪"
+_ABBREVIATIONS = frozenset(
+    [
+        "mr",
+        "mrs",
+        "ms",
+        "dr",
+        "prof",
+        "st",
+        "vs",
+        "etc",
+        "jr",
+        "sr",
+        "sra",
+        "dra",
+        "e.g",
+        "i.e",
+        "no",
+        "fig",
+        "z.b",
+        "bzw",
+        "ca",
+        "bspw",
+        "mme",
+        "pág",
+        "art",
+    ]
+)
+THAI = frozenset(map(chr, range(0x0E00, 0x0E80)))
+"""Where a space ends a clause."""
+KEEPS_CAPITAL = frozenset(["i", "i'm", "i've", "i'll", "i'd"])
+
+
+@dataclass(frozen=True, slots=True)
+class Boundaries:
+    """One figure for each place before a token, and one for the end."""
+
+    cost: list[float]
+    ends_sentence: list[bool]
+    """Whether a sentence ends right before the place."""
+    pause: list[int]
+    """Silence at the place."""
+
+
+def boundaries(tokens: Sequence[Token], language: str) -> Boundaries:
+    """Looks at every place between two tokens; the two ends are perfect places."""
+    small = small_words(language)
+    cost, ends, pause = [SENTENCE], [True], [0]
+    for before, after in itertools.pairwise(tokens):
+        silence = after.start - before.end
+        ended = _ends_sentence(before, after, small)
+        ends.append(ended)
+        pause.append(silence)
+        eased = 1 - REST * min(1.0, silence / RESTFUL_MS)
+        cost.append(SENTENCE if ended else _within_sentence(before, after, small) * eased)
+    if tokens:
+        cost.append(SENTENCE)
+        ends.append(True)
+        pause.append(0)
+    return Boundaries(cost, ends, pause)
+
+
+def _ends_sentence(before: Token, after: Token, small: SmallWords) -> bool:
+    if after.severed:
+        return False
+    if ends_sentence(before.text, after.text):
+        return True
+    # A transcriber that leaves full stops out still begins sentences with a capital.
+    begins = before.segment != after.segment and after.text[:1].isupper()
+    first, clause = bare_word(after.text), before.text.rstrip(_CLOSING).endswith(_CLAUSE_ENDS)
+    kept = small.nouns_are_capital or clause or first in KEEPS_CAPITAL
+    return begins and not kept and not small.cling(bare_word(before.text))
+
+
+def ends_sentence(before: str, after: str = "") -> bool:
+    """Whether a sentence ends between two words."""
+    bare = before.rstrip(_CLOSING)
+    if not bare.endswith(_SENTENCE_ENDS):
+        return False
+    if not bare.endswith((".", "…")):
+        return True
+    first = after.lstrip("\"'“«([¿¡-–— ")[:1]
+    return not (_is_abbreviation(bare) or first.islower())
+
+
+def _is_abbreviation(word: str) -> bool:
+    name = word.rstrip(".").lower()
+    return word.endswith(".") and (name in _ABBREVIATIONS or (len(name) == 1 and name.isalpha()))
+
+
+def _within_sentence(before: Token, after: Token, small: SmallWords) -> float:
+    if after.severed:
+        return SEVERED
+    said = before.text.rstrip(_CLOSING)
+    if said.endswith((*_CLAUSE_ENDS, *_SENTENCE_ENDS)) and not _is_abbreviation(said):
+        return CLAUSE
+    if after.spaced and before.text[-1:] in THAI and after.text[:1] in THAI:
+        return CLAUSE
+    last, first = bare_word(before.text), bare_word(after.text)
+    if small.cling(last):
+        return CLINGING
+    if last in small.helpers:
+        return HELPER
+    parted = before.segment != after.segment
+    if before.text[-1:].isdigit() and not parted:
+        return FIGURE
+    if _is_name(before.text, after.text, small):
+        return NAME
+    return _before(first, small) or (SEGMENT if parted else WORD)
+
+
+def _before(word: str, small: SmallWords) -> float | None:
+    """What it costs to begin with a small word; None if it is none."""
+    if word in small.particles:
+        return PARTICLE
+    if word in small.conjunctions:
+        return CONJUNCTION
+    if word in small.genitives:
+        return GENITIVE
+    if word in small.prepositions:
+        return PREPOSITION
+    return PREDICATE if word in small.helpers else None
+
+
+def _is_name(before: str, after: str, small: SmallWords) -> bool:
+    return before[:1].isupper() and after[:1].isupper() and not small.nouns_are_capital
+
+
+def bare_word(text: str) -> str:
+    """A word as the lists spell it."""
+    return (
+        text.strip("\"'“”‘’«»()[]¿¡.,;:!?…-–— 。，、！？；：）（」「』『").lower().replace("’", "'")
+    )

@@ -1,0 +1,143 @@
+"""The rules of professional subtitling, by language, and a judge of cues by them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from captions.model import Cue
+from captions.width import width
+
+FRAME_MS = 40
+"""At 25 frames a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Limits of cues. All but the reading speed are kept whatever is said."""
+
+    max_lines: int = 2
+    max_line_length: int = 42
+    """Characters; where letters are full-width, a half-width one counts half."""
+    max_characters_per_second: float = 20
+    """Characters a second, where the speech allows it."""
+    min_duration: int = 834
+    """5/6 of a second, rounded up."""
+    max_duration: int = 7000
+    min_gap: int = 2 * FRAME_MS
+    full_width: bool = False
+    """Whether a character is two columns wide."""
+
+    @property
+    def columns(self) -> int:
+        """Room on a line."""
+        return self.max_line_length * (2 if self.full_width else 1)
+
+    @property
+    def columns_per_ms(self) -> float:
+        """The reading speed in columns."""
+        return self.max_characters_per_second * (2 if self.full_width else 1) / 1000
+
+
+_BY_LANGUAGE = {
+    "zh": Rules(max_line_length=16, max_characters_per_second=11, full_width=True),
+    "yue": Rules(max_line_length=16, max_characters_per_second=11, full_width=True),
+    "ja": Rules(max_line_length=16, max_characters_per_second=7, full_width=True),
+    "ko": Rules(max_line_length=16, max_characters_per_second=14, full_width=True),
+    "th": Rules(max_line_length=35),
+}
+
+
+def rules_for(language: str) -> Rules:
+    """The usual limits of a language, given as a BCP-47 tag; empty means unknown."""
+    return _BY_LANGUAGE.get(language.lower().replace("_", "-").partition("-")[0], Rules())
+
+
+LIMITS: dict[str, tuple[float, float]] = {
+    "max_lines": (1, 4),
+    "max_line_length": (8, 100),
+    "max_characters_per_second": (1, 100),
+    "min_duration": (100, 5000),
+    "max_duration": (1000, 30000),
+    "min_gap": (0, 1000),
+}
+"""What a caller may ask for; durations in milliseconds."""
+DURATIONS = ("min_duration", "max_duration", "min_gap")
+
+
+def changed(rules: Rules, **limits: float | None) -> Rules:
+    """The same rules but for the limits given; raises ValueError if one makes no sense."""
+    given = {name: value for name, value in limits.items() if value is not None}
+    for name, value in given.items():
+        low, high = LIMITS[name]
+        if not low <= value <= high:
+            unit = " ms" if name in DURATIONS else ""
+            raise ValueError(f"{name} must be {low:g} to {high:g}{unit}")
+    found = replace(rules, **given)  # type: ignore[arg-type]
+    if found.max_duration < found.min_duration:
+        raise ValueError("max_duration must be at least min_duration")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How many cues keep the rules."""
+
+    cues: int
+    within_hard_rules: int
+    within_reading_speed: int
+    faults: tuple[str, ...]
+    """Every broken hard rule, in words."""
+
+    @property
+    def hard_share(self) -> float:
+        """Share of cues within the hard rules, 0 to 1; 1 if there are none."""
+        return self.within_hard_rules / self.cues if self.cues else 1.0
+
+    @property
+    def speed_share(self) -> float:
+        """Share of cues a reader can follow, 0 to 1; 1 if there are none."""
+        return self.within_reading_speed / self.cues if self.cues else 1.0
+
+
+def judge(cues: Sequence[Cue], rules: Rules) -> Verdict:
+    """Holds every cue to the rules."""
+    faults: list[str] = []
+    clean = 0
+    for number, cue in enumerate(cues):
+        previous = cues[number - 1] if number else None
+        found = [f"cue {number + 1}: {fault}" for fault in hard_faults(cue, previous, rules)]
+        clean += not found
+        faults += found
+    fast_enough = sum(within_reading_speed(cue, rules) for cue in cues)
+    return Verdict(len(cues), clean, fast_enough, tuple(faults))
+
+
+def hard_faults(cue: Cue, previous: Cue | None, rules: Rules) -> Iterator[str]:
+    """The hard rules a cue breaks: lines, characters, duration, and its place after another."""
+    if not 1 <= len(cue.lines) <= rules.max_lines:
+        yield f"{len(cue.lines)} lines"
+    for line in cue.lines:
+        if not line.strip() or "\n" in line:
+            yield f"{line!r} is no line"
+        if width(line) > rules.columns:
+            yield f"{line!r} is too long"
+    if not rules.min_duration <= cue.end - cue.start <= rules.max_duration:
+        yield f"{cue.end - cue.start} ms on the screen"
+    if cue.start < 0:
+        yield "before the beginning"
+    if previous is not None and cue.start - previous.end < rules.min_gap:
+        yield f"{cue.start - previous.end} ms after the one before"
+
+
+def within_hard_rules(cue: Cue, previous: Cue | None, rules: Rules) -> bool:
+    """Whether a cue keeps every rule but the reading speed."""
+    return next(hard_faults(cue, previous, rules), None) is None
+
+
+def within_reading_speed(cue: Cue, rules: Rules) -> bool:
+    """Whether there is time to read it; a line break counts as a space."""
+    return shown_columns(cue) <= (cue.end - cue.start) * rules.columns_per_ms + 1e-6
+
+
+def shown_columns(cue: Cue) -> int:
+    """What there is to read."""
+    return sum(map(width, cue.lines)) + len(cue.lines) - 1

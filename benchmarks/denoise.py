@@ -189,6 +189,7 @@ def main(  # noqa: PLR0913 # one for each thing that can be asked for
     """Measures and writes denoise.json."""
     model = Model(model_name)
     speech = read(folder, model)
+    out.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     with TemporaryDirectory() as work:
         normalizer = Normalizer(Path(work))
@@ -199,10 +200,10 @@ def main(  # noqa: PLR0913 # one for each thing that can be asked for
             for treatment in treatments or TREATMENTS:
                 figures = measured(cases, treatment, model, normalizer)
                 rows.append(Row(noise, level, treatment, *figures))
+            # As it goes: who stops a long run keeps what was measured.
+            result = {"model": model.name, "rows": [asdict(row) for row in rows]}
+            (out / "denoise.json").write_text(json.dumps(result, indent=1))
     Console(width=110).print(table_of(rows, model.name))
-    out.mkdir(parents=True, exist_ok=True)
-    result = {"model": model.name, "rows": [asdict(row) for row in rows]}
-    (out / "denoise.json").write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ _LATE = "0.025"
 
 VOICE = "mono|c0=c0"
 VOICE_AND_ROOM = "mono|c0=0.7*c0+0.3*c1"
-"""Whisper hears best with some of the music left in: ADR 12 has the figures."""
+"""Whisper heard loud music better with some of it left in: ADR 12 has the figures and limits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,9 @@ async def start_twice(client: Client, site: Site) -> job_pb2.Job:
         pytest.param(address("ftp://example.test/x.mp3"), "UNSUPPORTED_URL", id="ftp"),
         pytest.param(file("x.wav", b""), "EMPTY_MEDIA", id="empty file"),
         pytest.param(option(language="klingon"), "LANGUAGE_UNKNOWN", id="unknown language"),
-        pytest.param(option(isolate_vocals=True), "OPTION_UNSUPPORTED", id="option not built"),
+        pytest.param(
+            option(language="en", mixed_languages=True), "REQUEST_INVALID", id="contradiction"
+        ),
         pytest.param(option(language_out="fr"), "TRANSLATION_UNSUPPORTED", id="translation"),
         pytest.param(option(beam_size=99), "REQUEST_INVALID", id="beam out of range"),
         pytest.param(chunk_before_start, "START_MISSING", id="chunk before start"),

@@ -133,8 +133,7 @@ class Chaos:
             order.ended = True
 
     async def _see_through(self, order: Order) -> None:
-        per_job = self._wish.kills / self._wish.jobs
-        await self._killer.until((order.number - LEAD + 1) * per_job)
+        await self._killer.until(blows_before(order.number, self._wish))
         word = f"chaos-{self._wish.seed}-{order.number}"
         if order.by_upload:
             job = await self._caller.submit_file(order.file, word)
@@ -165,6 +164,12 @@ class Chaos:
         if differs:
             say(f"{order.job_id} differs: {found} is not {self._references[order.source]}")
         return judge(order.job_id, order.source, job, story, order.seen, differs=differs)
+
+
+def blows_before(number: int, wish: Wish) -> float:
+    """How many kills a job waits for: the last for all, so that there is work until the end."""
+    lead = min(LEAD, wish.jobs - 1)
+    return wish.kills * max(0, number - lead + 1) / max(1, wish.jobs - lead)
 
 
 def write_result(run: Run, folder: Path) -> Path:

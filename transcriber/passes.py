@@ -20,7 +20,7 @@ FRAMES_A_TICK = 2
 FULL = 30 * FRAMES_A_SECOND
 """The length Whisper was trained on."""
 
-QUIET_BEHIND, SHORTEST = 2 * FRAMES_A_SECOND, 8 * FRAMES_A_SECOND
+QUIET_BEHIND, SHORTEST = 2 * FRAMES_A_SECOND, 12 * FRAMES_A_SECOND
 """How much quiet is put behind a window, and how long it is made at least. Without any, Whisper
 says the last words over and over; but the full length costs four times what half of it does."""
 

@@ -15,10 +15,10 @@ from ytcaption.v1 import pipeline_service_pb2 as pb
 
 @pytest.mark.timeout(240)
 async def test_five_kills_lose_repeat_and_change_nothing() -> None:
-    run = await wreak(Wish(jobs=4, kills=5, seed=7, limit_seconds=150, pause=1.5, sources=2))
+    run = await wreak(Wish(jobs=6, kills=5, seed=7, limit_seconds=150, pause=1.5, sources=2))
 
     assert run.fault() == "", table(run)
-    assert len(run.outcomes) == 4
+    assert len(run.outcomes) == 6
     assert run.kills == dict.fromkeys(SERVICES, 1)
 
 

@@ -29,6 +29,10 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
 CMD ["python", "-P", "-m", "downloader"]
 
 FROM base AS normalizer
+USER root
+RUN cd /opt/ytcaption && pip install --constraint constraints.txt '.[vocals]' \
+    || echo "no engine for isolate_vocals could be installed; the option will be refused" >&2
+USER ytcaption
 ENV NORMALIZER_LISTEN=0.0.0.0:50053 NORMALIZER_METRICS_LISTEN=0.0.0.0:9103 \
     NORMALIZER_WORK_DIR=/var/lib/ytcaption/work
 EXPOSE 50053 9103

@@ -134,7 +134,9 @@ async def _in_turn(
 async def _with_mesh(mesh: Server, url: str) -> tuple[float, float]:
     """Seconds to the first caption, and to the SRT."""
     began, first = monotonic(), 0.0
-    request = pb.CreateJobRequest(source_url=url, force=True)
+    # Step by step nobody takes noise out, either.
+    options = job_pb.JobOptions(remove_noise=False)
+    request = pb.CreateJobRequest(source_url=url, options=options, force=True)
     job = (await mesh.pipeline.CreateJob(request, timeout=UNARY_SECONDS)).job
     async with aclosing(follow(mesh.pipeline, job.job_id)) as updates:
         async for update in updates:

@@ -19,6 +19,8 @@ from transcriber.tongue import Tongue
 from transcriber.vad import VoiceDetector
 
 SECONDS_BETWEEN_PROGRESS = 0.1
+MOST_AHEAD = 4
+"""Windows under way for each that is being decoded: one that takes long holds up few others."""
 TRANSLATED_INTO = "en"
 
 ResultT = TypeVar("ResultT")
@@ -109,7 +111,7 @@ class Recording:
                 await self._until_one_is_done(coming)
                 if worded := self._take_out():
                     yield worded
-                elif coming and coming.done():
+                elif coming and coming.done() and self._has_room:
                     piece, coming = coming.result(), None
                     await self._take_in(piece)
                     ended = piece if isinstance(piece, Ended) else None
@@ -123,12 +125,15 @@ class Recording:
 
     @property
     def _has_room(self) -> bool:
-        return len(self._under_way) < self._at_once
+        # What is done but must wait for a slower one before it takes nobody's turn.
+        busy = sum(not begun.heard.done() for begun in self._under_way)
+        return busy < self._at_once and len(self._under_way) < MOST_AHEAD * self._at_once
 
     async def _until_one_is_done(self, coming: asyncio.Task[Found] | None) -> None:
+        begun = {begun.heard for begun in self._under_way if not begun.heard.done()}
         oldest = {begun.heard for begun in list(self._under_way)[:1]}
         newest = {coming} if coming and self._has_room else set()
-        await asyncio.wait(oldest | newest, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(begun | oldest | newest, return_when=asyncio.FIRST_COMPLETED)
 
     def _take_out(self) -> _Worded | None:
         if not self._under_way or not self._under_way[0].heard.done():

@@ -7,15 +7,12 @@ table, writes everything as JSON and the progress as PNG, and exits with 1 if a 
 """
 
 import asyncio
-import json
 import os
-import platform
 import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +27,7 @@ from benchmarks.asr_plot import plot_progress
 from benchmarks.asr_recordings import Recording, decode_folder, join
 from benchmarks.load_figures import Figure, to_json
 from benchmarks.load_figures import table as targets
+from benchmarks.results import write_json
 
 EACH, JOINED, FOUR, LONG = "each", "joined", "four", "long"
 
@@ -123,17 +121,7 @@ async def _in_turn(
 
 def write_result(wish: Wish, result: Result, folder: Path) -> Path:
     """JSON and, of the joined recording, a picture, named after the moment."""
-    folder.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC)
-    path = folder / f"asr-{now:%Y%m%dT%H%M%SZ}.json"
-    whole = {
-        "measured_at": now.isoformat(),
-        "machine": {
-            "platform": platform.platform(),
-            "python": platform.python_version(),
-            "cores": os.cpu_count(),
-            "load_average": os.getloadavg(),
-        },
+    measured = {
         "asked": asdict(wish),
         "rows": [
             {**asdict(row), "speed": row.speed, "wer_percent": row.errors.percent}
@@ -142,9 +130,7 @@ def write_result(wish: Wish, result: Result, folder: Path) -> Path:
         "figures": to_json(result.figures),
         "heard": [_heard_json(outcome) for outcome in (*result.each, *result.joined)],
     }
-    path.write_text(
-        json.dumps(whole, indent=2, default=str, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    path = write_json("asr", measured, folder)
     for outcome in result.joined:
         last = {way: runs[-1] for way, runs in outcome.runs.items()}
         plot_progress(last, outcome.recording.seconds, path.with_suffix(".png"))

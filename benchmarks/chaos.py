@@ -8,16 +8,13 @@ a watcher saw an event twice or never.
 
 import asyncio
 import itertools
-import json
 import os
-import platform
 import random
 import signal
 import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -30,6 +27,7 @@ from benchmarks.chaos_mesh import Killer, UpMesh, blows, up_mesh
 from benchmarks.chaos_report import Outcome, Run, judge, table, to_json
 from benchmarks.chaos_sources import CUTS, make_copy, make_cut
 from benchmarks.recording import served
+from benchmarks.results import write_json
 from cli.channel import open_channel
 from cli.watching import TERMINAL
 from mesh.tasks import stop
@@ -174,13 +172,7 @@ def blows_before(number: int, wish: Wish) -> float:
 
 def write_result(run: Run, folder: Path) -> Path:
     """Everything counted, in a file named after the moment."""
-    folder.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC)
-    path = folder / f"chaos-{now:%Y%m%dT%H%M%SZ}.json"
-    machine = {"platform": platform.platform(), "cores": os.cpu_count()}
-    whole = {"measured_at": now.isoformat(), "machine": machine, **to_json(run)}
-    path.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
-    return path
+    return write_json("chaos", to_json(run), folder)
 
 
 @click.command(help=__doc__)

@@ -8,25 +8,22 @@ watchers cost; beside it, how fast the broker alone stores. Exits with 1 if a ta
 
 import asyncio
 import gc
-import json
 import os
-import platform
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
 import click
-import psutil
 
 from benchmarks.load_figures import Figure, table, to_json
 from benchmarks.load_mesh import Site
 from benchmarks.load_stages import Plan
 from benchmarks.load_state import accepting, finishing, listing, publishing, seed
 from benchmarks.load_watch import bare_sending, slow_watchers, watchers_held
+from benchmarks.results import write_json
 from mesh.addresses import free_ports
 from mesh.broker import running_broker
 
@@ -87,24 +84,7 @@ async def _in_turn(wish: Wish, site: Site) -> list[Figure]:
 
 def write_result(wish: Wish, figures: Sequence[Figure], folder: Path) -> Path:
     """Everything measured, in a file named after the moment."""
-    folder.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC)
-    path = folder / f"load-{now:%Y%m%dT%H%M%SZ}.json"
-    machine = {
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "load_average": os.getloadavg(),
-    }
-    whole = {
-        "measured_at": now.isoformat(),
-        "machine": machine,
-        "asked": asdict(wish),
-        "figures": to_json(figures),
-    }
-    path.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
-    return path
+    return write_json("load", {"asked": asdict(wish), "figures": to_json(figures)}, folder)
 
 
 def _number(name: str, default: int, text: str) -> Callable[[Command], Command]:

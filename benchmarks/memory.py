@@ -6,14 +6,11 @@ with 1 if the orchestrator's memory at the end is not within 30 MB of that at te
 """
 
 import asyncio
-import json
 import os
-import platform
 import sys
 import tempfile
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 
@@ -23,6 +20,7 @@ import psutil
 from benchmarks.figures import MB, Marks, Run, Sample, clock, step_for, table, to_json, verdict
 from benchmarks.processes import measure
 from benchmarks.recording import make_recording, served
+from benchmarks.results import write_json
 from cli.channel import UNARY_SECONDS, connected
 from cli.embedded import embedded_mesh
 from cli.watching import follow
@@ -127,18 +125,7 @@ def _check_end(job: job_pb.Job) -> None:
 
 def write_result(run: Run, folder: Path) -> Path:
     """Everything measured, in a file named after the moment."""
-    folder.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC)
-    path = folder / f"memory-{now:%Y%m%dT%H%M%SZ}.json"
-    machine = {
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
-    }
-    whole = {"measured_at": now.isoformat(), "machine": machine, **to_json(run)}
-    path.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
-    return path
+    return write_json("memory", to_json(run), folder)
 
 
 async def _bounded(wish: Wish) -> Run:

@@ -22,7 +22,7 @@ import click
 
 from benchmarks.asr import default_threads
 from benchmarks.asr_contestants import Contestant, Terms, contestants
-from benchmarks.asr_parts import say, warm_up, with_languages
+from benchmarks.asr_parts import ENGLISH, say, warm_up, with_languages
 from benchmarks.asr_recordings import RATE, Recording, decode_folder, join
 from benchmarks.load_figures import Figure, table
 from benchmarks.recording import run_ffmpeg, served
@@ -34,7 +34,6 @@ from ytcaption.v1 import pipeline_service_pb2 as pb
 
 RATIO, FIRST_SECONDS = 0.85, 5.0
 """What the mesh must reach."""
-ENGLISH = "en"
 NAME = "recording.webm"
 
 

@@ -130,10 +130,10 @@ class Recording:
         return busy < self._at_once and len(self._under_way) < MOST_AHEAD * self._at_once
 
     async def _until_one_is_done(self, coming: asyncio.Task[Found] | None) -> None:
-        begun = {begun.heard for begun in self._under_way if not begun.heard.done()}
+        undone = {begun.heard for begun in self._under_way if not begun.heard.done()}
         oldest = {begun.heard for begun in list(self._under_way)[:1]}
         newest = {coming} if coming and self._has_room else set()
-        await asyncio.wait(begun | oldest | newest, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(undone | oldest | newest, return_when=asyncio.FIRST_COMPLETED)
 
     def _take_out(self) -> _Worded | None:
         if not self._under_way or not self._under_way[0].heard.done():

@@ -40,6 +40,8 @@ class How:
     hotwords: str = ""
     task: Task = "transcribe"
     """Translation is always into English: Whisper knows no other."""
+    joints: tuple[float, ...] = ()
+    """Seconds at which a pause was left out: a phrase across one gets its words timed, too."""
 
 
 class Decoder(Protocol):

@@ -107,7 +107,8 @@ class Listener:
 
     def _cut(self, span: Window | None) -> Iterator[HeardWindow]:
         if span is not None:
-            yield HeardWindow(span, self._bytes(span.start, span.end))
+            stretches = (self._bytes(one.start, one.end) for one in span.stretches)
+            yield HeardWindow(span, b"".join(stretches))
 
     def _bytes(self, start: int, end: int) -> bytes:
         begin = (start - self._first) * SAMPLE_BYTES

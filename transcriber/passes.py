@@ -2,6 +2,7 @@
 
 import math
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,12 @@ says the last words over and over; but the full length costs four times what hal
 
 MAX_COMPRESSION = 2.4
 """Text that compresses better than this repeats itself: Whisper's own sign of a loop."""
+
+UNHEARD = FRAMES_A_SECOND
+"""If the model broke off with more than this left of the window, it is asked about the rest."""
+
+SKIPPED = 2 * FRAMES_A_SECOND
+"""A window ends with speech: if the last timestamp is this long before, something was left out."""
 
 MIN_LOGPROB, MAX_NO_SPEECH = -1.0, 0.6
 """Beyond both of these nobody spoke: Whisper's own limits."""
@@ -76,12 +83,34 @@ class Pass:
         self._pieces, self.frames_heard = self._cut()
 
     @property
+    def is_whole(self) -> bool:
+        """Whether hardly anything is left to ask about."""
+        return self._frames - self.frames_heard <= UNHEARD
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no other way needs to be tried."""
+        unsure = self._logprob < MIN_LOGPROB and self._no_speech <= MAX_NO_SPEECH
+        return self.is_whole and not self.went_wrong and not unsure
+
+    @property
+    def worth(self) -> tuple[bool, int, float]:
+        """Of several passes, the one for which this is greatest is the one to believe."""
+        return not self.went_wrong, self.frames_heard, self._logprob
+
+    @property
     def went_wrong(self) -> bool:
         """Whether it repeats itself, never comes to an end, or ends nowhere."""
         text = self._tokenizer.decode(self._text_tokens(self._tokens))
         data = text.encode()
         loops = len(data) > MAX_COMPRESSION * len(zlib.compress(data))
         return loops or self._is_cut_off or (bool(text.strip()) and self._last_tick() == 0)
+
+    def goes_across(self, moments: Iterable[float]) -> bool:
+        """Whether a phrase begins before and ends after one of these, in seconds."""
+        return any(
+            piece["start"] < moment < piece["end"] for moment in moments for piece in self._pieces
+        )
 
     def add_words(self, whisper: Any, encoded: Any) -> None:
         """Finds where each word was said."""
@@ -128,8 +157,9 @@ class Pass:
             pieces.append({"seek": 0, "start": start, "end": end, "tokens": text})
         # Two timestamps at the end: there was more, but the model broke off.
         broke_off = len(self._tokens) > 2 and all(map(self._is_tick, self._tokens[-2:]))
-        heard = self._last_tick() * FRAMES_A_TICK if broke_off else 0
-        return pieces, heard or self._frames
+        heard = self._last_tick() * FRAMES_A_TICK
+        fell_silent = 0 < heard < self._frames - SKIPPED and not text
+        return pieces, heard if heard and (broke_off or fell_silent) else self._frames
 
     def _is_tick(self, token: int) -> bool:
         return bool(token >= self._tokenizer.timestamp_begin)

@@ -14,7 +14,7 @@ from mesh.tasks import stop
 from transcriber.decoder import Decoder, How, Task
 from transcriber.engine import Event, Heard, Reached, Request, Spoken
 from transcriber.listening import Ended, Found, HeardWindow, Listened, listening_ahead, offset
-from transcriber.placing import add_translations, place
+from transcriber.placing import add_translations, joints, place
 from transcriber.tongue import Tongue
 from transcriber.vad import VoiceDetector
 
@@ -203,10 +203,18 @@ class Recording:
     def _decode(self, window: HeardWindow, language: str, task: Task) -> list[Spoken]:
         if self._abandoned.is_set():
             return []
-        # A prompt is in the language spoken, and words of a translation were never said.
-        how = self._how if task == "transcribe" else How(self._how.beam_size, task=task)
-        phrases = self._decoder.decode(window.audio(), language, how, self._abandoned.is_set)
-        return list(place(phrases, window.span, tag_of(language)))
+        phrases = self._decoder.decode(
+            window.audio(), language, self._how_to(task, window), self._abandoned.is_set
+        )
+        spoken = list(place(phrases, window.span, tag_of(language)))
+        return spoken if self._how.word_timestamps else [replace(one, words=()) for one in spoken]
+
+    def _how_to(self, task: Task, window: HeardWindow) -> How:
+        if task == "translate":
+            # A prompt is in the language spoken, and words of a translation were never said.
+            return How(self._how.beam_size, task=task)
+        # What is translated stays whole: a translation is of the phrase, not of its halves.
+        return replace(self._how, joints=() if self._translates else joints(window.span))
 
 
 async def _next(pieces: AsyncIterator[Found]) -> Found:

@@ -19,9 +19,6 @@ from transcriber.passes import FRAMES_A_SECOND, Features, Pass, Way, ways
 from transcriber.vad import Audio
 from transcriber.weights import Weights
 
-UNHEARD = FRAMES_A_SECOND
-"""If the model broke off with more than this left of the window, it is asked about the rest."""
-
 MAX_PASSES = 4
 
 NEVER_TRANSLATE = ("turbo", "distil")
@@ -81,25 +78,30 @@ class WhisperDecoder:
         for _ in range(MAX_PASSES):
             if abandoned():
                 break
-            heard = self._hear(features[:, begin:], tokenizer, how)
-            found += heard.phrases(begin / FRAMES_A_SECOND)
+            heard, way = self._hear(features[:, begin:], tokenizer, how)
+            offset = begin / FRAMES_A_SECOND
+            if how.word_timestamps or heard.goes_across(joint - offset for joint in how.joints):
+                heard.add_words(self._whisper, self._encode(way.features))
+            found += heard.phrases(offset)
             begin += heard.frames_heard
-            if features.shape[1] - begin <= UNHEARD:
+            if heard.is_whole:
                 break
         return found
 
     def close(self) -> None:
         """Its memory goes with the last reference."""
 
-    def _hear(self, features: Features, tokenizer: Tokenizer, how: How) -> Pass:
-        """Tries one way after the other until the outcome makes sense; the last has to do."""
+    def _hear(self, features: Features, tokenizer: Tokenizer, how: How) -> tuple[Pass, Way]:
+        """Tries one way after the other until the outcome is sound; else the best has to do."""
+        tried: list[tuple[Pass, Way]] = []
         for way in ways(features, is_prompted=bool(how.initial_prompt or how.hotwords)):
+            if way.no_repeat_ngram_size and not all(heard.went_wrong for heard, _ in tried):
+                break  # it is no cure for anything else
             heard = self._try(way, features.shape[1], tokenizer, how)
-            if not heard.went_wrong:
+            tried.append((heard, way))
+            if heard.is_sound:
                 break
-        if how.word_timestamps:
-            heard.add_words(self._whisper, self._encode(way.features))
-        return heard
+        return max(tried, key=lambda one: one[0].worth)
 
     def _try(self, way: Way, frames: int, tokenizer: Tokenizer, how: How) -> Pass:
         prompt = self._whisper.get_prompt(

@@ -1,7 +1,8 @@
 """Decides where a recording is cut for the model: at pauses, never twice, never with a gap.
 
-Whisper hears up to 30 seconds at a time and takes about as long for three as for thirty. So windows
-are as full as the speaker's pauses allow, except the first: somebody is waiting for it.
+Whisper hears up to 30 seconds at a time, and understands words better the more it hears around
+them. So windows are as full as the speaker's pauses allow, except the first: somebody is waiting
+for it. Of long pauses only the edges are heard, so that speech on both sides fits into one window.
 
 Every decision depends on the chunks alone, not on when they arrived, so a recording that is heard
 again is cut at the same places: that is what makes resuming exact.
@@ -9,6 +10,7 @@ again is cut at the same places: that is what makes resuming exact.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 RATE = 16_000
 CHUNK = 512
@@ -32,8 +34,19 @@ MIN_SPEECH = chunks(0.128)
 MIN_REST = chunks(0.5)
 """Left over by a cut in speech: of a shorter scrap no model makes sense."""
 
-SILENCE = chunks(3.0)
-"""A pause this long ends any window: silence is not worth the model's time."""
+PAUSE = chunks(0.8)
+"""The most the model hears of a pause: silence is not worth its time, but words on both sides are
+understood better together."""
+
+SPLITS = RATE
+"""If so many samples of a pause are left out, no phrase may go across it: its end would be seen
+too soon."""
+
+SILENCE = chunks(6.0)
+"""A pause this long ends any window: somebody may be waiting for what came before."""
+
+LONGEST = chunks(60)
+"""A window that began this long ago ends at the next pause, however little was said."""
 
 WANTED_PAUSE, ACCEPTED_PAUSE = chunks(0.5), chunks(0.1)
 """What ends a window that has just become full enough, and one that is about to overflow."""
@@ -48,16 +61,60 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """A stretch of the recording for the model, in samples."""
+class Stretch:
+    """Samples of the recording that follow each other."""
 
     start: int
     end: int
+
+    @property
+    def length(self) -> int:
+        """How many there are."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What the model hears at once, in samples: all of it but the middle of long pauses."""
+
+    stretches: tuple[Stretch, ...]
+    """In order; what lies between them is quiet and left out."""
+
     speech: int
     """How many of its samples are speech."""
 
     speech_end: int
     """Where its last speech ends; only quiet follows."""
+
+    @property
+    def start(self) -> int:
+        """Its first sample."""
+        return self.stretches[0].start
+
+    @property
+    def end(self) -> int:
+        """The first sample after it."""
+        return self.stretches[-1].end
+
+    @property
+    def length(self) -> int:
+        """How many samples the model hears."""
+        return sum(stretch.length for stretch in self.stretches)
+
+    @property
+    def joints(self) -> tuple[int, ...]:
+        """After how many samples the model hears what a pause too long to span lies before."""
+        heard = accumulate(stretch.length for stretch in self.stretches)
+        pauses = (after.start - before.end for before, after in pairwise(self.stretches))
+        return tuple(at for at, left_out in zip(heard, pauses, strict=False) if left_out >= SPLITS)
+
+    def place(self, heard: int, *, is_end: bool) -> int:
+        """The sample heard after so many; where a pause was left out, its end or its beginning."""
+        for stretch in self.stretches:
+            if heard < stretch.length or (is_end and heard == stretch.length):
+                return stretch.start + heard
+            heard -= stretch.length
+        return self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +135,7 @@ class _Plan:
 _PLANS = (
     _Plan(chunks(2.5), chunks(10)),
     _Plan(chunks(8), chunks(20)),
-    _Plan(chunks(16), chunks(28)),
+    _Plan(chunks(22), chunks(28)),
 )
 """For the first window, the second, and all others."""
 
@@ -101,6 +158,8 @@ class Windower:
         self._open: list[_Chunk] = []
         """Chunks of the open window from its first speech on; empty while nobody speaks."""
         self._pause = 0
+        self._left_out = 0
+        """Chunks of earlier pauses that the model will not hear."""
         self._cut_in_speech = False
         """Whether the open window began in the middle of speech."""
 
@@ -116,8 +175,7 @@ class Windower:
         if self._speaking and not self._open:
             self._start = self._padded(self._seen)
         if self._speaking or self._open:
-            self._open.append(_Chunk(self._speaking, moment.loudness))
-            self._pause = 0 if self._speaking else self._pause + 1
+            self._append(_Chunk(self._speaking, moment.loudness))
         self._seen += 1
         return self._complete() if self._open else None
 
@@ -128,10 +186,20 @@ class Windower:
     def _padded(self, onset: int) -> int:
         return max(self._closed_at, onset - PADDING)
 
+    def _append(self, chunk: _Chunk) -> None:
+        self._open.append(chunk)
+        if not chunk.speech:
+            self._pause += 1
+        else:
+            self._left_out += _excess(self._pause)
+            self._pause = 0
+
     def _complete(self) -> Window | None:
-        length = self._seen - self._start
+        since = self._seen - self._start
+        length = since - self._left_out - _excess(self._pause)
         plan = _PLANS[min(self._closed, len(_PLANS) - 1)]
-        if self._pause >= plan.pause_needed(length):
+        wanted = WANTED_PAUSE if since >= LONGEST else plan.pause_needed(length)
+        if self._pause >= wanted:
             return self._end_in_pause(self._seen * CHUNK)
         if length >= plan.limit:
             return self._end_in_speech(length // 5)
@@ -161,22 +229,36 @@ class Windower:
         spoken = [number for number, chunk in enumerate(rest) if chunk.speech]
         if spoken:
             self._start = self._padded(self._seen - len(rest) + spoken[0])
-            self._open = list(rest[spoken[0] :])
-            self._pause = len(rest) - 1 - spoken[-1]
             self._cut_in_speech = spoken[0] == 0
+            for chunk in rest[spoken[0] :]:
+                self._append(chunk)
 
     def _close(self, heard: Sequence[_Chunk], end: int, samples: int) -> Window | None:
         speech = [number for number, chunk in enumerate(heard) if chunk.speech]
         onset = self._seen - len(self._open)
         start, self._closed_at = self._start, end
         is_click = len(speech) < MIN_SPEECH and not self._cut_in_speech
-        self._open, self._pause, self._cut_in_speech = [], 0, False
+        self._open, self._pause, self._left_out, self._cut_in_speech = [], 0, 0, False
         if is_click:
             return None
         self._closed += 1
         return Window(
-            start=start * CHUNK,
-            end=min(end * CHUNK, samples),
+            stretches=_stretches(start, [onset + number for number in speech], end, samples),
             speech=len(speech) * CHUNK,
             speech_end=min((onset + speech[-1] + 1) * CHUNK, samples),
         )
+
+
+def _excess(pause: int) -> int:
+    return max(0, pause - PAUSE)
+
+
+def _stretches(start: int, speech: Sequence[int], end: int, samples: int) -> tuple[Stretch, ...]:
+    """From start to end, in chunks, without the middle of pauses that are too long."""
+    edge = PAUSE // 2
+    found: list[Stretch] = []
+    for before, after in pairwise(speech):
+        if _excess(after - before - 1):
+            found.append(Stretch(start * CHUNK, (before + 1 + edge) * CHUNK))
+            start = after - (PAUSE - edge)
+    return (*found, Stretch(start * CHUNK, min(end * CHUNK, samples)))

@@ -44,7 +44,8 @@ def test_a_window_holds_the_samples_of_its_place() -> None:
     data = recording("sample")
 
     for window in windows_of(data, [5000]):
-        assert window.data == data[2 * window.span.start : 2 * window.span.end]
+        places = [data[2 * one.start : 2 * one.end] for one in window.span.stretches]
+        assert window.data == b"".join(places)
 
 
 def test_silence_and_noise_are_no_speech() -> None:
@@ -64,6 +65,19 @@ def test_the_detector_hears_a_stream_as_it_hears_the_whole() -> None:
     whole = get_vad_model()(audio.copy()).reshape(-1)
     # Upstream hears the last chunk with its end cut off.
     assert np.allclose(streamed[:-1], whole[:-1], atol=1e-3)
+
+
+def test_a_soft_voice_is_noticed_after_a_loud_one_and_a_pause() -> None:
+    loud = np.frombuffer(recording("sample"), "<i2")
+    soft = (loud[: 3 * 16_000] // 40).astype("<i2").tobytes()
+    room = np.random.default_rng(1).normal(0, 20, 6 * 16_000).astype("<i2").tobytes()
+    alone = windows_of(room + soft, [65_536])
+
+    after = windows_of(loud.tobytes() + room + soft, [65_536])
+
+    assert alone
+    begins = len(loud) + len(room) // 2
+    assert any(window.span.start >= begins - 16_000 for window in after)
 
 
 def test_silence_is_forgotten_at_once() -> None:

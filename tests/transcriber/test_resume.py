@@ -41,7 +41,7 @@ async def test_resuming_at_any_boundary_gives_the_same_transcript(
             self.detected += 1
             return "pt", 0.9 if len(audio) > doubts * 5 * 16_000 else 0.3
 
-    data = recording("sample") + bytes(5 * SECOND) + recording("sample") * 2
+    data = recording("sample") + bytes(7 * SECOND) + recording("sample") * 3
 
     assert await check_every_boundary(Doubting(), data, language) >= 6
 

@@ -1,17 +1,22 @@
 """Where recordings are cut."""
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transcriber.windows import (
     CHUNK,
     KEPT,
+    LONGEST,
     MIN_SPEECH,
     ONSET,
     PADDING,
+    PAUSE,
     RATE,
     SILENCE,
     Moment,
+    Stretch,
     Window,
     Windower,
     chunks,
@@ -70,9 +75,11 @@ def test_windows_never_overlap_and_never_exceed_thirty_seconds(
 
     position = 0
     for window in windows:
-        assert position <= window.start < window.speech_end <= window.end
-        assert window.end - window.start <= 30 * RATE
-        position = window.end
+        assert window.length <= 30 * RATE
+        assert window.start < window.speech_end <= window.end
+        for stretch in window.stretches:
+            assert position <= stretch.start < stretch.end
+            position = stretch.end
     assert position <= len(moments) * CHUNK
 
 
@@ -82,8 +89,8 @@ def test_all_speech_is_heard_exactly_once(stretches: list[tuple[int, float]]) ->
     moments = moments_of(stretches)
     windows = cut(moments)
     times_heard = [0] * len(moments)
-    for window in windows:
-        for number in range(window.start // CHUNK, window.end // CHUNK):
+    for stretch in (stretch for window in windows for stretch in window.stretches):
+        for number in range(stretch.start // CHUNK, stretch.end // CHUNK):
             times_heard[number] += 1
 
     assert max(times_heard, default=0) <= 1
@@ -117,6 +124,46 @@ def test_nothing_a_window_needs_is_forgotten_before_it_is_cut(
         forgotten = windower.needed_from
 
 
+@unhurried
+@given(st.lists(STRETCH, max_size=8))
+def test_only_the_middle_of_long_pauses_is_left_out(stretches: list[tuple[int, float]]) -> None:
+    moments = moments_of(stretches)
+    speech = spoken(moments)
+    for window in cut(moments):
+        for before, after in pairwise(window.stretches):
+            left_out = range(before.end // CHUNK, after.start // CHUNK)
+            around = range(left_out.start - PAUSE // 2, left_out.stop + PAUSE // 2)
+            assert left_out
+            assert not any(speech[number] for number in around)
+
+
+def test_words_on_both_sides_of_a_long_pause_are_heard_together() -> None:
+    pause = chunks(4)
+    talk = [(chunks(4), 1.0), (chunks(0.7), 0.0)] * 3  # the first windows close early
+    _, _, window, *_ = cut(moments_of([*talk, (chunks(5), 1.0), (pause, 0.0), (chunks(5), 1.0)]))
+
+    first, second = window.stretches
+    assert second.start - first.end == (pause - PAUSE) * CHUNK
+    assert window.joints == (first.length,)
+
+
+def test_a_moment_where_a_pause_was_left_out_is_its_beginning_or_its_end() -> None:
+    window = Window((Stretch(100, 200), Stretch(5000, 5300)), speech=1, speech_end=5300)
+
+    assert window.place(99, is_end=False) == 199
+    assert window.place(100, is_end=True) == 200
+    assert window.place(100, is_end=False) == 5000
+    assert window.place(101, is_end=True) == 5001
+    assert window.place(10_000, is_end=True) == window.end == 5300
+
+
+def test_a_window_that_waits_too_long_for_speech_ends_at_the_next_pause() -> None:
+    word = [(chunks(0.3), 1.0), (SILENCE - chunks(0.5), 0.0)]
+
+    for window in cut(moments_of(word * 60)):
+        assert window.end - window.start <= (LONGEST + SILENCE) * CHUNK
+
+
 def test_silence_makes_no_window() -> None:
     assert cut([Moment(0.1, 0.0)] * 5000) == []
 
@@ -128,7 +175,7 @@ def test_a_click_makes_no_window() -> None:
 def test_the_first_window_ends_at_the_first_pause_and_the_next_are_fuller() -> None:
     sentence = [(chunks(3), 1.0), (chunks(0.7), 0.0)]
 
-    lengths = [(w.end - w.start) / RATE for w in cut(moments_of(sentence * 30))]
+    lengths = [window.length / RATE for window in cut(moments_of(sentence * 30))]
 
     assert lengths[0] < 4
     assert 8 <= lengths[1] < 16

@@ -11,6 +11,7 @@ from transcriber.decoder import Decoder
 from transcriber.engine import ModelFacts
 from transcriber.nursery import open_nursery
 from transcriber.pool import Pool, choose_crew
+from transcriber.preparing import Preparation
 from transcriber.servicer import TranscriberServicer
 from transcriber.settings import Settings
 from transcriber.streaming import StreamingEngine
@@ -22,11 +23,12 @@ from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 log = get_logger(__name__)
 
 
-def load(settings: Settings) -> Decoder:
+def load(settings: Settings, preparation: Preparation) -> Decoder:
     """Finds the weights and loads them; takes seconds, or minutes if they must be fetched."""
     device = choose_device(settings.device)
     compute_type = choose_compute_type(settings.compute_type, device)
-    weights = locate(settings.model, settings.cache_dir, device)
+    weights = locate(settings.model, settings.cache_dir, device, preparation.fetching)
+    preparation.loading(weights.name)
     crew = choose_crew(settings.workers, settings.cpu_threads, device, weights)
     decoder = Pool(
         partial(load_whisper, weights, device, compute_type, crew.threads_each),
@@ -47,7 +49,7 @@ def new_engine(settings: Settings) -> StreamingEngine:
         return describe(device, decoder.model, decoder.languages, loaded=decoder.is_loaded)
 
     return StreamingEngine(
-        lambda: load(settings),
+        partial(load, settings),
         list_models,
         beam_size=settings.beam_size,
         max_recordings=settings.max_recordings,

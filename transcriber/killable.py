@@ -45,8 +45,13 @@ class KillableDecoder:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether there is a child."""
-        return self._child is not None
+        """Whether there is a child, and it has told that it has a model."""
+        child = self._child
+        return child is not None and child.is_loaded
+
+    def wake(self) -> None:
+        """Returns when it is."""
+        self._ask(lambda child: child.facts(_nobody_left))
 
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         """The code of the language spoken, and how sure that is."""
@@ -136,5 +141,5 @@ class KillableDecoder:
 
 
 def _nobody_left() -> bool:
-    """Whoever waits for the first load waits for as long as it takes."""
+    """Whoever waits for a load waits for as long as it takes."""
     return False

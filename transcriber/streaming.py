@@ -10,13 +10,24 @@ from mesh.errors import InvalidRequestError, UnsupportedError
 from mesh.languages import primary
 from mesh.reasons import Reason
 from transcriber.decoder import Decoder, How
-from transcriber.engine import Event, ModelFacts, Ready, Request
+from transcriber.engine import (
+    Event,
+    ModelFacts,
+    ModelState,
+    Phase,
+    Preparing,
+    Ready,
+    Request,
+)
 from transcriber.languages import to_code
+from transcriber.preparing import Preparation
 from transcriber.recording import TRANSLATED_INTO, Recording
 from transcriber.tongue import MixedTongues, Tongue
 from transcriber.vad import SileroDetector, VoiceDetector
 
 MAX_BEAM_SIZE = 10
+LOOK_SECONDS = 0.1
+"""How soon a caller hears how far the model is."""
 
 ResultT = TypeVar("ResultT")
 
@@ -46,7 +57,7 @@ class StreamingEngine:
 
     def __init__(
         self,
-        load: Callable[[], Decoder],
+        load: Callable[[Preparation], Decoder],
         list_models: Callable[[Decoder | None], Sequence[ModelFacts]],
         *,
         beam_size: int = 5,
@@ -58,12 +69,15 @@ class StreamingEngine:
         self._beam_size = beam_size
         self._places = asyncio.Semaphore(max_recordings)
         self._new_detector = new_detector
+        self._preparation = Preparation()
         self._model: asyncio.Future[_Model] = asyncio.get_running_loop().create_future()
+        self._waking: asyncio.Future[None] | None = None
+        """The load of a model that was freed; all who wait for it share it."""
 
     async def get_ready(self) -> None:
         """Loads the model; calls that came earlier have waited for it."""
         try:
-            decoder = await asyncio.to_thread(self._load)
+            decoder = await asyncio.to_thread(self._load, self._preparation)
         except Exception as error:
             self._model.set_exception(error)
             self._model.exception()  # so that it counts as seen even if no call waits
@@ -71,24 +85,57 @@ class StreamingEngine:
         self._model.set_result(_Model(decoder))
 
     def close(self) -> None:
-        """Ends the decode under way and starts no other."""
+        """Ends the fetch or decode under way and starts no other."""
+        self._preparation.abandon()
         if model := self._loaded():
             model.close()
 
     async def transcribe(
         self, samples: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
-        """Ready, then Spoken in time order among Reached, then Heard."""
+        """Preparing while it must, Ready, then Spoken in time order among Reached, then Heard."""
         how = self._how(request)
+        async for preparing in self._until_loaded():
+            yield preparing
         model = await asyncio.shield(self._model)
         decoder = model.decoder
         tongue = _tongue(request, decoder)
         async with self._places:
+            if not decoder.is_loaded:
+                yield Preparing(decoder.model, Phase.LOADING)
+                await self._wake(model)
             yield Ready(decoder.model, decoder.device, decoder.compute_type)
             recording = Recording(decoder, request, how, tongue, model)
             async with aclosing(recording.events(samples, self._new_detector())) as events:
                 async for event in events:
                     yield event
+
+    async def _until_loaded(self) -> AsyncIterator[Preparing]:
+        told: Preparing | None = None
+        while not self._model.done():
+            if self._preparation.now != told:
+                told = self._preparation.now
+                yield told
+            await asyncio.wait({self._model}, timeout=LOOK_SECONDS)
+
+    async def _wake(self, model: _Model) -> None:
+        if self._waking is None or self._waking.done():
+            self._waking = asyncio.ensure_future(model.take(model.decoder.wake))
+            # It goes on without those who gave up: a failure may find nobody left to hear of it.
+            self._waking.add_done_callback(lambda waking: waking.cancelled() or waking.exception())
+        await asyncio.shield(self._waking)
+
+    def state(self) -> ModelState:
+        """What the model still needs."""
+        if not self._model.done():
+            return ModelState(self._preparation.now.model, False, self._preparation.now)
+        model = self._loaded()
+        if model is None:
+            return ModelState("", False, None)
+        name = model.decoder.model
+        is_waking = self._waking is not None and not self._waking.done()
+        loading = Preparing(name, Phase.LOADING) if is_waking else None
+        return ModelState(name, model.decoder.is_loaded, loading)
 
     async def models(self) -> Sequence[ModelFacts]:
         """What could be loaded without a network, best first."""

@@ -36,6 +36,8 @@ class Script:
         self.downloads: list[str] = []
         self.download_options: list[media_pb2.DownloadOptions] = []
         self.starts: list[transcriber_pb.TranscribeStart] = []
+        self.preparing: list[media_pb2.ModelPreparation] = []
+        """What the transcriber's model needs before each recording, step by step."""
         self.missing: dict[str, str] = {}
         """Options the normalizer cannot honour, and why not."""
         self.captions: list[str] = []
@@ -188,12 +190,21 @@ class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
         model = transcriber_pb.Model(name=self._script.model, selected=True)
         return transcriber_pb.ListModelsResponse(models=[model])
 
+    async def GetModelState(  # noqa: N802
+        self, request: transcriber_pb.GetModelStateRequest, context: Any
+    ) -> transcriber_pb.GetModelStateResponse:
+        preparing = next(iter(self._script.preparing), None)
+        return transcriber_pb.GetModelStateResponse(model=self._script.model, preparing=preparing)
+
     async def Transcribe(  # noqa: N802
         self, request_iterator: AsyncIterator[transcriber_pb.TranscribeRequest], context: Any
     ) -> AsyncIterator[transcriber_pb.TranscribeResponse]:
         response = transcriber_pb.TranscribeResponse
         start = (await anext(aiter(request_iterator))).start
         self._script.starts.append(start)
+        for preparing in self._script.preparing:
+            yield response(preparing=preparing)
+            await self._script.pause()
         yield response(started=transcriber_pb.TranscribeStarted(model=self._script.model))
         settled = int(start.settled_offset.ToSeconds())
         second = size = 0

@@ -75,6 +75,9 @@ class ScriptedDecoder:
         self.certainty: list[float] = []
         """How sure the next detections are; then 0.9."""
 
+    def wake(self) -> None:
+        self.is_loaded = True
+
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         self.detected += 1
         return "pt", self.certainty.pop(0) if self.certainty else 0.9
@@ -104,7 +107,7 @@ async def engine_with(
     new_detector: Callable[[], VoiceDetector] = SileroDetector,
 ) -> StreamingEngine:
     engine = StreamingEngine(
-        lambda: decoder,
+        lambda _: decoder,
         lambda _: [],
         beam_size=1,
         max_recordings=max_recordings,

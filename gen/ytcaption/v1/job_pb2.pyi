@@ -557,6 +557,7 @@ class StageStatus(_message.Message):
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
+    PREPARING_FIELD_NUMBER: _builtins.int
     stage: Global___Stage.ValueType
     """Which stage."""
     state: Global___StageState.ValueType
@@ -575,6 +576,10 @@ class StageStatus(_message.Message):
     def end_time(self) -> _timestamp_pb2.Timestamp:
         """When it ended. Unset until then."""
 
+    @_builtins.property
+    def preparing(self) -> _media_pb2.ModelPreparation:
+        """What the model still needs. Unset unless the stage waits for it."""
+
     def __init__(
         self,
         *,
@@ -584,10 +589,11 @@ class StageStatus(_message.Message):
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         attempt: _builtins.int = ...,
+        preparing: _media_pb2.ModelPreparation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "progress", b"progress", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "preparing", b"preparing", "progress", b"progress", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "progress", b"progress", "stage", b"stage", "start_time", b"start_time", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "preparing", b"preparing", "progress", b"progress", "stage", b"stage", "start_time", b"start_time", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

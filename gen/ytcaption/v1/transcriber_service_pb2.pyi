@@ -120,9 +120,10 @@ class TranscribeResponse(_message.Message):
     SEGMENT_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     FINISHED_FIELD_NUMBER: _builtins.int
+    PREPARING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def started(self) -> Global___TranscribeStarted:
-        """The model is ready; always the first response."""
+        """The model is ready; the first response but for `preparing`."""
 
     @_builtins.property
     def segment(self) -> _media_pb2.Segment:
@@ -136,6 +137,10 @@ class TranscribeResponse(_message.Message):
     def finished(self) -> Global___TranscribeFinished:
         """The recording is done."""
 
+    @_builtins.property
+    def preparing(self) -> _media_pb2.ModelPreparation:
+        """The model is not ready yet; never after `started`."""
+
     def __init__(
         self,
         *,
@@ -143,12 +148,13 @@ class TranscribeResponse(_message.Message):
         segment: _media_pb2.Segment | None = ...,
         progress: _media_pb2.MediaProgress | None = ...,
         finished: Global___TranscribeFinished | None = ...,
+        preparing: _media_pb2.ModelPreparation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "progress", b"progress", "segment", b"segment", "started", b"started"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "preparing", b"preparing", "progress", b"progress", "segment", b"segment", "started", b"started"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "progress", b"progress", "segment", b"segment", "started", b"started"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "preparing", b"preparing", "progress", b"progress", "segment", b"segment", "started", b"started"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "segment", "progress", "finished"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "segment", "progress", "finished", "preparing"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -227,6 +233,55 @@ class TranscribeFinished(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__language_probability) -> _WhichOneofReturnType__language_probability | None: ...
 
 Global___TranscribeFinished: _TypeAlias = TranscribeFinished  # noqa: Y015
+
+@_typing.final
+class GetModelStateRequest(_message.Message):
+    """Asks how the model is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetModelStateRequest: _TypeAlias = GetModelStateRequest  # noqa: Y015
+
+@_typing.final
+class GetModelStateResponse(_message.Message):
+    """How the model jobs get is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    LOADED_FIELD_NUMBER: _builtins.int
+    PREPARING_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Its name, such as "base"; empty until it is chosen."""
+    loaded: _builtins.bool
+    """Whether it is in memory; one that was freed is loaded again for the next recording."""
+    @_builtins.property
+    def preparing(self) -> _media_pb2.ModelPreparation:
+        """What it is waiting for. Unset if nothing is under way."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        loaded: _builtins.bool = ...,
+        preparing: _media_pb2.ModelPreparation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["preparing", b"preparing"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["loaded", b"loaded", "model", b"model", "preparing", b"preparing"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetModelStateResponse: _TypeAlias = GetModelStateResponse  # noqa: Y015
 
 @_typing.final
 class ListModelsRequest(_message.Message):

@@ -118,7 +118,7 @@ class JobTracker:
     async def model_ready(self, started: transcriber_pb.TranscribeStarted) -> None:
         self._stage(job_pb2.STAGE_TRANSCRIPTION).ClearField("preparing")
         self._dirty = True
-        self._job.model = started.model
+        self._job.model, self._job.translation_model = started.model, started.translation_model
         begun = event_pb2.StartExecution(model=started.model, options=self._job.options)
         await self._story.tell(event_pb2.EVENT_TYPE_START_EXECUTION, start_execution=begun)
 

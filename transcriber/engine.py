@@ -61,6 +61,8 @@ class Ready:
     model: str
     device: str
     compute_type: str
+    translation_model: str = ""
+    """Empty if none is needed, or the speech model translates itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,15 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class TranslationFacts:
+    """Languages a model translates: each of the first into each of the others."""
+
+    model: str
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ModelState:
     """How the model jobs get is."""
 
@@ -151,6 +162,10 @@ class SpeechEngine(Protocol):
 
     def state(self) -> ModelState:
         """What the model still needs; known at once, whatever is under way."""
+        ...
+
+    def translations(self) -> Sequence[TranslationFacts]:
+        """What can be translated now, the preferred way first; nothing until all is loaded."""
         ...
 
     async def models(self) -> Sequence[ModelFacts]:

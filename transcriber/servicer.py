@@ -71,7 +71,13 @@ class TranscriberServicer(rpc.TranscriberServiceServicer):
                     selected=model.selected,
                 )
                 for model in await self._engine.models()
-            ]
+            ],
+            translations=[
+                pb.Translation(
+                    model=can.model, source_languages=can.sources, target_languages=can.targets
+                )
+                for can in self._engine.translations()
+            ],
         )
 
     async def Purge(
@@ -106,7 +112,10 @@ def _to_wire(event: Event) -> pb.TranscribeResponse:
         case Ready():
             return pb.TranscribeResponse(
                 started=pb.TranscribeStarted(
-                    model=event.model, device=event.device, compute_type=event.compute_type
+                    model=event.model,
+                    device=event.device,
+                    compute_type=event.compute_type,
+                    translation_model=event.translation_model,
                 )
             )
         case Spoken():

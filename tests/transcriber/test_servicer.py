@@ -22,6 +22,7 @@ from transcriber.engine import (
     Request,
     Spoken,
     SpokenWord,
+    TranslationFacts,
 )
 from ytcaption.v1 import media_pb2
 from ytcaption.v1 import transcriber_service_pb2 as pb
@@ -54,6 +55,9 @@ class OneWordEngine:
 
     def state(self) -> ModelState:
         return ModelState("base", False, Preparing("base", Phase.FETCHING, 45, 145))
+
+    def translations(self) -> Sequence[TranslationFacts]:
+        return [TranslationFacts("nllb", ("en", "pt"), ("de", "fr"))]
 
     async def models(self) -> Sequence[ModelFacts]:
         return [ModelFacts("base", ("en", "pt"), loaded=True, selected=True)]
@@ -170,6 +174,8 @@ async def test_models_are_listed_with_their_languages(
 
     expected = pb.Model(name="base", languages=["en", "pt"], loaded=True, selected=True)
     assert list(listed.models) == [expected]
+    can = pb.Translation(model="nllb", source_languages=["en", "pt"], target_languages=["de", "fr"])
+    assert list(listed.translations) == [can]
 
 
 async def test_purge_removes_nothing_because_nothing_is_kept(

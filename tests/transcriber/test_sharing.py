@@ -23,7 +23,6 @@ from tests.transcriber.support import (
     stream,
     until,
 )
-from transcriber.decoder import Decoder
 from transcriber.engine import (
     Heard,
     ModelState,
@@ -36,6 +35,7 @@ from transcriber.engine import (
 )
 from transcriber.preparing import Preparation
 from transcriber.streaming import StreamingEngine
+from transcriber.translating import Models
 from transcriber.whisper import WhisperDecoder
 
 ENGLISH = Request(language="en")
@@ -151,7 +151,7 @@ async def test_a_recording_beyond_the_limit_waits_for_a_place() -> None:
 
 
 async def test_a_call_that_came_before_the_model_waits_for_it() -> None:
-    engine = StreamingEngine(lambda _: ScriptedDecoder(), lambda _: [])
+    engine = StreamingEngine(lambda _: Models(ScriptedDecoder()), lambda _: [])
     early = asyncio.ensure_future(events_of(engine, b"", ENGLISH))
     done, _ = await asyncio.wait({early}, timeout=0.2)
     assert not done
@@ -166,11 +166,11 @@ async def test_a_call_that_came_before_the_model_waits_for_it() -> None:
 async def test_a_call_that_came_before_the_model_hears_how_far_it_is() -> None:
     go_on = threading.Event()
 
-    def load(preparation: Preparation) -> Decoder:
+    def load(preparation: Preparation) -> Models:
         preparation.fetching("base", 45, 145)
         go_on.wait(20)
         preparation.loading("base")
-        return ScriptedDecoder()
+        return Models(ScriptedDecoder())
 
     engine = StreamingEngine(load, lambda _: [])
     loading = asyncio.ensure_future(engine.get_ready())
@@ -241,7 +241,7 @@ class Sleepy(ScriptedDecoder):
 
 
 async def test_a_model_that_does_not_load_fails_the_calls_that_waited() -> None:
-    def fail(_: Preparation) -> Decoder:
+    def fail(_: Preparation) -> Models:
         raise UnavailableError("no weights", reason=Reason.MODEL_UNAVAILABLE)
 
     engine = StreamingEngine(fail, lambda _: [])

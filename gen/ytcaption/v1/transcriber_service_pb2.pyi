@@ -71,7 +71,7 @@ class TranscribeStart(_message.Message):
     language: _builtins.str
     """BCP-47 tag. Empty means detect."""
     language_out: _builtins.str
-    """BCP-47 tag to translate into; only "en" can be had. Empty means no translation."""
+    """BCP-47 tag to translate into; ListModels says which can be had. Empty means no translation."""
     word_timestamps: _builtins.bool
     """Give each word its time."""
     initial_prompt: _builtins.str
@@ -169,22 +169,26 @@ class TranscribeStarted(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
     COMPUTE_TYPE_FIELD_NUMBER: _builtins.int
+    TRANSLATION_MODEL_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Name of the model, such as "base"."""
     device: _builtins.str
     """Where it runs, such as "cpu"."""
     compute_type: _builtins.str
     """How it computes, such as "int8"."""
+    translation_model: _builtins.str
+    """The model that is to translate, such as "nllb-200"; empty if none is, or the speech model does it itself."""
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         device: _builtins.str = ...,
         compute_type: _builtins.str = ...,
+        translation_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compute_type", b"compute_type", "device", b"device", "model", b"model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compute_type", b"compute_type", "device", b"device", "model", b"model", "translation_model", b"translation_model"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -307,18 +311,24 @@ class ListModelsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MODELS_FIELD_NUMBER: _builtins.int
+    TRANSLATIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___Model]:
         """Best first."""
+
+    @_builtins.property
+    def translations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Translation]:
+        """What can be translated now, the model that is preferred first; empty until the models are loaded."""
 
     def __init__(
         self,
         *,
         models: _abc.Iterable[Global___Model] | None = ...,
+        translations: _abc.Iterable[Global___Translation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["models", b"models"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["models", b"models", "translations", b"translations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -359,6 +369,40 @@ class Model(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Model: _TypeAlias = Model  # noqa: Y015
+
+@_typing.final
+class Translation(_message.Message):
+    """Languages a model translates: each of the first into each of the others."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    SOURCE_LANGUAGES_FIELD_NUMBER: _builtins.int
+    TARGET_LANGUAGES_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Its name; that of the speech model if that does it itself."""
+    @_builtins.property
+    def source_languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """BCP-47 tags of what it reads."""
+
+    @_builtins.property
+    def target_languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """BCP-47 tags of what it writes."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        source_languages: _abc.Iterable[_builtins.str] | None = ...,
+        target_languages: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "source_languages", b"source_languages", "target_languages", b"target_languages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Translation: _TypeAlias = Translation  # noqa: Y015
 
 @_typing.final
 class TranscriberServicePurgeRequest(_message.Message):

@@ -22,7 +22,8 @@ class TranscriberServiceStub:
     The first request carries `start`, every later one carries `audio`.
     `started` comes first, segments in time order, `finished` last. Only if the model is not ready (it is still being
     fetched or loaded, or was freed while nobody spoke) does `preparing` come before `started`, once or more often.
-    Fails with INVALID_ARGUMENT if `start` is missing or repeated, or the model does not know the language.
+    Fails with INVALID_ARGUMENT if `start` is missing or repeated, or the model does not know the language; with
+    UNIMPLEMENTED if it cannot be translated as asked, which may be known only once the language was heard.
     """
     GetModelState: _aio.UnaryUnaryMultiCallable[_transcriber_service_pb2.GetModelStateRequest, _transcriber_service_pb2.GetModelStateResponse]
     """Returns what the model jobs get still needs; answers at once, even while the health check says "not serving"."""
@@ -45,7 +46,8 @@ class TranscriberServiceServicer(metaclass=_abc_1.ABCMeta):
         The first request carries `start`, every later one carries `audio`.
         `started` comes first, segments in time order, `finished` last. Only if the model is not ready (it is still being
         fetched or loaded, or was freed while nobody spoke) does `preparing` come before `started`, once or more often.
-        Fails with INVALID_ARGUMENT if `start` is missing or repeated, or the model does not know the language.
+        Fails with INVALID_ARGUMENT if `start` is missing or repeated, or the model does not know the language; with
+        UNIMPLEMENTED if it cannot be translated as asked, which may be known only once the language was heard.
         """
 
     @_abc_1.abstractmethod

@@ -38,8 +38,9 @@ class Interpreter:
     @property
     def model(self) -> str:
         """The translation model that is needed; empty if there is none, or none is."""
-        knows = self._translator is not None and self.target in self._translator.targets
-        return self._translator.model if self._translator and knows else ""
+        if self._translator is None or self.target not in self._translator.targets:
+            return ""
+        return self._translator.model
 
     def way(self, language: str) -> Way:
         """For what was said in that language.

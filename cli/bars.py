@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from cli.screen import Screen
-from cli.text import short_clock, size
+from cli.text import for_terminal, short_clock, size
+from mesh.preparation import in_words
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 
@@ -39,6 +40,8 @@ def figure(status: job_pb.StageStatus) -> Figure | None:
         return None
     if status.state == job_pb.STAGE_STATE_SKIPPED:
         return Figure(label, 1, 1, "skipped")
+    if status.HasField("preparing"):
+        return _prepared(label, status.preparing)
     match status.progress.WhichOneof("amount"):
         case "bytes":
             amount = status.progress.bytes
@@ -50,6 +53,12 @@ def figure(status: job_pb.StageStatus) -> Figure | None:
         case _:
             ended = status.state == job_pb.STAGE_STATE_COMPLETED
             return Figure(label, 1, 1, "done") if ended else Figure(label, 0, None, "")
+
+
+def _prepared(label: str, preparing: media_pb.ModelPreparation) -> Figure:
+    fetched = preparing.fetched
+    total = fetched.total_bytes if fetched.HasField("total_bytes") else None
+    return Figure(label, fetched.done_bytes, total, for_terminal(in_words(preparing)))
 
 
 def _counted(label: str, done: int, total: int | None, speed: str) -> Figure:

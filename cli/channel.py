@@ -16,7 +16,10 @@ from mesh import correlation
 from mesh.addresses import split
 from mesh.status import reason_of
 from ytcaption.v1.admin_service_pb2_grpc import AdminServiceStub
+from ytcaption.v1.media_pb2 import ModelPreparation
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
+from ytcaption.v1.transcriber_service_pb2 import GetModelStateRequest
+from ytcaption.v1.transcriber_service_pb2_grpc import TranscriberServiceStub
 
 UNARY_SECONDS = 60
 
@@ -95,3 +98,15 @@ async def is_serving(address: str) -> bool | None:
         except grpc.aio.AioRpcError:
             return None
     return bool(answer.status == HealthCheckResponse.SERVING)
+
+
+async def model_preparation(address: str) -> ModelPreparation | None:
+    """What the model of a transcriber there still needs; None if nothing, or nobody answers."""
+    async with open_channel(address) as channel:
+        try:
+            state = await TranscriberServiceStub(channel).GetModelState(
+                GetModelStateRequest(), timeout=2
+            )
+        except grpc.aio.AioRpcError:
+            return None
+    return state.preparing if state.HasField("preparing") else None

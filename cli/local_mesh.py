@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cli.channel import is_serving
+from cli.channel import is_serving, model_preparation
 from cli.processes import ChildSpec
+from cli.text import for_terminal
 from mesh import broker
 from mesh.addresses import split
+from mesh.preparation import in_words
 
 STAGES = ("downloader", "normalizer", "transcriber")
 SERVICES = ("orchestrator", *STAGES)
@@ -65,7 +67,7 @@ def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ChildSpe
         (sys.executable, "-P", "-m", name),
         partial(_is_ready, reachable(plan.listen[name])),
         {f"{name.upper()}_{key}": value for key, value in {**common, **settings}.items()},
-        note="loading model" if hears else "",
+        doing=partial(_what_keeps_the_model, reachable(plan.listen[name])) if hears else None,
         start_seconds=MODEL_SECONDS if hears else 60,
     )
 
@@ -101,6 +103,11 @@ def storage_bytes(data_dir: Path) -> int:
 
 async def _is_ready(address: str) -> bool:
     return bool(await is_serving(address))
+
+
+async def _what_keeps_the_model(address: str) -> str:
+    preparing = await model_preparation(address)
+    return for_terminal(in_words(preparing)) if preparing else ""
 
 
 def reachable(listen: str) -> str:

@@ -37,7 +37,7 @@ _JOB_OPTIONS = (
         "--translate-to",
         "language_out",
         metavar="TAG",
-        help="Language to translate into, beside the original: en.",
+        help="Language to translate into, beside the original: en, or what the server can.",
     ),
     click.option(
         "--remove-noise/--no-remove-noise",

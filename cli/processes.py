@@ -18,6 +18,7 @@ from mesh.reasons import Reason
 MAX_LOG_BYTES = 10_000_000
 TAIL_LINES = 8
 POLL_SECONDS = 0.05
+WORD_SECONDS = 0.25
 # What the leash may take beyond the grace to kill what is left.
 LEASH_SECONDS = leash.KILL_SECONDS + 2
 
@@ -32,8 +33,8 @@ class ChildSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to ours."""
 
-    note: str = ""
-    """Why it may take long, for people."""
+    doing: Callable[[], Awaitable[str]] | None = None
+    """Asked while it is not ready: what keeps it, for people; "" if it does not say."""
 
     start_seconds: float = 60
     """How long it may take to become ready."""
@@ -69,9 +70,13 @@ class Child:
         self._said_before = log_file.tell()
         return log_file
 
-    async def until_ready(self) -> None:
-        """Returns once it works; raises with its own last words if it ended instead."""
+    async def until_ready(self, on_word: Callable[[str], None] = lambda _: None) -> None:
+        """Returns once it works; raises with its own last words if it ended instead.
+
+        What it is doing meanwhile is told now and then.
+        """
         deadline = monotonic() + self.spec.start_seconds
+        next_word = monotonic()
         while monotonic() < deadline:
             if self.exit_code is not None:
                 raise UnavailableError(
@@ -81,6 +86,9 @@ class Child:
                 )
             if await self.spec.is_ready():
                 return
+            if self.spec.doing and monotonic() >= next_word:
+                on_word(await self.spec.doing())
+                next_word = monotonic() + WORD_SECONDS
             await asyncio.sleep(POLL_SECONDS)
         raise TimedOutError(
             f"{self.spec.name} was not ready after {self.spec.start_seconds:.0f} seconds"

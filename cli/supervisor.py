@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
@@ -64,6 +65,7 @@ class _Starting:
         self._everybody = everybody
         self._narrator = narrator
         self._ready: set[str] = set()
+        self._doing: dict[str, str] = {}
 
     async def bring_up(self, children: Sequence[Child]) -> None:
         """Starts them together; the first to fail is the one to hear about."""
@@ -77,8 +79,12 @@ class _Starting:
 
     async def _bring_up(self, child: Child) -> None:
         await child.start()
-        await child.until_ready()
+        await child.until_ready(partial(self._note, child.spec.name))
         self._ready.add(child.spec.name)
+        self._tell()
+
+    def _note(self, name: str, doing: str) -> None:
+        self._doing[name] = doing
         self._tell()
 
     def _tell(self) -> None:
@@ -88,7 +94,8 @@ class _Starting:
     def _word(self, spec: ChildSpec) -> str:
         if spec.name in self._ready:
             return f"{spec.name} ready"
-        return f"{spec.name} ({spec.note}) …" if spec.note else f"{spec.name} …"
+        doing = self._doing.get(spec.name)
+        return f"{spec.name} ({doing}) …" if doing else f"{spec.name} …"
 
 
 async def _keep_running(child: Child, narrator: Narrator) -> None:

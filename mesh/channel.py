@@ -8,10 +8,29 @@ from mesh.server import KEEPALIVE_MS
 
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
+COMMON: tuple[tuple[str, str | int], ...] = (
+    ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # A restarted service is found again in a second, not after minutes of backoff.
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    # A proxy from the environment is for the outside, not for our own services.
+    ("grpc.enable_http_proxy", 0),
+    # A stalled reader then costs 95 KB on the server, not 5 MB.
+    ("grpc.http2.bdp_probe", 0),
+)
+
 
 def open_channel(addresses: str, service: str) -> grpc.aio.Channel:
     """A channel to the replicas ("host:port,host:port") of the service with that full name."""
     return grpc.aio.insecure_channel(_target(addresses), options=_options(service))
+
+
+def open_direct_channel(address: str) -> grpc.aio.Channel:
+    """A channel to one replica, whether it says that it serves or not."""
+    return grpc.aio.insecure_channel(address.strip(), options=COMMON)
 
 
 def _target(addresses: str) -> str:
@@ -42,15 +61,5 @@ def _options(service: str) -> tuple[tuple[str, str | int], ...]:
     return (
         ("grpc.service_config", json.dumps(config)),
         ("grpc.enable_retries", 1),
-        ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
-        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-        ("grpc.keepalive_timeout_ms", 10_000),
-        ("grpc.keepalive_permit_without_calls", 1),
-        # A restarted service is found again in a second, not after minutes of backoff.
-        ("grpc.max_reconnect_backoff_ms", 1_000),
-        ("grpc.initial_reconnect_backoff_ms", 200),
-        # A proxy from the environment is for the outside, not for our own services.
-        ("grpc.enable_http_proxy", 0),
-        # A stalled reader then costs 95 KB on the server, not 5 MB.
-        ("grpc.http2.bdp_probe", 0),
+        *COMMON,
     )

@@ -36,7 +36,7 @@ from orchestrator.runner import Runner
 from orchestrator.servicer import Engines, PipelineServicer
 from orchestrator.settings import Settings
 from orchestrator.shelves import Shelves
-from orchestrator.stages import Stages, open_stages, selected_model
+from orchestrator.stages import Stages, open_stages, selected_models
 from orchestrator.story import StoryReader
 from orchestrator.submission import Submission
 from ytcaption.v1 import (
@@ -82,7 +82,7 @@ async def assembled(
         index = JobIndex(bus)
         room = Room(bus, settings)
         gate = Gate(stages, room.until_free)
-        cache = Cache(bus, settings, partial(selected_model, stages))
+        cache = Cache(bus, settings, partial(selected_models, stages))
         runner = Runner(bus, settings, queue, pipeline, gate, cache)
         control = Control(bus, Jobs(bus), queue, Feeds(bus))
         orphans = Orphans(bus, Jobs(bus), Shelves(bus), settings)

@@ -70,6 +70,7 @@ class AdminServicer(rpc.AdminServiceServicer):
                     healthy=part.healthy,
                     detail=part.detail,
                     address=part.address,
+                    preparing=part.preparing,
                 )
                 for part in found
             ],

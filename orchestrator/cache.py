@@ -16,6 +16,7 @@ from orchestrator.history import History
 from orchestrator.jobs import ACTIVE, ConflictError, Jobs, Kept, Pointer, UnreadableError
 from orchestrator.lease import Lease
 from orchestrator.settings import Settings
+from orchestrator.stages import Selected
 from orchestrator.story import StoryWriter
 from ytcaption.v1 import event_pb2, job_pb2
 
@@ -42,11 +43,11 @@ class Cache:
     """Finds the job whose captions another may have."""
 
     def __init__(
-        self, bus: Bus, settings: Settings, selected_model: Callable[[], Awaitable[str]]
+        self, bus: Bus, settings: Settings, selected: Callable[[str], Awaitable[Selected]]
     ) -> None:
         self._bus = bus
         self._settings = settings
-        self._selected_model = selected_model
+        self._selected = selected
         self._jobs = Jobs(bus)
         self._artifacts = Artifacts(bus)
 
@@ -76,13 +77,14 @@ class Cache:
             return twin
         age = datetime.now(UTC) - twin.end_time.ToDatetime(UTC)
         fresh = age < timedelta(hours=self._settings.cache_hours)
-        if twin.state == job_pb2.JOB_STATE_SUCCEEDED and fresh and await self._same_model(twin):
+        if twin.state == job_pb2.JOB_STATE_SUCCEEDED and fresh and await self._same_models(twin):
             return twin
         return None
 
-    async def _same_model(self, twin: job_pb2.Job) -> bool:
+    async def _same_models(self, twin: job_pb2.Job) -> bool:
+        made_by = Selected(twin.model, twin.translation_model)
         try:
-            return await self._selected_model() == twin.model
+            return await self._selected(twin.options.language_out) == made_by
         except grpc.aio.AioRpcError:
             return False
 
@@ -116,7 +118,7 @@ def _adopt_facts(job: job_pb2.Job, twin: job_pb2.Job) -> None:
     job.start_time.CopyFrom(from_current_time())
     job.media.CopyFrom(twin.media)
     job.model, job.language = twin.model, twin.language
-    job.language_out = twin.language_out
+    job.language_out, job.translation_model = twin.language_out, twin.translation_model
     if twin.HasField("human_captions"):
         job.human_captions.CopyFrom(twin.human_captions)
     if twin.HasField("language_probability"):

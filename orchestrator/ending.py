@@ -62,6 +62,7 @@ def end_stage(status: job_pb2.StageStatus, state: "job_pb2.StageState.ValueType"
     """Marks a stage as over."""
     status.state = state
     status.end_time.CopyFrom(from_current_time())
+    status.ClearField("preparing")
     note_stage_end(status)
 
 

@@ -8,8 +8,14 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from mesh.bus import Bus
+from mesh.channel import open_direct_channel
+from mesh.correlation import call_metadata
+from mesh.preparation import in_words
 from orchestrator.settings import Settings
 from orchestrator.stages import STAGE_IDS, Stages
+from ytcaption.v1 import media_pb2
+from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
+from ytcaption.v1 import transcriber_service_pb2_grpc as transcriber_rpc
 
 ASK_SECONDS = 3.0
 
@@ -22,6 +28,8 @@ class Health:
     healthy: bool
     detail: str
     address: str
+    preparing: media_pb2.ModelPreparation | None = None
+    """What its model still needs, if it waits for that."""
 
 
 async def look(settings: Settings, bus: Bus, stages: Stages) -> list[Health]:
@@ -40,6 +48,8 @@ async def look(settings: Settings, bus: Bus, stages: Stages) -> list[Health]:
 
 async def _look_at_stage(stages: Stages, name: str, address: str) -> Health:
     found = await _ask_stage(name, address, *stages.channels[name])
+    if name == "transcriber" and not found.healthy and (preparing := await _preparing(address)):
+        return replace(found, detail=in_words(preparing), preparing=preparing)
     if stages.circuits[STAGE_IDS[name]].open:
         return replace(found, detail=f"{found.detail}, but left our last calls without an answer")
     return found
@@ -65,3 +75,22 @@ async def _ask_stage(name: str, address: str, service: str, channel: grpc.aio.Ch
         return Health(name, False, error.details() or error.code().name, address)
     word = HealthCheckResponse.ServingStatus.Name(answer.status)
     return Health(name, answer.status == HealthCheckResponse.SERVING, word.lower(), address)
+
+
+async def _preparing(addresses: str) -> media_pb2.ModelPreparation | None:
+    """What the first replica that is on its way still needs."""
+    found = await asyncio.gather(*map(_ask_model, addresses.split(",")))
+    return next((preparing for preparing in found if preparing is not None), None)
+
+
+async def _ask_model(address: str) -> media_pb2.ModelPreparation | None:
+    """Asks directly: a balanced call would not reach who does not serve yet."""
+    request = transcriber_pb.GetModelStateRequest()
+    async with open_direct_channel(address) as channel:
+        try:
+            state = await transcriber_rpc.TranscriberServiceStub(channel).GetModelState(
+                request, timeout=ASK_SECONDS, metadata=call_metadata()
+            )
+        except grpc.aio.AioRpcError:
+            return None
+    return state.preparing if state.HasField("preparing") else None

@@ -66,15 +66,23 @@ class _LiveSink:
     async def filters_chosen(self, started: normalizer_pb.NormalizeStarted) -> None:
         """No job keeps them."""
 
+    async def model_preparing(self, preparing: media_pb2.ModelPreparation) -> None:
+        self._job.stages[job_pb2.STAGE_TRANSCRIPTION - 1].preparing.CopyFrom(preparing)
+        await self._show()
+
     async def model_ready(self, started: transcriber_pb.TranscribeStarted) -> None:
+        self._job.stages[job_pb2.STAGE_TRANSCRIPTION - 1].ClearField("preparing")
         self._model = started.model
 
     async def moved(self, stage: StageId, progress: media_pb2.Progress) -> None:
         self._job.stages[stage - 1].progress.CopyFrom(progress)
         # The caller counts its own bytes.
         if stage != job_pb2.STAGE_DOWNLOAD:
-            live = job_pb2.JobProgress(job_id=self._job.job_id, stages=self._job.stages)
-            await self.responses.put(Response(progress=live))
+            await self._show()
+
+    async def _show(self) -> None:
+        live = job_pb2.JobProgress(job_id=self._job.job_id, stages=self._job.stages)
+        await self.responses.put(Response(progress=live))
 
     async def audio_kept(self, frame: bytes) -> None:
         """None was asked for."""

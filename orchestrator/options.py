@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from mesh.errors import InvalidRequestError, UnsupportedError
+from mesh.errors import InvalidRequestError
 from mesh.languages import primary
 from mesh.reasons import Reason
 from orchestrator.captions import rules_in_force
@@ -14,8 +14,6 @@ from ytcaption.v1 import pipeline_service_pb2 as pb
 AUTO = "auto"
 TRANSCRIBE = job_pb2.CAPTIONS_POLICY_TRANSCRIBE
 PREFER_HUMAN = job_pb2.CAPTIONS_POLICY_PREFER_HUMAN
-TRANSLATED_INTO = "en"
-"""Whisper was taught no other."""
 MAX_WORD = 128
 MAX_PROMPT = 1000
 
@@ -46,7 +44,7 @@ def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     options.CopyFrom(DEFAULTS)
     options.MergeFrom(asked)
     options.language = _language(options.language)
-    _check_translation(options)
+    _resolve_translation(options)
     _check_captions_policy(options)
     _check_ranges(options)
     rules_in_force("", options.cue_rules)
@@ -57,16 +55,12 @@ def _language(asked: str) -> str:
     return AUTO if asked in ("", AUTO) else primary(asked)
 
 
-def _check_translation(options: job_pb2.JobOptions) -> None:
-    if not options.language_out:
+def _resolve_translation(options: job_pb2.JobOptions) -> None:
+    """Which languages can be had is for the transcriber to say."""
+    if options.language_out:
+        options.language_out = primary(options.language_out)
+    else:
         options.ClearField("language_out")
-        return
-    options.language_out = primary(options.language_out)
-    if options.language_out != TRANSLATED_INTO:
-        raise UnsupportedError(
-            f"speech can be translated into English only, not into {options.language_out!r}",
-            reason=Reason.TRANSLATION_UNSUPPORTED,
-        )
 
 
 def _check_captions_policy(options: job_pb2.JobOptions) -> None:

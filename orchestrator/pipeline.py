@@ -230,6 +230,8 @@ class _Run:
                     case "progress":
                         progress = media_pb2.Progress(media=event.progress)
                         await self._sink.moved(TRANSCRIPTION, progress)
+                    case "preparing":
+                        await self._sink.model_preparing(event.preparing)
                     case "started":
                         await self._sink.model_ready(event.started)
                     case "finished":

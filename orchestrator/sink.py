@@ -23,6 +23,9 @@ class Sink(Protocol):
     async def filters_chosen(self, started: normalizer_pb.NormalizeStarted) -> None:
         """The normalizer said what it will do."""
 
+    async def model_preparing(self, preparing: media_pb2.ModelPreparation) -> None:
+        """The transcriber said what its model still needs."""
+
     async def model_ready(self, started: transcriber_pb.TranscribeStarted) -> None:
         """The transcriber said who listens."""
 

@@ -10,6 +10,7 @@ import grpc
 from mesh.channel import open_channel
 from mesh.correlation import call_metadata
 from mesh.errors import MeshError, TimedOutError
+from mesh.languages import tag_of
 from orchestrator.circuit import Circuit
 from orchestrator.settings import Settings
 from ytcaption.v1 import downloader_service_pb2_grpc as downloader_rpc
@@ -84,9 +85,22 @@ async def open_stages(settings: Settings) -> AsyncIterator[Stages]:
         )
 
 
-async def selected_model(stages: Stages) -> str:
-    """The model a job would get now."""
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The models that make the text of a job."""
+
+    speech: str
+    translation: str
+    """Empty if none is needed, or the speech model does it itself."""
+
+
+async def selected_models(stages: Stages, language_out: str) -> Selected:
+    """The models a job would get now."""
     listed = await stages.transcriber.ListModels(
         transcriber_pb.ListModelsRequest(), timeout=5, metadata=call_metadata()
     )
-    return next((model.name for model in listed.models if model.selected), "")
+    speech = next((model.name for model in listed.models if model.selected), "")
+    target = tag_of(language_out)
+    able = (one.model for one in listed.translations if target in one.target_languages)
+    translation = next(able, speech)
+    return Selected(speech, "" if translation == speech else translation)

@@ -111,8 +111,14 @@ class JobTracker:
         self._job.applied_filters.extend(started.applied_filters)
         self.kept_media_type = started.kept_audio_media_type
 
+    async def model_preparing(self, preparing: media_pb2.ModelPreparation) -> None:
+        self._stage(job_pb2.STAGE_TRANSCRIPTION).preparing.CopyFrom(preparing)
+        self._dirty = True
+
     async def model_ready(self, started: transcriber_pb.TranscribeStarted) -> None:
-        self._job.model = started.model
+        self._stage(job_pb2.STAGE_TRANSCRIPTION).ClearField("preparing")
+        self._dirty = True
+        self._job.model, self._job.translation_model = started.model, started.translation_model
         begun = event_pb2.StartExecution(model=started.model, options=self._job.options)
         await self._story.tell(event_pb2.EVENT_TYPE_START_EXECUTION, start_execution=begun)
 

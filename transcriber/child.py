@@ -13,6 +13,7 @@ from typing import Any
 from mesh.errors import MeshError
 from mesh.reasons import Reason
 from transcriber.decoder import Decoder, How
+from transcriber.translating import Translate, Translator
 from transcriber.vad import Audio
 
 
@@ -25,6 +26,15 @@ class Facts:
     compute_type: str
     languages: frozenset[str]
     translates: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatorFacts:
+    """What a loaded translator says about itself; always the first answer."""
+
+    model: str
+    sources: frozenset[str]
+    targets: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +53,7 @@ class Decode:
     how: How
 
 
-Order = Detect | Decode
+Order = Detect | Decode | Translate
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +64,23 @@ class Failed:
     reason: Reason
 
 
-def main(load: Callable[[], Decoder], pipe: Connection) -> None:
+def main(load: Callable[[], Any], describe: Callable[[Any], Any], pipe: Connection) -> None:
     """Loads the model, then carries out one order after the other."""
     os.setsid()
     Thread(target=_die_with_the_service, args=(pipe.fileno(),), daemon=True).start()
     try:
-        decoder = load()
-        pipe.send(_facts(decoder))
+        model = load()
+        pipe.send(describe(model))
     except Exception as error:  # noqa: BLE001 - whatever it is, the service must hear of it
         pipe.send(_failed(error))
         return
     with suppress(EOFError, BrokenPipeError):  # the service went
         while True:
-            pipe.send(_answer(decoder, pipe.recv()))
+            pipe.send(_answer(model, pipe.recv()))
 
 
-def _facts(decoder: Decoder) -> Facts:
+def decoder_facts(decoder: Decoder) -> Facts:
+    """Describes a decoder."""
     return Facts(
         decoder.model,
         decoder.device,
@@ -79,19 +90,26 @@ def _facts(decoder: Decoder) -> Facts:
     )
 
 
-def _answer(decoder: Decoder, order: Order) -> Any:
+def translator_facts(translator: Translator) -> TranslatorFacts:
+    """Describes a translator."""
+    return TranslatorFacts(translator.model, translator.sources, translator.targets)
+
+
+def _answer(model: Any, order: Order) -> Any:
     try:
-        return _carry_out(decoder, order)
+        return _carry_out(model, order)
     except Exception as error:  # noqa: BLE001 - one bad window is no reason to load again
         return _failed(error)
 
 
-def _carry_out(decoder: Decoder, order: Order) -> Any:
+def _carry_out(model: Any, order: Order) -> Any:
     match order:
         case Detect():
-            return decoder.detect(order.audio, _never)
+            return model.detect(order.audio, _never)
         case Decode():
-            return decoder.decode(order.audio, order.language, order.how, _never)
+            return model.decode(order.audio, order.language, order.how, _never)
+        case Translate():
+            return model.translate(order, _never)
 
 
 def _never() -> bool:
@@ -102,7 +120,7 @@ def _never() -> bool:
 def _failed(error: Exception) -> Failed:
     if isinstance(error, MeshError):
         return Failed(str(error), error.reason)
-    return Failed(f"the decoder failed: {type(error).__name__}: {error}", Reason.INTERNAL)
+    return Failed(f"the model failed: {type(error).__name__}: {error}", Reason.INTERNAL)
 
 
 def _die_with_the_service(pipe: int) -> None:

@@ -62,6 +62,10 @@ class Decoder(Protocol):
         """Whether it has its memory now; if not, it loads for the next window by itself."""
         ...
 
+    def wake(self) -> None:
+        """Returns when it is loaded."""
+        ...
+
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         """The code of the language spoken, and how sure that is."""
         ...

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum, auto
 from typing import Protocol
 
 
@@ -30,13 +31,38 @@ class Request:
     """Tell the language of every window anew."""
 
 
+class Phase(Enum):
+    """What a model may still need."""
+
+    FETCHING = auto()
+    """Its weights come from the hub."""
+
+    LOADING = auto()
+    """Its weights are here and go into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """The model cannot listen yet; nothing but this comes before Ready."""
+
+    model: str
+    """Empty until it is chosen."""
+
+    phase: Phase
+    done_bytes: int = 0
+    total_bytes: int | None = None
+    """None while nobody knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Who listens; always the first event."""
+    """Who listens; the first event but for Preparing."""
 
     model: str
     device: str
     compute_type: str
+    translation_model: str = ""
+    """Empty if none is needed, or the speech model translates itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +116,7 @@ class Heard:
     """BCP-47 tag of the translations; empty if nothing was translated."""
 
 
-Event = Ready | Spoken | Reached | Heard
+Event = Preparing | Ready | Spoken | Reached | Heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +129,43 @@ class ModelFacts:
     selected: bool
 
 
+@dataclass(frozen=True, slots=True)
+class TranslationFacts:
+    """Languages a model translates: each of the first into each of the others."""
+
+    model: str
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """How the model jobs get is."""
+
+    model: str
+    loaded: bool
+    preparing: Preparing | None
+    """None if nothing is under way."""
+
+
 class SpeechEngine(Protocol):
     """Anything that turns 16 kHz mono s16le samples into text."""
 
     def transcribe(
         self, samples: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
-        """Yields Ready, then Spoken in time order among Reached, then one Heard.
+        """Preparing while it must, Ready, then Spoken in time order among Reached, one Heard.
 
         Closing it stops the listening at once and frees the model for the next recording.
         """
+        ...
+
+    def state(self) -> ModelState:
+        """What the model still needs; known at once, whatever is under way."""
+        ...
+
+    def translations(self) -> Sequence[TranslationFacts]:
+        """What can be translated now, the preferred way first; nothing until all is loaded."""
         ...
 
     async def models(self) -> Sequence[ModelFacts]:

@@ -1,22 +1,29 @@
 """Models of the Hugging Face hub: those fetched before, and fetching one now."""
 
-import sys
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
-from faster_whisper.utils import available_models, download_model
-from huggingface_hub import constants
-from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+from faster_whisper.utils import _MODELS, available_models, disabled_tqdm, download_model
+from huggingface_hub import constants, snapshot_download
+from huggingface_hub.errors import LocalEntryNotFoundError
+from huggingface_hub.utils import tqdm
 from structlog import get_logger
 
-from mesh.errors import UnavailableError
+from mesh.errors import MeshError, UnavailableError
 from mesh.reasons import Reason
+from transcriber.preparing import Fetched
 
 log = get_logger(__name__)
 
+ENDPOINT = constants.ENDPOINT
 SECONDS_TO_ANSWER = 5
 _FILES = ("model.bin", "config.json", "tokenizer.json")
+_WANTED = ("config.json", "preprocessor_config.json", "model.bin", "tokenizer.json", "vocabulary.*")
+"""What faster-whisper takes of a repository."""
 
 
 def knows(name: str) -> bool:
@@ -33,23 +40,80 @@ def cached(name: str) -> Path | None:
     return folder if all((folder / file).is_file() for file in _FILES) else None
 
 
-def fetch(name: str) -> Path:
-    """Downloads a model; a hub that does not answer is given up soon."""
+def fetch(name: str, fetched: Fetched) -> Path:
+    """Downloads a model; a hub that does not answer is given up soon.
+
+    A file appears under its name only when it is whole: what broke off is never taken for a model.
+    """
     _probe(name)
-    log.info("fetching model", model=name, hub=constants.ENDPOINT)
-    if sys.stderr.isatty():
-        sys.stderr.write(f"fetching the Whisper model {name!r}, this may take minutes\n")
+    log.info("fetching model", model=name, hub=ENDPOINT)
     try:
-        return Path(download_model(name))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        raise _unavailable(name, str(error)) from error
+        _download(name, fetched)
+    except MeshError:
+        raise
+    except Exception as error:  # of many libraries; each means that the model is not here
+        raise _unavailable(name, f"{type(error).__name__}: {error}") from error
+    folder = cached(name)
+    if folder is None:
+        raise _unavailable(name, f"it has not all of {', '.join(_FILES)}")
+    return folder
+
+
+def _download(name: str, fetched: Fetched) -> None:
+    asked = partial(
+        snapshot_download,
+        _MODELS.get(name, name),
+        allow_patterns=list(_WANTED),
+        endpoint=ENDPOINT,
+    )
+    fetched(name, 0, None)
+    files = asked(dry_run=True, tqdm_class=disabled_tqdm)
+    total = sum(file.file_size or 0 for file in files if file.will_download)
+    fetched(name, 0, total)
+    asked(tqdm_class=_Counter(name, total, fetched).bar_class())
+
+
+class _Counter:
+    """Adds up what the threads of a download say."""
+
+    def __init__(self, name: str, total: int, fetched: Fetched) -> None:
+        self._name = name
+        self._total = total
+        self._fetched = fetched
+        self._most = 0
+        self._lock = Lock()
+
+    def bar_class(self) -> type[tqdm]:
+        """A progress bar that shows nothing and tells us what it would show."""
+        counter = self
+
+        class Bar(tqdm):  # type: ignore[misc] # it has no types
+            def __init__(self, *args: Any, **options: Any) -> None:
+                self._counts_bytes = options.get("unit") == "B"
+                super().__init__(*args, **options | {"disable": True})
+
+            def update(self, n: float | None = 1) -> bool | None:
+                if self._counts_bytes:
+                    with counter._lock:
+                        self.n += int(n or 0)
+                    counter.moved(int(self.n))
+                return None
+
+        return Bar
+
+    def moved(self, done: int) -> None:
+        """One bar counts what arrived, another what is on disk: the one ahead is shown."""
+        with self._lock:
+            self._most = max(self._most, min(done, self._total))
+            most = self._most
+        self._fetched(self._name, most, self._total)
 
 
 def _probe(name: str) -> None:
     if constants.HF_HUB_OFFLINE:
         raise _unavailable(name, "HF_HUB_OFFLINE is set")
     try:
-        urllib.request.urlopen(constants.ENDPOINT, timeout=SECONDS_TO_ANSWER).close()  # noqa: S310 # the hub's own address
+        urllib.request.urlopen(ENDPOINT, timeout=SECONDS_TO_ANSWER).close()  # noqa: S310 # the hub's own address
     except urllib.error.HTTPError:
         pass  # it answers, and that is all we asked
     except (OSError, ValueError) as error:

@@ -10,8 +10,7 @@ from typing import Any
 
 from mesh.errors import InternalError, MeshError, UnavailableError
 from mesh.reasons import Reason
-from transcriber.child import Facts, Failed, Order, main
-from transcriber.decoder import Decoder
+from transcriber.child import Failed, Order, main
 
 PRELOAD = "transcriber.preload"
 POLL_SECONDS = 0.02
@@ -54,10 +53,10 @@ def _no_threads() -> Iterator[None]:
 class Child:
     """One process with one model; it loads as soon as it is born."""
 
-    def __init__(self, load: Callable[[], Decoder]) -> None:
-        self._facts: Facts | None = None
+    def __init__(self, load: Callable[[], Any], describe: Callable[[Any], Any]) -> None:
+        self._facts: Any = None
         self._pipe, theirs = _context.Pipe()
-        self._process = _context.Process(target=main, args=(load, theirs), daemon=True)
+        self._process = _context.Process(target=main, args=(load, describe, theirs), daemon=True)
         try:
             self._process.start()
         except BaseException:
@@ -77,8 +76,8 @@ class Child:
         """Whether it has a model."""
         return self._facts is not None
 
-    def facts(self, abandoned: Callable[[], bool]) -> Facts:
-        """Waits until the model is loaded."""
+    def facts(self, abandoned: Callable[[], bool]) -> Any:
+        """What the model says about itself; waits until it is loaded."""
         if self._facts is None:
             self._facts = self._hear(abandoned)
         return self._facts

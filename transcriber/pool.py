@@ -79,6 +79,11 @@ class Pool:
         """Whether any of them is."""
         return any(decoder.is_loaded for decoder in self._all)
 
+    def wake(self) -> None:
+        """Returns when one is; the others load when windows wait for them."""
+        with self._one() as decoder:
+            decoder.wake()
+
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         """The code of the language spoken, and how sure that is."""
         with self._one() as decoder:

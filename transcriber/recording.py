@@ -13,6 +13,7 @@ from mesh.languages import tag_of
 from mesh.tasks import stop
 from transcriber.decoder import Decoder, How, Task
 from transcriber.engine import Event, Heard, Reached, Request, Spoken
+from transcriber.interpreting import Interpreter, Way
 from transcriber.listening import Ended, Found, HeardWindow, Listened, listening_ahead, offset
 from transcriber.placing import add_translations, joints, place
 from transcriber.tongue import Tongue
@@ -21,7 +22,6 @@ from transcriber.vad import VoiceDetector
 SECONDS_BETWEEN_PROGRESS = 0.1
 MOST_AHEAD = 4
 """Windows under way for each that is being decoded: one that takes long holds up few others."""
-TRANSLATED_INTO = "en"
 
 ResultT = TypeVar("ResultT")
 
@@ -59,14 +59,20 @@ _Step = _Worded | Listened | Ended
 class Recording:
     """Puts windows into words, one after the other, and numbers what was said."""
 
-    def __init__(
-        self, decoder: Decoder, request: Request, how: How, tongue: Tongue, turns: Turns
+    def __init__(  # noqa: PLR0913 # what a recording is made of
+        self,
+        decoder: Decoder,
+        request: Request,
+        how: How,
+        tongue: Tongue,
+        interpreter: Interpreter,
+        turns: Turns,
     ) -> None:
         self._decoder = decoder
+        self._interpreter = interpreter
         self._how = how
         self._settled = request.settled_offset
         self._next_index = request.next_index
-        self._translates = bool(request.language_out)
         self._has_translated = False
         self._in_turn = turns.take
         self._at_once = turns.at_once
@@ -171,7 +177,7 @@ class Recording:
             language_probability=self._tongue.probability,
             duration=duration,
             speech_duration=min(self._speech, duration),
-            language_out=TRANSLATED_INTO if self._has_translated else "",
+            language_out=tag_of(self._interpreter.target) if self._has_translated else "",
         )
 
     def _number(self, worded: _Worded) -> Sequence[Spoken]:
@@ -194,11 +200,20 @@ class Recording:
         if language is None:
             return []
         spoken = self._decode(window, language, "transcribe")
-        if not self._translates or language == TRANSLATED_INTO:
-            return spoken
-        translated = self._decode(window, language, "translate")
-        self._has_translated = self._has_translated or bool(spoken and translated)
-        return add_translations(spoken, translated)
+        translated = self._translate(spoken, window, language)
+        self._has_translated = self._has_translated or any(one.translation for one in translated)
+        return translated
+
+    def _translate(self, spoken: list[Spoken], window: HeardWindow, language: str) -> list[Spoken]:
+        match self._interpreter.way(language):
+            case Way.NOT_AT_ALL:
+                return spoken
+            case Way.FROM_SPEECH:
+                return add_translations(spoken, self._decode(window, language, "translate"))
+            case Way.FROM_TEXT:
+                return self._interpreter.translate(
+                    spoken, language, self._how.beam_size, self._abandoned.is_set
+                )
 
     def _decode(self, window: HeardWindow, language: str, task: Task) -> list[Spoken]:
         if self._abandoned.is_set():

@@ -8,7 +8,17 @@ from google.protobuf.duration import from_timedelta, to_timedelta
 from structlog.contextvars import bind_contextvars
 
 from mesh.frames import read_data, read_start
-from transcriber.engine import Event, Heard, Reached, Ready, Request, SpeechEngine, Spoken
+from transcriber.engine import (
+    Event,
+    Heard,
+    Phase,
+    Preparing,
+    Reached,
+    Ready,
+    Request,
+    SpeechEngine,
+    Spoken,
+)
 from ytcaption.v1 import media_pb2 as media
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
@@ -33,6 +43,20 @@ class TranscriberServicer(rpc.TranscriberServiceServicer):
             async for event in events:
                 yield _to_wire(event)
 
+    async def GetModelState(
+        self,
+        request: pb.GetModelStateRequest,
+        context: grpc.aio.ServicerContext[
+            pb.GetModelStateRequest, Awaitable[pb.GetModelStateResponse]
+        ],
+    ) -> pb.GetModelStateResponse:
+        state = self._engine.state()
+        return pb.GetModelStateResponse(
+            model=state.model,
+            loaded=state.loaded,
+            preparing=_preparation(state.preparing) if state.preparing else None,
+        )
+
     async def ListModels(
         self,
         request: pb.ListModelsRequest,
@@ -47,7 +71,13 @@ class TranscriberServicer(rpc.TranscriberServiceServicer):
                     selected=model.selected,
                 )
                 for model in await self._engine.models()
-            ]
+            ],
+            translations=[
+                pb.Translation(
+                    model=can.model, source_languages=can.sources, target_languages=can.targets
+                )
+                for can in self._engine.translations()
+            ],
         )
 
     async def Purge(
@@ -77,10 +107,15 @@ def _request(start: pb.TranscribeStart) -> Request:
 
 def _to_wire(event: Event) -> pb.TranscribeResponse:
     match event:
+        case Preparing():
+            return pb.TranscribeResponse(preparing=_preparation(event))
         case Ready():
             return pb.TranscribeResponse(
                 started=pb.TranscribeStarted(
-                    model=event.model, device=event.device, compute_type=event.compute_type
+                    model=event.model,
+                    device=event.device,
+                    compute_type=event.compute_type,
+                    translation_model=event.translation_model,
                 )
             )
         case Spoken():
@@ -98,6 +133,18 @@ def _to_wire(event: Event) -> pb.TranscribeResponse:
                     language_out=event.language_out,
                 )
             )
+
+
+def _preparation(preparing: Preparing) -> media.ModelPreparation:
+    if preparing.phase is Phase.LOADING:
+        return media.ModelPreparation(model=preparing.model, phase=media.PREPARATION_PHASE_LOADING)
+    return media.ModelPreparation(
+        model=preparing.model,
+        phase=media.PREPARATION_PHASE_FETCHING,
+        fetched=media.ByteProgress(
+            done_bytes=preparing.done_bytes, total_bytes=preparing.total_bytes
+        ),
+    )
 
 
 def _segment(spoken: Spoken) -> media.Segment:

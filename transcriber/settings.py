@@ -41,6 +41,13 @@ class Settings(ServiceSettings):
     """Windows decoded at once, each by a copy of the model; 0: one for each thread, at most 4; one
     if the model is large or on a GPU."""
 
+    translation_model: str = ""
+    """Folder of a CTranslate2 translation model with its vocabulary (NLLB, M2M100, Opus-MT); empty:
+    speech is translated into English only, by the speech model itself."""
+
+    translation_languages: str = ""
+    """What it translates, such as "de,fr>en"; only for models whose vocabulary does not say."""
+
     idle_unload_seconds: float = Field(default=900, ge=0)
     """The model is freed after so long without speech, and loaded again for the next; 0: never."""
 

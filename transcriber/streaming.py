@@ -7,30 +7,44 @@ from contextlib import aclosing
 from typing import TypeVar
 
 from mesh.errors import InvalidRequestError, UnsupportedError
-from mesh.languages import primary
 from mesh.reasons import Reason
 from transcriber.decoder import Decoder, How
-from transcriber.engine import Event, ModelFacts, Ready, Request
-from transcriber.languages import to_code
-from transcriber.recording import TRANSLATED_INTO, Recording
+from transcriber.engine import (
+    Event,
+    ModelFacts,
+    ModelState,
+    Phase,
+    Preparing,
+    Ready,
+    Request,
+    TranslationFacts,
+)
+from transcriber.interpreting import Interpreter
+from transcriber.languages import to_code, to_tags
+from transcriber.preparing import Preparation
+from transcriber.recording import Recording
 from transcriber.tongue import MixedTongues, Tongue
+from transcriber.translating import Models, Translator
 from transcriber.vad import SileroDetector, VoiceDetector
 
 MAX_BEAM_SIZE = 10
+LOOK_SECONDS = 0.1
+"""How soon a caller hears how far the model is."""
 
 ResultT = TypeVar("ResultT")
 
 
 class _Model:
-    """A loaded decoder and the threads that ask it.
+    """Loaded models and the threads that ask them.
 
     First come, first served is fair: a recording asks for no more windows than are decoded at once
     before it got its oldest.
     """
 
-    def __init__(self, decoder: Decoder) -> None:
-        self.decoder = decoder
-        self.at_once = decoder.at_once
+    def __init__(self, models: Models) -> None:
+        self.all = models
+        self.decoder = models.decoder
+        self.at_once = models.decoder.at_once
         self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix="decoding")
 
     async def take(self, job: Callable[[], ResultT], /) -> ResultT:
@@ -39,6 +53,8 @@ class _Model:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.decoder.close()
+        if self.all.translator is not None:
+            self.all.translator.close()
 
 
 class StreamingEngine:
@@ -46,7 +62,7 @@ class StreamingEngine:
 
     def __init__(
         self,
-        load: Callable[[], Decoder],
+        load: Callable[[Preparation], Models],
         list_models: Callable[[Decoder | None], Sequence[ModelFacts]],
         *,
         beam_size: int = 5,
@@ -58,37 +74,88 @@ class StreamingEngine:
         self._beam_size = beam_size
         self._places = asyncio.Semaphore(max_recordings)
         self._new_detector = new_detector
+        self._preparation = Preparation()
         self._model: asyncio.Future[_Model] = asyncio.get_running_loop().create_future()
+        self._waking: dict[str, asyncio.Future[None]] = {}
+        """Loads of models that were freed; all who wait for one share it."""
 
     async def get_ready(self) -> None:
         """Loads the model; calls that came earlier have waited for it."""
         try:
-            decoder = await asyncio.to_thread(self._load)
+            models = await asyncio.to_thread(self._load, self._preparation)
         except Exception as error:
             self._model.set_exception(error)
             self._model.exception()  # so that it counts as seen even if no call waits
             raise
-        self._model.set_result(_Model(decoder))
+        self._model.set_result(_Model(models))
 
     def close(self) -> None:
-        """Ends the decode under way and starts no other."""
+        """Ends the fetch or decode under way and starts no other."""
+        self._preparation.abandon()
         if model := self._loaded():
             model.close()
 
     async def transcribe(
         self, samples: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
-        """Ready, then Spoken in time order among Reached, then Heard."""
+        """Preparing while it must, Ready, then Spoken in time order among Reached, then Heard."""
         how = self._how(request)
+        async for preparing in self._until_loaded():
+            yield preparing
         model = await asyncio.shield(self._model)
         decoder = model.decoder
-        tongue = _tongue(request, decoder)
+        tongue, interpreter = _tongue(request, decoder), Interpreter(request, model.all)
+        translator = model.all.translator if interpreter.model else None
         async with self._places:
-            yield Ready(decoder.model, decoder.device, decoder.compute_type)
-            recording = Recording(decoder, request, how, tongue, model)
+            for needed in [decoder, translator]:
+                if needed is not None and not needed.is_loaded:
+                    yield Preparing(needed.model, Phase.LOADING)
+                    await self._wake(model, needed)
+            yield Ready(decoder.model, decoder.device, decoder.compute_type, interpreter.model)
+            recording = Recording(decoder, request, how, tongue, interpreter, model)
             async with aclosing(recording.events(samples, self._new_detector())) as events:
                 async for event in events:
                     yield event
+
+    async def _until_loaded(self) -> AsyncIterator[Preparing]:
+        told: Preparing | None = None
+        while not self._model.done():
+            if self._preparation.now != told:
+                told = self._preparation.now
+                yield told
+            await asyncio.wait({self._model}, timeout=LOOK_SECONDS)
+
+    async def _wake(self, model: _Model, needed: Decoder | Translator) -> None:
+        waking = self._waking.get(needed.model)
+        if waking is None:
+            waking = asyncio.ensure_future(model.take(needed.wake))
+            self._waking[needed.model] = waking
+            # It goes on without those who gave up: a failure may find nobody left to hear of it.
+            waking.add_done_callback(lambda _: self._awake(needed.model))
+        await asyncio.shield(waking)
+
+    def _awake(self, name: str) -> None:
+        waking = self._waking.pop(name)
+        if not waking.cancelled():
+            waking.exception()
+
+    def state(self) -> ModelState:
+        """What the model still needs."""
+        if not self._model.done():
+            return ModelState(self._preparation.now.model, False, self._preparation.now)
+        model = self._loaded()
+        if model is None:
+            return ModelState("", False, None)
+        loading = next((Preparing(name, Phase.LOADING) for name in self._waking), None)
+        return ModelState(model.decoder.model, model.decoder.is_loaded, loading)
+
+    def translations(self) -> Sequence[TranslationFacts]:
+        """What can be translated now, the preferred way first."""
+        model = self._loaded()
+        return [
+            TranslationFacts(can.model, to_tags(can.sources), to_tags(can.targets))
+            for can in (model.all.translations if model else ())
+        ]
 
     async def models(self) -> Sequence[ModelFacts]:
         """What could be loaded without a network, best first."""
@@ -110,7 +177,6 @@ class StreamingEngine:
 
 
 def _tongue(request: Request, decoder: Decoder) -> Tongue:
-    _refuse_translation(request.language_out, decoder)
     if not request.mixed_languages:
         named = to_code(request.language, decoder.languages) if request.language else None
         return Tongue(named, decoder.languages)
@@ -124,18 +190,3 @@ def _tongue(request: Request, decoder: Decoder) -> Tongue:
             reason=Reason.LANGUAGE_UNSUPPORTED,
         )
     return MixedTongues(decoder.languages)
-
-
-def _refuse_translation(tag: str, decoder: Decoder) -> None:
-    if not tag:
-        return
-    if primary(tag) != TRANSLATED_INTO:
-        raise UnsupportedError(
-            f"Whisper translates into English only, not into {tag!r}",
-            reason=Reason.TRANSLATION_UNSUPPORTED,
-        )
-    if not decoder.translates:
-        raise UnsupportedError(
-            f"the model {decoder.model!r} does not translate",
-            reason=Reason.TRANSLATION_UNSUPPORTED,
-        )

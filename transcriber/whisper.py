@@ -57,6 +57,9 @@ class WhisperDecoder:
         self._encoded: tuple[Features, Any] | None = None
         self._tokenizer = lru_cache(maxsize=8)(self._new_tokenizer)
 
+    def wake(self) -> None:
+        """It has been loaded since it was made."""
+
     def warm_up(self) -> None:
         """The first pass is slower than the rest; nobody should wait for that."""
         self._whisper.encode(np.zeros((self._whisper.model.n_mels, 200), np.float32))

@@ -94,6 +94,18 @@ def test_a_skipped_stage_says_so() -> None:
     assert figure(_stage(state=job_pb.STAGE_STATE_SKIPPED)) == Figure("download", 1, 1, "skipped")
 
 
+def test_a_model_on_its_way_is_shown_in_its_bytes() -> None:
+    fetched = media_pb.ByteProgress(done_bytes=45_000_000, total_bytes=145_000_000)
+    preparing = media_pb.ModelPreparation(
+        model="base", phase=media_pb.PREPARATION_PHASE_FETCHING, fetched=fetched
+    )
+
+    shown = figure(_stage(preparing=preparing))
+
+    amount = "fetching model base, 45 of 145 MB"
+    assert shown == Figure("download", 45_000_000, 145_000_000, amount)
+
+
 def test_an_unknown_stage_is_passed_over() -> None:
     assert figure(job_pb.StageStatus(stage=job_pb.STAGE_UNSPECIFIED)) is None
 

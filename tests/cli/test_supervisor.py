@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -84,6 +85,26 @@ async def test_the_later_phases_start_when_the_first_is_ready(tmp_path: Path, ma
     assert told.statuses[0] == "starting one …, two …"
     assert "starting one ready, two ready" in told.statuses
     assert told.statuses[-1] == ""
+
+
+async def test_what_keeps_a_child_is_part_of_the_line(tmp_path: Path, mark: str) -> None:
+    told = Told()
+
+    async def doing() -> str:
+        (tmp_path / "go on").touch()
+        return "fetching model base, 45 of 145 MB"
+
+    waits = (
+        "import os, time\n"
+        f"while not os.path.exists({str(tmp_path / 'go on')!r}): time.sleep(0.01)\n"
+    )
+    one = replace(spec("one", waits + PARENT, mark, tmp_path / "1"), doing=doing)
+
+    async with supervised([[one]], tmp_path, grace_seconds=0.3, narrator=told):
+        pass
+
+    assert "starting one (fetching model base, 45 of 145 MB) …" in told.statuses
+    assert "starting one ready" in told.statuses
 
 
 async def test_a_child_that_ends_early_is_quoted_and_the_others_are_stopped(

@@ -36,6 +36,13 @@ class Script:
         self.downloads: list[str] = []
         self.download_options: list[media_pb2.DownloadOptions] = []
         self.starts: list[transcriber_pb.TranscribeStart] = []
+        self.preparing: list[media_pb2.ModelPreparation] = []
+        """What the transcriber's model needs before each recording, step by step."""
+        self.translations = [
+            transcriber_pb.Translation(
+                model=self.model, source_languages=["en", "pt"], target_languages=["en"]
+            )
+        ]
         self.missing: dict[str, str] = {}
         """Options the normalizer cannot honour, and why not."""
         self.captions: list[str] = []
@@ -55,6 +62,14 @@ class Script:
         """What any stage answers."""
         self.purges.append(dry_run)
         return response(files_removed=self.purge_files, bytes_removed=self.purge_bytes)
+
+    def started(self, target: str) -> transcriber_pb.TranscribeStarted:
+        """Who listens, and who translates into that language."""
+        able = (one.model for one in self.translations if target in one.target_languages)
+        translator = next(able, self.model)
+        return transcriber_pb.TranscribeStarted(
+            model=self.model, translation_model="" if translator == self.model else translator
+        )
 
     async def pause(self) -> None:
         """Holds until the test says go on."""
@@ -186,7 +201,15 @@ class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
         self, request: transcriber_pb.ListModelsRequest, context: Any
     ) -> transcriber_pb.ListModelsResponse:
         model = transcriber_pb.Model(name=self._script.model, selected=True)
-        return transcriber_pb.ListModelsResponse(models=[model])
+        return transcriber_pb.ListModelsResponse(
+            models=[model], translations=self._script.translations
+        )
+
+    async def GetModelState(  # noqa: N802
+        self, request: transcriber_pb.GetModelStateRequest, context: Any
+    ) -> transcriber_pb.GetModelStateResponse:
+        preparing = next(iter(self._script.preparing), None)
+        return transcriber_pb.GetModelStateResponse(model=self._script.model, preparing=preparing)
 
     async def Transcribe(  # noqa: N802
         self, request_iterator: AsyncIterator[transcriber_pb.TranscribeRequest], context: Any
@@ -194,7 +217,10 @@ class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
         response = transcriber_pb.TranscribeResponse
         start = (await anext(aiter(request_iterator))).start
         self._script.starts.append(start)
-        yield response(started=transcriber_pb.TranscribeStarted(model=self._script.model))
+        for preparing in self._script.preparing:
+            yield response(preparing=preparing)
+            await self._script.pause()
+        yield response(started=self._script.started(start.language_out))
         settled = int(start.settled_offset.ToSeconds())
         second = size = 0
         async for frame in request_iterator:

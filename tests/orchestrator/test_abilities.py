@@ -10,7 +10,11 @@ from tests.orchestrator.conftest import Start
 from tests.orchestrator.scripted import SECOND, Script
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
+from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 
+NLLB = transcriber_pb.Translation(
+    model="nllb", source_languages=["en"], target_languages=["de", "fr"]
+)
 VOCALS = job_pb2.JobOptions(isolate_vocals=True)
 
 
@@ -45,3 +49,55 @@ async def test_a_normalizer_that_cannot_be_asked_leaves_the_answer_open(start: S
 
     assert reason_of(refused.value) == "STAGE_UNAVAILABLE"
     assert accepted.job_id
+
+
+async def test_a_language_the_transcriber_translates_into_is_accepted_and_passed_on(
+    client: Client, script: Script
+) -> None:
+    script.translations.insert(0, NLLB)
+    options = job_pb2.JobOptions(language_out="de-CH")
+
+    ended = await client.finished((await client.create(options=options)).job_id)
+
+    assert ended.state == job_pb2.JOB_STATE_SUCCEEDED
+    assert (ended.options.language_out, ended.translation_model) == ("de", "nllb")
+    assert script.starts[0].language_out == "de"
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (job_pb2.JobOptions(language_out="ja"), "only into de, en, fr"),
+        (job_pb2.JobOptions(language="pt", language_out="de"), "'pt' cannot be translated"),
+    ],
+)
+async def test_a_translation_the_transcriber_cannot_do_is_refused_with_what_it_can(
+    client: Client, script: Script, options: job_pb2.JobOptions, why: str
+) -> None:
+    script.translations.append(NLLB)
+
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await client.create(options=options)
+
+    assert reason_of(refused.value) == "TRANSLATION_UNSUPPORTED"
+    assert why in (refused.value.details() or "")
+    assert (await client.pipeline.ListJobs(pb.ListJobsRequest())).total_size == 0
+
+
+async def test_a_translation_is_accepted_while_the_transcriber_cannot_be_asked(
+    start: Start,
+) -> None:
+    async with start(transcriber=f"127.0.0.1:{free_ports(1)[0]}") as client:
+        accepted = await client.create(options=job_pb2.JobOptions(language_out="ja"))
+
+    assert accepted.options.language_out == "ja"
+
+
+async def test_english_from_a_transcriber_that_lists_no_translations_is_left_to_it(
+    client: Client, script: Script
+) -> None:
+    script.translations = []
+
+    accepted = await client.create(options=job_pb2.JobOptions(language_out="en"))
+
+    assert accepted.options.language_out == "en"

@@ -11,6 +11,7 @@ from tests.orchestrator.conftest import Start
 from tests.orchestrator.scripted import SECOND, Script
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
+from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 
 TEXT = "".join(f"word {second}\n" for second in range(1, 7))
 QUICK = job_pb2.JobOptions(beam_size=1)
@@ -94,3 +95,21 @@ async def test_a_cached_job_outlives_the_one_it_came_from(client: Client, script
     third = await client.finished((await client.create(force=False)).job_id)
     assert third.cached_from_job_id == ""
     assert script.downloads == [URL, URL]
+
+
+async def test_another_translation_model_means_another_run_for_what_is_translated(
+    client: Client, script: Script
+) -> None:
+    plain, english = job_pb2.JobOptions(), job_pb2.JobOptions(language_out="en")
+    for options in (plain, english):
+        await client.finished((await client.create(force=False, options=options)).job_id)
+    other = transcriber_pb.Translation(model="nllb", target_languages=["en"])
+    script.translations.insert(0, other)
+
+    same = await client.finished((await client.create(force=False, options=plain)).job_id)
+    anew = await client.finished((await client.create(force=False, options=english)).job_id)
+    again = await client.finished((await client.create(force=False, options=english)).job_id)
+
+    assert same.cached_from_job_id
+    assert (anew.cached_from_job_id, anew.translation_model) == ("", "nllb")
+    assert (again.cached_from_job_id, again.translation_model) == (anew.job_id, "nllb")

@@ -20,6 +20,7 @@ from transcriber.decoder import Decoder, How, Phrase
 from transcriber.engine import Event, Request, SpeechEngine
 from transcriber.servicer import TranscriberServicer
 from transcriber.streaming import StreamingEngine
+from transcriber.translating import Models, Translator
 from transcriber.vad import BATCH, Audio, SileroDetector, VoiceDetector
 from transcriber.windows import CHUNK
 from ytcaption.v1 import transcriber_service_pb2 as pb
@@ -75,6 +76,9 @@ class ScriptedDecoder:
         self.certainty: list[float] = []
         """How sure the next detections are; then 0.9."""
 
+    def wake(self) -> None:
+        self.is_loaded = True
+
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
         self.detected += 1
         return "pt", self.certainty.pop(0) if self.certainty else 0.9
@@ -99,12 +103,13 @@ class ScriptedDecoder:
 
 async def engine_with(
     decoder: Decoder,
+    translator: Translator | None = None,
     *,
     max_recordings: int = 4,
     new_detector: Callable[[], VoiceDetector] = SileroDetector,
 ) -> StreamingEngine:
     engine = StreamingEngine(
-        lambda: decoder,
+        lambda _: Models(decoder, translator),
         lambda _: [],
         beam_size=1,
         max_recordings=max_recordings,

@@ -25,7 +25,7 @@ from tests.transcriber.support import (
     until,
 )
 from transcriber.decoder import Decoder, How, Phrase
-from transcriber.engine import Event, Request, Spoken
+from transcriber.engine import Event, Phase, Preparing, Ready, Request, Spoken
 from transcriber.killable import KillableDecoder
 from transcriber.nursery import AbandonedError
 from transcriber.pool import Pool
@@ -235,6 +235,17 @@ async def test_a_model_nobody_needs_is_freed_and_comes_back_for_the_next_window(
         decoder.decode(QUIET, "en", HOW, patient)
 
         assert len(set(notes_of(notes))) == 2
+
+
+async def test_whoever_comes_to_a_freed_model_is_told_that_it_loads(notes: Path) -> None:
+    with closing(Pool(partial(troubled, notes), workers=1, idle_seconds=0.05)) as pool:
+        engine = await engine_with(pool)
+        await until(lambda: not pool.is_loaded)
+
+        events = await events_of(engine, b"", ENGLISH)
+
+    assert isinstance(events[1], Ready)
+    assert events[0] == Preparing(events[1].model, Phase.LOADING)
 
 
 async def test_a_pool_decodes_windows_side_by_side_and_gives_them_back_in_order(

@@ -14,12 +14,17 @@ from transcriber.engine import (
     Event,
     Heard,
     ModelFacts,
+    ModelState,
+    Phase,
+    Preparing,
     Reached,
     Ready,
     Request,
     Spoken,
     SpokenWord,
+    TranslationFacts,
 )
+from ytcaption.v1 import media_pb2
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 
@@ -47,6 +52,12 @@ class OneWordEngine:
         yield Spoken(7, timedelta(0), length, "hello", (word,), 0.25, "pt", TWO, "olá")
         yield Reached(length)
         yield Heard("pt", None, length, ONE, "en")
+
+    def state(self) -> ModelState:
+        return ModelState("base", False, Preparing("base", Phase.FETCHING, 45, 145))
+
+    def translations(self) -> Sequence[TranslationFacts]:
+        return [TranslationFacts("nllb", ("en", "pt"), ("de", "fr"))]
 
     async def models(self) -> Sequence[ModelFacts]:
         return [ModelFacts("base", ("en", "pt"), loaded=True, selected=True)]
@@ -143,6 +154,19 @@ async def test_broken_frames_are_refused(
     assert reason_of(caught.value) == reason
 
 
+async def test_what_the_model_still_needs_is_told_in_bytes(
+    transcriber: rpc.TranscriberServiceStub,
+) -> None:
+    state = await transcriber.GetModelState(pb.GetModelStateRequest())
+
+    fetching = media_pb2.ModelPreparation(
+        model="base",
+        phase=media_pb2.PREPARATION_PHASE_FETCHING,
+        fetched=media_pb2.ByteProgress(done_bytes=45, total_bytes=145),
+    )
+    assert state == pb.GetModelStateResponse(model="base", loaded=False, preparing=fetching)
+
+
 async def test_models_are_listed_with_their_languages(
     transcriber: rpc.TranscriberServiceStub,
 ) -> None:
@@ -150,6 +174,8 @@ async def test_models_are_listed_with_their_languages(
 
     expected = pb.Model(name="base", languages=["en", "pt"], loaded=True, selected=True)
     assert list(listed.models) == [expected]
+    can = pb.Translation(model="nllb", source_languages=["en", "pt"], target_languages=["de", "fr"])
+    assert list(listed.translations) == [can]
 
 
 async def test_purge_removes_nothing_because_nothing_is_kept(

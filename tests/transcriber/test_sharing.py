@@ -1,6 +1,7 @@
 """Many recordings, one model."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -22,12 +23,23 @@ from tests.transcriber.support import (
     stream,
     until,
 )
-from transcriber.decoder import Decoder
-from transcriber.engine import Heard, Reached, Ready, Request, Spoken
+from transcriber.engine import (
+    Heard,
+    ModelState,
+    Phase,
+    Preparing,
+    Reached,
+    Ready,
+    Request,
+    Spoken,
+)
+from transcriber.preparing import Preparation
 from transcriber.streaming import StreamingEngine
+from transcriber.translating import Models
 from transcriber.whisper import WhisperDecoder
 
 ENGLISH = Request(language="en")
+READY = Ready("scripted", "cpu", "int8")
 
 
 def tone(level: int, seconds: int) -> bytes:
@@ -139,18 +151,97 @@ async def test_a_recording_beyond_the_limit_waits_for_a_place() -> None:
 
 
 async def test_a_call_that_came_before_the_model_waits_for_it() -> None:
-    engine = StreamingEngine(ScriptedDecoder, lambda _: [])
+    engine = StreamingEngine(lambda _: Models(ScriptedDecoder()), lambda _: [])
     early = asyncio.ensure_future(events_of(engine, b"", ENGLISH))
     done, _ = await asyncio.wait({early}, timeout=0.2)
     assert not done
 
     await engine.get_ready()
 
-    assert isinstance((await asyncio.wait_for(early, 5))[0], Ready)
+    events = await asyncio.wait_for(early, 5)
+    assert events[0] == Preparing("", Phase.LOADING)
+    assert isinstance(events[1], Ready)
+
+
+async def test_a_call_that_came_before_the_model_hears_how_far_it_is() -> None:
+    go_on = threading.Event()
+
+    def load(preparation: Preparation) -> Models:
+        preparation.fetching("base", 45, 145)
+        go_on.wait(20)
+        preparation.loading("base")
+        return Models(ScriptedDecoder())
+
+    engine = StreamingEngine(load, lambda _: [])
+    loading = asyncio.ensure_future(engine.get_ready())
+    events = engine.transcribe(stream(b""), ENGLISH)
+    fetching = Preparing("base", Phase.FETCHING, 45, 145)
+    await until(lambda: engine.state().preparing == fetching)
+    first = await anext(events)
+    go_on.set()
+    rest = [event async for event in events]
+    await loading
+
+    assert first == fetching
+    assert Preparing("base", Phase.LOADING) not in rest[rest.index(READY) :]
+    assert engine.state() == ModelState("scripted", True, None)
+
+
+async def test_those_who_wait_for_a_freed_model_are_told_and_share_one_load() -> None:
+    decoder = Sleepy()
+    engine = await engine_with(decoder)
+    recordings = [engine.transcribe(stream(b""), ENGLISH) for _ in range(3)]
+
+    firsts = [await anext(events) for events in recordings]
+    nexts = [asyncio.ensure_future(anext(events)) for events in recordings]
+    await until(lambda: decoder.wakes == 1)
+    state = engine.state()
+    decoder.go.set()
+    seconds = await asyncio.gather(*nexts)
+
+    loading = Preparing("scripted", Phase.LOADING)
+    assert firsts == [loading] * 3
+    assert state == ModelState("scripted", False, loading)
+    assert seconds == [READY] * 3
+    assert decoder.wakes == 1
+    assert engine.state() == ModelState("scripted", True, None)
+    for events in recordings:
+        await events.aclose()
+
+
+async def test_a_freed_model_that_does_not_load_fails_who_waits_and_is_tried_again() -> None:
+    decoder = Sleepy()
+    decoder.go.set()
+    decoder.fails = 1
+    engine = await engine_with(decoder)
+
+    with pytest.raises(UnavailableError, match="no memory"):
+        await events_of(engine, b"", ENGLISH)
+    events = await events_of(engine, b"", ENGLISH)
+
+    assert events[:2] == [Preparing("scripted", Phase.LOADING), READY]
+
+
+class Sleepy(ScriptedDecoder):
+    """Was freed, and loads when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_loaded = False
+        self.wakes = self.fails = 0
+        self.go.clear()
+
+    def wake(self) -> None:
+        self.wakes += 1
+        self.go.wait(20)
+        if self.fails:
+            self.fails -= 1
+            raise UnavailableError("no memory", reason=Reason.MODEL_UNAVAILABLE)
+        super().wake()
 
 
 async def test_a_model_that_does_not_load_fails_the_calls_that_waited() -> None:
-    def fail() -> Decoder:
+    def fail(_: Preparation) -> Models:
         raise UnavailableError("no weights", reason=Reason.MODEL_UNAVAILABLE)
 
     engine = StreamingEngine(fail, lambda _: [])

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from huggingface_hub import constants
 
 from mesh.addresses import free_ports
 from mesh.errors import UnavailableError
@@ -129,7 +128,7 @@ def test_auto_prefers_what_is_here_to_the_hub(
     weights_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "cached", lambda name: None)
-    monkeypatch.setattr(hub, "fetch", lambda name: pytest.fail("asked the hub"))
+    monkeypatch.setattr(hub, "fetch", lambda name, fetched: pytest.fail("asked the hub"))
 
     assert weights.locate("auto", weights_cache, "cpu").name == "base"
 
@@ -153,7 +152,7 @@ def test_a_hub_that_does_not_answer_is_a_message_that_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (port,) = free_ports(1)
-    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setattr(hub, "ENDPOINT", f"http://127.0.0.1:{port}")
     monkeypatch.setattr(hub, "cached", lambda name: None)
     monkeypatch.setattr(weights, "WHEELS", {})
 

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from ytcaption.v1 import job_pb2 as _job_pb2
+from ytcaption.v1 import media_pb2 as _media_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -169,6 +170,7 @@ class ComponentHealth(_message.Message):
     HEALTHY_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
+    PREPARING_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """"orchestrator", "nats", "downloader", "normalizer" or "transcriber"."""
     healthy: _builtins.bool
@@ -177,6 +179,10 @@ class ComponentHealth(_message.Message):
     """What is wrong, or what it runs; one sentence."""
     address: _builtins.str
     """The address it was asked at."""
+    @_builtins.property
+    def preparing(self) -> _media_pb2.ModelPreparation:
+        """What its model still needs. Unset unless it is the transcriber and not ready."""
+
     def __init__(
         self,
         *,
@@ -184,10 +190,11 @@ class ComponentHealth(_message.Message):
         healthy: _builtins.bool = ...,
         detail: _builtins.str = ...,
         address: _builtins.str = ...,
+        preparing: _media_pb2.ModelPreparation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["preparing", b"preparing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "detail", b"detail", "healthy", b"healthy", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "detail", b"detail", "healthy", b"healthy", "name", b"name", "preparing", b"preparing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

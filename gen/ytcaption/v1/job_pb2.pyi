@@ -212,6 +212,7 @@ class Job(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     LANGUAGE_OUT_FIELD_NUMBER: _builtins.int
     HUMAN_CAPTIONS_FIELD_NUMBER: _builtins.int
+    TRANSLATION_MODEL_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """UUIDv7 chosen by the server; sorts by time of acceptance."""
     correlation_id: _builtins.str
@@ -244,6 +245,8 @@ class Job(_message.Message):
     """How soon it is taken up; never UNSPECIFIED."""
     language_out: _builtins.str
     """BCP-47 tag it was really translated into; empty if nothing was."""
+    translation_model: _builtins.str
+    """The model that was to translate, such as "nllb-200"; empty if none was, or the speech model did it itself."""
     @_builtins.property
     def source(self) -> Global___Source:
         """Where the audio comes from."""
@@ -328,10 +331,11 @@ class Job(_message.Message):
         priority: Global___Priority.ValueType = ...,
         language_out: _builtins.str = ...,
         human_captions: _media_pb2.CaptionTrack | None = ...,
+        translation_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "human_captions", b"human_captions", "language_probability", b"language_probability", "media", b"media", "options", b"options", "progress", b"progress", "source", b"source", "start_time", b"start_time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "applied_filters", b"applied_filters", "artifacts", b"artifacts", "attempt", b"attempt", "cached_from_job_id", b"cached_from_job_id", "caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "human_captions", b"human_captions", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "language_probability", b"language_probability", "max_attempts", b"max_attempts", "media", b"media", "model", b"model", "options", b"options", "priority", b"priority", "progress", b"progress", "segment_count", b"segment_count", "source", b"source", "stages", b"stages", "start_time", b"start_time", "state", b"state", "update_time", b"update_time", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "applied_filters", b"applied_filters", "artifacts", b"artifacts", "attempt", b"attempt", "cached_from_job_id", b"cached_from_job_id", "caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "human_captions", b"human_captions", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "language_probability", b"language_probability", "max_attempts", b"max_attempts", "media", b"media", "model", b"model", "options", b"options", "priority", b"priority", "progress", b"progress", "segment_count", b"segment_count", "source", b"source", "stages", b"stages", "start_time", b"start_time", "state", b"state", "translation_model", b"translation_model", "update_time", b"update_time", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__language_probability: _TypeAlias = _typing.Literal["language_probability"]  # noqa: Y015
     _WhichOneofArgType__language_probability: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability"]  # noqa: Y015
@@ -429,7 +433,9 @@ class JobOptions(_message.Message):
     language: _builtins.str
     """BCP-47 tag of the speech, or "auto" to detect it. Default "auto"."""
     language_out: _builtins.str
-    """BCP-47 tag to translate into, beside the original; only "en" can be had. Default: no translation."""
+    """BCP-47 tag to translate into, beside the original: "en", and what the transcriber's translation model writes.
+    Default: no translation.
+    """
     remove_noise: _builtins.bool
     """Take steady noise out of the kept audio. Default true."""
     convert_to_mono: _builtins.bool
@@ -557,6 +563,7 @@ class StageStatus(_message.Message):
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
+    PREPARING_FIELD_NUMBER: _builtins.int
     stage: Global___Stage.ValueType
     """Which stage."""
     state: Global___StageState.ValueType
@@ -575,6 +582,10 @@ class StageStatus(_message.Message):
     def end_time(self) -> _timestamp_pb2.Timestamp:
         """When it ended. Unset until then."""
 
+    @_builtins.property
+    def preparing(self) -> _media_pb2.ModelPreparation:
+        """What the model still needs. Unset unless the stage waits for it."""
+
     def __init__(
         self,
         *,
@@ -584,10 +595,11 @@ class StageStatus(_message.Message):
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         attempt: _builtins.int = ...,
+        preparing: _media_pb2.ModelPreparation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "progress", b"progress", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "preparing", b"preparing", "progress", b"progress", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "progress", b"progress", "stage", b"stage", "start_time", b"start_time", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "end_time", b"end_time", "preparing", b"preparing", "progress", b"progress", "stage", b"stage", "start_time", b"start_time", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,17 +25,19 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ytcaption/v1/media.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\"\xfb\x01\n\tMediaInfo\x12\x10\n\x08media_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x10\n\x08uploader\x18\x03 \x01(\t\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bupload_date\x18\x05 \x01(\t\x12\x15\n\rthumbnail_url\x18\x06 \x01(\t\x12\x13\n\x0bwebpage_url\x18\x07 \x01(\t\x12\x11\n\textractor\x18\x08 \x01(\t\x12\'\n\x08\x63hapters\x18\t \x03(\x0b\x32\x15.ytcaption.v1.Chapter\x12\x11\n\tcontainer\x18\n \x01(\t\"x\n\x07\x43hapter\x12/\n\x0cstart_offset\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nend_offset\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05title\x18\x03 \x01(\t\"\xae\x01\n\x0c\x42yteProgress\x12\x12\n\ndone_bytes\x18\x01 \x01(\x04\x12\x18\n\x0btotal_bytes\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x1d\n\x10\x62ytes_per_second\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12,\n\tremaining\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0e\n\x0c_total_bytesB\x13\n\x11_bytes_per_second\"b\n\rMediaProgress\x12\'\n\x04\x64one\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05total\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"o\n\x08Progress\x12+\n\x05\x62ytes\x18\x01 \x01(\x0b\x32\x1a.ytcaption.v1.ByteProgressH\x00\x12,\n\x05media\x18\x02 \x01(\x0b\x32\x1b.ytcaption.v1.MediaProgressH\x00\x42\x08\n\x06\x61mount\"\xab\x02\n\x07Segment\x12\r\n\x05index\x18\x01 \x01(\r\x12/\n\x0cstart_offset\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nend_offset\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04text\x18\x04 \x01(\t\x12!\n\x05words\x18\x05 \x03(\x0b\x32\x12.ytcaption.v1.Word\x12\x17\n\nconfidence\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x08language\x18\x07 \x01(\t\x12\x31\n\x0esettled_offset\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0btranslation\x18\t \x01(\tB\r\n\x0b_confidence\"\x9c\x01\n\x04Word\x12/\n\x0cstart_offset\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nend_offset\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x17\n\nconfidence\x18\x04 \x01(\x01H\x00\x88\x01\x01\x42\r\n\x0b_confidence\".\n\x0c\x43\x61ptionTrack\x12\x10\n\x08language\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x87\x01\n\x0f\x44ownloadOptions\x12\x12\n\nuser_agent\x18\x01 \x01(\t\x12\x1c\n\x14max_bytes_per_second\x18\x02 \x01(\x04\x12\x33\n\x10request_interval\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05proxy\x18\x04 \x01(\t\"\xd5\x01\n\nTranscript\x12\'\n\x08segments\x18\x01 \x03(\x0b\x32\x15.ytcaption.v1.Segment\x12\x10\n\x08language\x18\x02 \x01(\t\x12!\n\x14language_probability\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05model\x18\x05 \x01(\t\x12\x14\n\x0clanguage_out\x18\x06 \x01(\tB\x17\n\x15_language_probability\"m\n\rAppliedFilter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nparameters\x18\x02 \x01(\t\x12*\n\x06target\x18\x03 \x01(\x0e\x32\x1a.ytcaption.v1.FilterTarget\x12\x0e\n\x06option\x18\x04 \x01(\t\"\xb6\x02\n\x08\x43ueRules\x12\x16\n\tmax_lines\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x1c\n\x0fmax_line_length\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12&\n\x19max_characters_per_second\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12/\n\x0cmin_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0cmax_duration\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07min_gap\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0c\n\n_max_linesB\x12\n\x10_max_line_lengthB\x1c\n\x1a_max_characters_per_second*\x82\x01\n\x0c\x46ilterTarget\x12\x1d\n\x19\x46ILTER_TARGET_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x46ILTER_TARGET_KEPT_AUDIO\x10\x01\x12\x1d\n\x19\x46ILTER_TARGET_TRANSCRIBER\x10\x02\x12\x16\n\x12\x46ILTER_TARGET_BOTH\x10\x03*\xc0\x01\n\rCaptionFormat\x12\x1e\n\x1a\x43\x41PTION_FORMAT_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43\x41PTION_FORMAT_SRT\x10\x01\x12\x16\n\x12\x43\x41PTION_FORMAT_VTT\x10\x02\x12\x16\n\x12\x43\x41PTION_FORMAT_TXT\x10\x03\x12\x17\n\x13\x43\x41PTION_FORMAT_JSON\x10\x04\x12\x16\n\x12\x43\x41PTION_FORMAT_TSV\x10\x05\x12\x16\n\x12\x43\x41PTION_FORMAT_LRC\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ytcaption/v1/media.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\"\xfb\x01\n\tMediaInfo\x12\x10\n\x08media_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x10\n\x08uploader\x18\x03 \x01(\t\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bupload_date\x18\x05 \x01(\t\x12\x15\n\rthumbnail_url\x18\x06 \x01(\t\x12\x13\n\x0bwebpage_url\x18\x07 \x01(\t\x12\x11\n\textractor\x18\x08 \x01(\t\x12\'\n\x08\x63hapters\x18\t \x03(\x0b\x32\x15.ytcaption.v1.Chapter\x12\x11\n\tcontainer\x18\n \x01(\t\"x\n\x07\x43hapter\x12/\n\x0cstart_offset\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nend_offset\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05title\x18\x03 \x01(\t\"\xae\x01\n\x0c\x42yteProgress\x12\x12\n\ndone_bytes\x18\x01 \x01(\x04\x12\x18\n\x0btotal_bytes\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x1d\n\x10\x62ytes_per_second\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12,\n\tremaining\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0e\n\x0c_total_bytesB\x13\n\x11_bytes_per_second\"b\n\rMediaProgress\x12\'\n\x04\x64one\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05total\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"}\n\x10ModelPreparation\x12\r\n\x05model\x18\x01 \x01(\t\x12-\n\x05phase\x18\x02 \x01(\x0e\x32\x1e.ytcaption.v1.PreparationPhase\x12+\n\x07\x66\x65tched\x18\x03 \x01(\x0b\x32\x1a.ytcaption.v1.ByteProgress\"o\n\x08Progress\x12+\n\x05\x62ytes\x18\x01 \x01(\x0b\x32\x1a.ytcaption.v1.ByteProgressH\x00\x12,\n\x05media\x18\x02 \x01(\x0b\x32\x1b.ytcaption.v1.MediaProgressH\x00\x42\x08\n\x06\x61mount\"\xab\x02\n\x07Segment\x12\r\n\x05index\x18\x01 \x01(\r\x12/\n\x0cstart_offset\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nend_offset\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04text\x18\x04 \x01(\t\x12!\n\x05words\x18\x05 \x03(\x0b\x32\x12.ytcaption.v1.Word\x12\x17\n\nconfidence\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x08language\x18\x07 \x01(\t\x12\x31\n\x0esettled_offset\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0btranslation\x18\t \x01(\tB\r\n\x0b_confidence\"\x9c\x01\n\x04Word\x12/\n\x0cstart_offset\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nend_offset\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x17\n\nconfidence\x18\x04 \x01(\x01H\x00\x88\x01\x01\x42\r\n\x0b_confidence\".\n\x0c\x43\x61ptionTrack\x12\x10\n\x08language\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x87\x01\n\x0f\x44ownloadOptions\x12\x12\n\nuser_agent\x18\x01 \x01(\t\x12\x1c\n\x14max_bytes_per_second\x18\x02 \x01(\x04\x12\x33\n\x10request_interval\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05proxy\x18\x04 \x01(\t\"\xd5\x01\n\nTranscript\x12\'\n\x08segments\x18\x01 \x03(\x0b\x32\x15.ytcaption.v1.Segment\x12\x10\n\x08language\x18\x02 \x01(\t\x12!\n\x14language_probability\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05model\x18\x05 \x01(\t\x12\x14\n\x0clanguage_out\x18\x06 \x01(\tB\x17\n\x15_language_probability\"m\n\rAppliedFilter\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nparameters\x18\x02 \x01(\t\x12*\n\x06target\x18\x03 \x01(\x0e\x32\x1a.ytcaption.v1.FilterTarget\x12\x0e\n\x06option\x18\x04 \x01(\t\"\xb6\x02\n\x08\x43ueRules\x12\x16\n\tmax_lines\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x1c\n\x0fmax_line_length\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12&\n\x19max_characters_per_second\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12/\n\x0cmin_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0cmax_duration\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07min_gap\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0c\n\n_max_linesB\x12\n\x10_max_line_lengthB\x1c\n\x1a_max_characters_per_second*t\n\x10PreparationPhase\x12!\n\x1dPREPARATION_PHASE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aPREPARATION_PHASE_FETCHING\x10\x01\x12\x1d\n\x19PREPARATION_PHASE_LOADING\x10\x02*\x82\x01\n\x0c\x46ilterTarget\x12\x1d\n\x19\x46ILTER_TARGET_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x46ILTER_TARGET_KEPT_AUDIO\x10\x01\x12\x1d\n\x19\x46ILTER_TARGET_TRANSCRIBER\x10\x02\x12\x16\n\x12\x46ILTER_TARGET_BOTH\x10\x03*\xc0\x01\n\rCaptionFormat\x12\x1e\n\x1a\x43\x41PTION_FORMAT_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43\x41PTION_FORMAT_SRT\x10\x01\x12\x16\n\x12\x43\x41PTION_FORMAT_VTT\x10\x02\x12\x16\n\x12\x43\x41PTION_FORMAT_TXT\x10\x03\x12\x17\n\x13\x43\x41PTION_FORMAT_JSON\x10\x04\x12\x16\n\x12\x43\x41PTION_FORMAT_TSV\x10\x05\x12\x16\n\x12\x43\x41PTION_FORMAT_LRC\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ytcaption.v1.media_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_FILTERTARGET']._serialized_start=2128
-  _globals['_FILTERTARGET']._serialized_end=2258
-  _globals['_CAPTIONFORMAT']._serialized_start=2261
-  _globals['_CAPTIONFORMAT']._serialized_end=2453
+  _globals['_PREPARATIONPHASE']._serialized_start=2254
+  _globals['_PREPARATIONPHASE']._serialized_end=2370
+  _globals['_FILTERTARGET']._serialized_start=2373
+  _globals['_FILTERTARGET']._serialized_end=2503
+  _globals['_CAPTIONFORMAT']._serialized_start=2506
+  _globals['_CAPTIONFORMAT']._serialized_end=2698
   _globals['_MEDIAINFO']._serialized_start=75
   _globals['_MEDIAINFO']._serialized_end=326
   _globals['_CHAPTER']._serialized_start=328
@@ -44,20 +46,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BYTEPROGRESS']._serialized_end=625
   _globals['_MEDIAPROGRESS']._serialized_start=627
   _globals['_MEDIAPROGRESS']._serialized_end=725
-  _globals['_PROGRESS']._serialized_start=727
-  _globals['_PROGRESS']._serialized_end=838
-  _globals['_SEGMENT']._serialized_start=841
-  _globals['_SEGMENT']._serialized_end=1140
-  _globals['_WORD']._serialized_start=1143
-  _globals['_WORD']._serialized_end=1299
-  _globals['_CAPTIONTRACK']._serialized_start=1301
-  _globals['_CAPTIONTRACK']._serialized_end=1347
-  _globals['_DOWNLOADOPTIONS']._serialized_start=1350
-  _globals['_DOWNLOADOPTIONS']._serialized_end=1485
-  _globals['_TRANSCRIPT']._serialized_start=1488
-  _globals['_TRANSCRIPT']._serialized_end=1701
-  _globals['_APPLIEDFILTER']._serialized_start=1703
-  _globals['_APPLIEDFILTER']._serialized_end=1812
-  _globals['_CUERULES']._serialized_start=1815
-  _globals['_CUERULES']._serialized_end=2125
+  _globals['_MODELPREPARATION']._serialized_start=727
+  _globals['_MODELPREPARATION']._serialized_end=852
+  _globals['_PROGRESS']._serialized_start=854
+  _globals['_PROGRESS']._serialized_end=965
+  _globals['_SEGMENT']._serialized_start=968
+  _globals['_SEGMENT']._serialized_end=1267
+  _globals['_WORD']._serialized_start=1270
+  _globals['_WORD']._serialized_end=1426
+  _globals['_CAPTIONTRACK']._serialized_start=1428
+  _globals['_CAPTIONTRACK']._serialized_end=1474
+  _globals['_DOWNLOADOPTIONS']._serialized_start=1477
+  _globals['_DOWNLOADOPTIONS']._serialized_end=1612
+  _globals['_TRANSCRIPT']._serialized_start=1615
+  _globals['_TRANSCRIPT']._serialized_end=1828
+  _globals['_APPLIEDFILTER']._serialized_start=1830
+  _globals['_APPLIEDFILTER']._serialized_end=1939
+  _globals['_CUERULES']._serialized_start=1942
+  _globals['_CUERULES']._serialized_end=2252
 # @@protoc_insertion_point(module_scope)

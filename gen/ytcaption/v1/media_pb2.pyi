@@ -20,6 +20,30 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _PreparationPhase:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PreparationPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PreparationPhase.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PREPARATION_PHASE_UNSPECIFIED: _PreparationPhase.ValueType  # 0
+    """Never sent by a server."""
+    PREPARATION_PHASE_FETCHING: _PreparationPhase.ValueType  # 1
+    """Its weights come from the hub."""
+    PREPARATION_PHASE_LOADING: _PreparationPhase.ValueType  # 2
+    """Its weights are here and go into memory."""
+
+class PreparationPhase(_PreparationPhase, metaclass=_PreparationPhaseEnumTypeWrapper):
+    """What a model may still need before it can listen."""
+
+PREPARATION_PHASE_UNSPECIFIED: PreparationPhase.ValueType  # 0
+"""Never sent by a server."""
+PREPARATION_PHASE_FETCHING: PreparationPhase.ValueType  # 1
+"""Its weights come from the hub."""
+PREPARATION_PHASE_LOADING: PreparationPhase.ValueType  # 2
+"""Its weights are here and go into memory."""
+Global___PreparationPhase: _TypeAlias = PreparationPhase  # noqa: Y015
+
 class _FilterTarget:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -256,6 +280,38 @@ class MediaProgress(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MediaProgress: _TypeAlias = MediaProgress  # noqa: Y015
+
+@_typing.final
+class ModelPreparation(_message.Message):
+    """A model that cannot listen yet."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    PHASE_FIELD_NUMBER: _builtins.int
+    FETCHED_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Its name, such as "base"; empty until it is chosen."""
+    phase: Global___PreparationPhase.ValueType
+    """What it still needs."""
+    @_builtins.property
+    def fetched(self) -> Global___ByteProgress:
+        """How much of its weights is here. Unset unless FETCHING."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        phase: Global___PreparationPhase.ValueType = ...,
+        fetched: Global___ByteProgress | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fetched", b"fetched"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fetched", b"fetched", "model", b"model", "phase", b"phase"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ModelPreparation: _TypeAlias = ModelPreparation  # noqa: Y015
 
 @_typing.final
 class Progress(_message.Message):

@@ -71,7 +71,7 @@ class TranscribeStart(_message.Message):
     language: _builtins.str
     """BCP-47 tag. Empty means detect."""
     language_out: _builtins.str
-    """BCP-47 tag to translate into; only "en" can be had. Empty means no translation."""
+    """BCP-47 tag to translate into; ListModels says which can be had. Empty means no translation."""
     word_timestamps: _builtins.bool
     """Give each word its time."""
     initial_prompt: _builtins.str
@@ -120,9 +120,10 @@ class TranscribeResponse(_message.Message):
     SEGMENT_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     FINISHED_FIELD_NUMBER: _builtins.int
+    PREPARING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def started(self) -> Global___TranscribeStarted:
-        """The model is ready; always the first response."""
+        """The model is ready; the first response but for `preparing`."""
 
     @_builtins.property
     def segment(self) -> _media_pb2.Segment:
@@ -136,6 +137,10 @@ class TranscribeResponse(_message.Message):
     def finished(self) -> Global___TranscribeFinished:
         """The recording is done."""
 
+    @_builtins.property
+    def preparing(self) -> _media_pb2.ModelPreparation:
+        """The model is not ready yet; never after `started`."""
+
     def __init__(
         self,
         *,
@@ -143,12 +148,13 @@ class TranscribeResponse(_message.Message):
         segment: _media_pb2.Segment | None = ...,
         progress: _media_pb2.MediaProgress | None = ...,
         finished: Global___TranscribeFinished | None = ...,
+        preparing: _media_pb2.ModelPreparation | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "progress", b"progress", "segment", b"segment", "started", b"started"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "preparing", b"preparing", "progress", b"progress", "segment", b"segment", "started", b"started"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "progress", b"progress", "segment", b"segment", "started", b"started"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "preparing", b"preparing", "progress", b"progress", "segment", b"segment", "started", b"started"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "segment", "progress", "finished"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "segment", "progress", "finished", "preparing"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -163,22 +169,26 @@ class TranscribeStarted(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
     COMPUTE_TYPE_FIELD_NUMBER: _builtins.int
+    TRANSLATION_MODEL_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Name of the model, such as "base"."""
     device: _builtins.str
     """Where it runs, such as "cpu"."""
     compute_type: _builtins.str
     """How it computes, such as "int8"."""
+    translation_model: _builtins.str
+    """The model that is to translate, such as "nllb-200"; empty if none is, or the speech model does it itself."""
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         device: _builtins.str = ...,
         compute_type: _builtins.str = ...,
+        translation_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compute_type", b"compute_type", "device", b"device", "model", b"model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compute_type", b"compute_type", "device", b"device", "model", b"model", "translation_model", b"translation_model"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -229,6 +239,55 @@ class TranscribeFinished(_message.Message):
 Global___TranscribeFinished: _TypeAlias = TranscribeFinished  # noqa: Y015
 
 @_typing.final
+class GetModelStateRequest(_message.Message):
+    """Asks how the model is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetModelStateRequest: _TypeAlias = GetModelStateRequest  # noqa: Y015
+
+@_typing.final
+class GetModelStateResponse(_message.Message):
+    """How the model jobs get is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    LOADED_FIELD_NUMBER: _builtins.int
+    PREPARING_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Its name, such as "base"; empty until it is chosen."""
+    loaded: _builtins.bool
+    """Whether it is in memory; one that was freed is loaded again for the next recording."""
+    @_builtins.property
+    def preparing(self) -> _media_pb2.ModelPreparation:
+        """What it is waiting for. Unset if nothing is under way."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        loaded: _builtins.bool = ...,
+        preparing: _media_pb2.ModelPreparation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["preparing", b"preparing"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["loaded", b"loaded", "model", b"model", "preparing", b"preparing"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetModelStateResponse: _TypeAlias = GetModelStateResponse  # noqa: Y015
+
+@_typing.final
 class ListModelsRequest(_message.Message):
     """Asks for the models."""
 
@@ -252,18 +311,24 @@ class ListModelsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MODELS_FIELD_NUMBER: _builtins.int
+    TRANSLATIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___Model]:
         """Best first."""
+
+    @_builtins.property
+    def translations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Translation]:
+        """What can be translated now, the model that is preferred first; empty until the models are loaded."""
 
     def __init__(
         self,
         *,
         models: _abc.Iterable[Global___Model] | None = ...,
+        translations: _abc.Iterable[Global___Translation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["models", b"models"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["models", b"models", "translations", b"translations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -304,6 +369,40 @@ class Model(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Model: _TypeAlias = Model  # noqa: Y015
+
+@_typing.final
+class Translation(_message.Message):
+    """Languages a model translates: each of the first into each of the others."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    SOURCE_LANGUAGES_FIELD_NUMBER: _builtins.int
+    TARGET_LANGUAGES_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Its name; that of the speech model if that does it itself."""
+    @_builtins.property
+    def source_languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """BCP-47 tags of what it reads."""
+
+    @_builtins.property
+    def target_languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """BCP-47 tags of what it writes."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        source_languages: _abc.Iterable[_builtins.str] | None = ...,
+        target_languages: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "source_languages", b"source_languages", "target_languages", b"target_languages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Translation: _TypeAlias = Translation  # noqa: Y015
 
 @_typing.final
 class TranscriberServicePurgeRequest(_message.Message):

@@ -40,6 +40,11 @@ class TranscriberServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_transcriber__service__pb2.TranscribeRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_transcriber__service__pb2.TranscribeResponse.FromString,
                 _registered_method=True)
+        self.GetModelState = channel.unary_unary(
+                '/ytcaption.v1.TranscriberService/GetModelState',
+                request_serializer=ytcaption_dot_v1_dot_transcriber__service__pb2.GetModelStateRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_transcriber__service__pb2.GetModelStateResponse.FromString,
+                _registered_method=True)
         self.ListModels = channel.unary_unary(
                 '/ytcaption.v1.TranscriberService/ListModels',
                 request_serializer=ytcaption_dot_v1_dot_transcriber__service__pb2.ListModelsRequest.SerializeToString,
@@ -60,8 +65,17 @@ class TranscriberServiceServicer:
         """Transcribes one recording while its audio is still arriving.
 
         The first request carries `start`, every later one carries `audio`.
-        `started` comes first, segments in time order, `finished` last.
-        Fails with INVALID_ARGUMENT if `start` is missing or repeated, or the model does not know the language.
+        `started` comes first, segments in time order, `finished` last. Only if the model is not ready (it is still being
+        fetched or loaded, or was freed while nobody spoke) does `preparing` come before `started`, once or more often.
+        Fails with INVALID_ARGUMENT if `start` is missing or repeated, or the model does not know the language; with
+        UNIMPLEMENTED if it cannot be translated as asked, which may be known only once the language was heard.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetModelState(self, request, context):
+        """Returns what the model jobs get still needs; answers at once, even while the health check says "not serving".
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -88,6 +102,11 @@ def add_TranscriberServiceServicer_to_server(servicer, server):
                     servicer.Transcribe,
                     request_deserializer=ytcaption_dot_v1_dot_transcriber__service__pb2.TranscribeRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_transcriber__service__pb2.TranscribeResponse.SerializeToString,
+            ),
+            'GetModelState': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetModelState,
+                    request_deserializer=ytcaption_dot_v1_dot_transcriber__service__pb2.GetModelStateRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_transcriber__service__pb2.GetModelStateResponse.SerializeToString,
             ),
             'ListModels': grpc.unary_unary_rpc_method_handler(
                     servicer.ListModels,
@@ -128,6 +147,33 @@ class TranscriberService:
             '/ytcaption.v1.TranscriberService/Transcribe',
             ytcaption_dot_v1_dot_transcriber__service__pb2.TranscribeRequest.SerializeToString,
             ytcaption_dot_v1_dot_transcriber__service__pb2.TranscribeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetModelState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.TranscriberService/GetModelState',
+            ytcaption_dot_v1_dot_transcriber__service__pb2.GetModelStateRequest.SerializeToString,
+            ytcaption_dot_v1_dot_transcriber__service__pb2.GetModelStateResponse.FromString,
             options,
             channel_credentials,
             insecure,

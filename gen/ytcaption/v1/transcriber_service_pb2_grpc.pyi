@@ -20,9 +20,13 @@ class TranscriberServiceStub:
     """Transcribes one recording while its audio is still arriving.
 
     The first request carries `start`, every later one carries `audio`.
-    `started` comes first, segments in time order, `finished` last.
-    Fails with INVALID_ARGUMENT if `start` is missing or repeated, or the model does not know the language.
+    `started` comes first, segments in time order, `finished` last. Only if the model is not ready (it is still being
+    fetched or loaded, or was freed while nobody spoke) does `preparing` come before `started`, once or more often.
+    Fails with INVALID_ARGUMENT if `start` is missing or repeated, or the model does not know the language; with
+    UNIMPLEMENTED if it cannot be translated as asked, which may be known only once the language was heard.
     """
+    GetModelState: _aio.UnaryUnaryMultiCallable[_transcriber_service_pb2.GetModelStateRequest, _transcriber_service_pb2.GetModelStateResponse]
+    """Returns what the model jobs get still needs; answers at once, even while the health check says "not serving"."""
     ListModels: _aio.UnaryUnaryMultiCallable[_transcriber_service_pb2.ListModelsRequest, _transcriber_service_pb2.ListModelsResponse]
     """Lists the models that can be asked for on this machine."""
     Purge: _aio.UnaryUnaryMultiCallable[_transcriber_service_pb2.TranscriberServicePurgeRequest, _transcriber_service_pb2.TranscriberServicePurgeResponse]
@@ -40,9 +44,19 @@ class TranscriberServiceServicer(metaclass=_abc_1.ABCMeta):
         """Transcribes one recording while its audio is still arriving.
 
         The first request carries `start`, every later one carries `audio`.
-        `started` comes first, segments in time order, `finished` last.
-        Fails with INVALID_ARGUMENT if `start` is missing or repeated, or the model does not know the language.
+        `started` comes first, segments in time order, `finished` last. Only if the model is not ready (it is still being
+        fetched or loaded, or was freed while nobody spoke) does `preparing` come before `started`, once or more often.
+        Fails with INVALID_ARGUMENT if `start` is missing or repeated, or the model does not know the language; with
+        UNIMPLEMENTED if it cannot be translated as asked, which may be known only once the language was heard.
         """
+
+    @_abc_1.abstractmethod
+    def GetModelState(
+        self,
+        request: _transcriber_service_pb2.GetModelStateRequest,
+        context: _aio.ServicerContext[_transcriber_service_pb2.GetModelStateRequest, _abc.Awaitable[_transcriber_service_pb2.GetModelStateResponse]],
+    ) -> _abc.Awaitable[_transcriber_service_pb2.GetModelStateResponse]:
+        """Returns what the model jobs get still needs; answers at once, even while the health check says "not serving"."""
 
     @_abc_1.abstractmethod
     def ListModels(

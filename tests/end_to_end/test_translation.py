@@ -1,0 +1,30 @@
+"""A configured translation model, from the command line to the caption files."""
+
+import os
+from pathlib import Path
+
+from tests.conftest import DATA
+from tests.end_to_end.test_command import run
+from tests.transcriber.tiny_translation import NLLB, write_model
+
+
+def test_captions_come_in_both_languages_and_another_target_is_refused(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "tiny-nllb", NLLB)
+    environment = {**os.environ, "TRANSCRIBER_TRANSLATION_MODEL": str(model)}
+    source = str(DATA / "short.ogg")
+
+    done = run(
+        *("transcribe", source, "--translate-to", "de", "-f", "txt", "-o", str(tmp_path / "out")),
+        env=environment,
+    )
+    refused = run("transcribe", source, "--translate-to", "ja", env=environment)
+
+    assert done.returncode == 0, done.stderr
+    texts = {path.name: path.read_text().strip() for path in (tmp_path / "out").iterdir()}
+    assert texts == {
+        "short.txt": "The weather is lovely this morning.",
+        "short.de.txt": "Das Wetter ist herrlich diesen Morgen.",
+    }
+    assert refused.returncode != 0
+    assert "TRANSLATION_UNSUPPORTED" in refused.stderr
+    assert "only into de, en, fr, pt" in refused.stderr

@@ -229,7 +229,7 @@ class Recording:
             # A prompt is in the language spoken, and words of a translation were never said.
             return How(self._how.beam_size, task=task)
         # What is translated stays whole: a translation is of the phrase, not of its halves.
-        return replace(self._how, joints=() if self._translates else joints(window.span))
+        return replace(self._how, joints=() if self._interpreter.target else joints(window.span))
 
 
 async def _next(pieces: AsyncIterator[Found]) -> Found:

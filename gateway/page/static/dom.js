@@ -34,7 +34,9 @@ export function icon(name) {
 
 /** Changes the drawing of an icon made above. */
 export function redraw(svg, name) {
-  svg.firstChild.setAttribute("href", `static/icons.svg#${name}`);
+  const href = `static/icons.svg#${name}`;
+  // Set anew, it would be fetched anew, and nothing is seen meanwhile.
+  if (svg.firstChild.getAttribute("href") !== href) svg.firstChild.setAttribute("href", href);
 }
 
 /** A button with a word, a drawing, or both; one without a word needs a label. */

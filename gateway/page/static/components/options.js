@@ -1,7 +1,7 @@
 // What the caller may choose, and what this mesh cannot do.
 
 import { capabilities } from "../api.js";
-import { h } from "../dom.js";
+import { h, icon } from "../dom.js";
 import { languageName } from "../format.js";
 import { language, t } from "../i18n.js";
 import { line } from "../text.js";
@@ -36,7 +36,7 @@ export function optionsForm(known) {
   const element = h(
     "details",
     { class: "options" },
-    h("summary", {}, h("span", { text: t("options.title") })),
+    h("summary", {}, icon("sliders"), h("span", { text: t("options.title") }), icon("down")),
     h(
       "div",
       { class: "options-grid" },
@@ -48,11 +48,11 @@ export function optionsForm(known) {
   );
 
   capabilities().then((found) => {
-    const tags = (found.languages ?? []).map(tagOf);
+    const tags = found.languages ?? [];
     if (tags.length) {
       fill(spoken, [["auto", t("options.auto")], ["mixed", t("options.mixed")], ...named(tags)]);
     }
-    fill(target, [["", t("options.none")], ...named((found.translations ?? []).map(tagOf))]);
+    fill(target, [["", t("options.none")], ...named(targets(found.translations))]);
     for (const { name, box, why } of switches) {
       const reason = found.options_unavailable?.[name];
       if (!reason) continue;
@@ -82,7 +82,8 @@ export function optionsForm(known) {
   return { element, chosen };
 }
 
-const tagOf = (found) => typeof found === "string" ? found : found.tag ?? found.language ?? "";
+/** Every model says what it translates into. */
+const targets = (models) => (models ?? []).flatMap((one) => one.target_languages ?? []);
 
 function named(tags) {
   const pairs = [...new Set(tags.filter(Boolean))].map((tag) => [tag, languageName(tag)]);

@@ -117,6 +117,7 @@ function studyPart(job, again) {
         "div",
         { class: "study-side" },
         play.element,
+        play.offer,
         files.element,
         chapters(job.media?.chapters, play.playFrom),
         details(job),

@@ -89,9 +89,14 @@ function header() {
   const element = h(
     "header",
     { class: "job-head" },
-    h("a", { class: "crumb", href: "#/jobs" }, icon("left"), h("span", { text: t("job.back") })),
+    h(
+      "div",
+      { class: "job-line" },
+      h("a", { class: "crumb", href: "#/jobs" }, icon("left"), h("span", { text: t("job.back") })),
+      actions,
+    ),
     h("h1", { tabindex: "-1" }, title),
-    h("div", { class: "job-line" }, chip.element, facts, actions),
+    h("div", { class: "job-line" }, chip.element, facts),
   );
   let offered = "";
 

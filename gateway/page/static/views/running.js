@@ -34,19 +34,28 @@ export function runningPart(first, { described, ended }) {
     },
     progress: (data) => {
       lines.live();
-      news({ ...data, state: job.state === "queued" ? "running" : job.state });
+      news({ ...data, state: "running", failure: null });
     },
     segment: (data) => lines.add(data),
-    stage: () => {},
-    story: () => {},
+    story: (data) => told(data),
     finished: () => ended(),
   };
+
+  /** The story is told from its beginning: what an earlier attempt went through is no news. */
+  function told({ type, attempt, media, failure }) {
+    if (type === "media_found") {
+      news({ media, title: media.title, duration_seconds: media.duration_seconds });
+    }
+    if (attempt < job.attempt) return;
+    if (type === "attempt_failed") news({ failure });
+    if (type === "attempt_started") news({ attempt, failure: null });
+  }
 
   show(lost, false);
   for (const segment of first.transcription_segments ?? []) lines.add(segment);
   news(first);
   const stop = follow(first.job_id, {
-    heard: (kind, data) => heard[kind](data),
+    heard: (kind, data) => heard[kind]?.(data),
     connected: (on) => show(lost, !on),
   });
   return {

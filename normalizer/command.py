@@ -119,7 +119,7 @@ def _kept(audio: Any, plan: Plan, options: Options, kept_fd: int) -> Any:
 
 
 def _effort(options: Options) -> dict[str, Any]:
-    """Bytes or the processor's time: ADR 14 has what each buys."""
+    """Bytes or the processor's time: ADR 15 has what each buys."""
     mono = options.convert_to_mono or options.isolate_vocals
     if options.set_sample_rate_16k:
         return {"audio_bitrate": "40k" if mono else "60k", "compression_level": 0}

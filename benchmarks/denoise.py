@@ -2,33 +2,45 @@
 
     python -m benchmarks.denoise folder --out out
 
-The folder holds recordings of speech, each with what is said in a .txt of the same name. Each is
-mixed with noise and music at several levels and goes through the real normalizer with each option.
-Then the model hears both outputs: what the transcriber gets, and the kept audio, which every
-filter has touched. Where the two differ, the figures say which of them it should get.
+The folder holds recordings of speech, each with what is said in a .txt of the same name. Those of
+one language are made equally strong and joined; the whole is mixed with noise and music at several
+levels and goes through the real normalizer with each option.
+Then the real transcriber hears both outputs: what it gets, and the kept audio, which every filter
+has touched. Where the two differ, the figures say which of them it should get.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import click
 import numpy as np
-from faster_whisper import WhisperModel
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.asr_words import Errors, count_errors
-from benchmarks.denoise_treatments import TREATMENTS, Normalizer, decoded
-from benchmarks.mixing import RATE, Wave, babble, mixed, music, pink, speech_ratio, white
+from benchmarks.denoise_hearing import Model
+from benchmarks.denoise_treatments import NOTHING, TREATMENTS, Normalizer, Treated, decoded
+from benchmarks.mixing import (
+    RATE,
+    Wave,
+    babble,
+    mixed,
+    music,
+    pink,
+    scaled,
+    speech_ratio,
+    white,
+)
 from normalizer.engine import SAMPLE_RATE
-from transcriber.settings import Settings
-from transcriber.weights import locate
 
 CLEAN = "clean"
+STRENGTH = 0.025
+"""Root mean square of every recording before they are joined; leaves room for the peaks."""
+PAUSE = np.zeros(RATE)
 NOISES: dict[str, Callable[[int, Wave], Wave]] = {
     "white": lambda length, _: white(length),
     "pink": lambda length, _: pink(length),
@@ -38,8 +50,8 @@ NOISES: dict[str, Callable[[int, Wave], Wave]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
-    """A recording and what is said in it."""
+class Talk:
+    """Recordings in one language, joined, and what is said in them."""
 
     sound: Wave
     reference: str
@@ -61,54 +73,37 @@ class Row:
     """By how many dB the speech in the kept audio stands out more than before."""
 
 
-class Model:
-    """Hears; what it has heard before it remembers."""
-
-    def __init__(self, name: str) -> None:
-        weights = locate(name, Settings().cache_dir, "cpu")
-        self.name = weights.name
-        self._model: Any = WhisperModel(str(weights.folder), device="cpu", compute_type="int8")
-        self._heard: dict[int, str] = {}
-
-    def language(self, sound: Wave) -> str:
-        """As Whisper names it."""
-        code, _, _ = self._model.detect_language(sound.astype(np.float32), vad_filter=True)
-        return str(code)
-
-    def hear(self, sound: Wave, language: str) -> str:
-        """Everything said."""
-        key = hash(sound.tobytes())
-        if key not in self._heard:
-            segments, _ = self._model.transcribe(
-                sound.astype(np.float32),
-                language=language,
-                beam_size=1,
-                temperature=0,
-                vad_filter=True,
-                condition_on_previous_text=False,
-            )
-            self._heard[key] = " ".join(segment.text for segment in segments)
-        return self._heard[key]
-
-
-def read(folder: Path, model: Model) -> list[Spoken]:
-    """Every recording that has a reference beside it."""
-    found = []
+def read(folder: Path, model: Model, only: str = "") -> list[Talk]:
+    """Every recording that has a reference beside it, those of each language joined."""
+    sounds: dict[str, list[Wave]] = {}
+    references: dict[str, list[str]] = {}
     for path in sorted(folder.iterdir()):
         text = path.with_suffix(".txt")
         if path.suffix == ".txt" or not text.is_file():
             continue
         media = path.read_bytes()
         language = model.language(decoded(media, SAMPLE_RATE))
-        found.append(Spoken(decoded(media, RATE), text.read_text("utf-8").strip(), language))
-    if not found:
-        raise click.ClickException(f"{folder} has no recording with a .txt beside it")
-    return found
+        sounds.setdefault(language, []).append(decoded(media, RATE))
+        references.setdefault(language, []).append(text.read_text("utf-8").strip())
+    chosen = [language for language in sounds if only in ("", language)]
+    if not chosen:
+        raise click.ClickException(f"{folder} has no such recording with a .txt beside it")
+    return [Talk(joined(sounds[each]), " ".join(references[each]), each) for each in chosen]
+
+
+def joined(sounds: list[Wave]) -> Wave:
+    """One after the other, equally strong, so that one level of noise is the same for all."""
+    parts = [part for sound in sounds for part in (PAUSE, scaled(sound, STRENGTH))]
+    return np.concatenate(parts[1:])
+
+
+Mix = tuple[str, float | None, list[Wave]]
+"""Which noise, at which level, and what becomes of each talk."""
 
 
 def spoiled(
-    speech: list[Spoken], noises: tuple[str, ...], levels: tuple[float, ...]
-) -> Iterator[tuple[str, float | None, list[Wave]]]:
+    speech: list[Talk], noises: tuple[str, ...], levels: tuple[float, ...]
+) -> Iterator[Mix]:
     """All recordings as they are, then with each noise at each level."""
     yield CLEAN, None, [each.sound for each in speech]
     talk = np.concatenate([each.sound for each in speech])
@@ -123,23 +118,23 @@ def spoiled(
 class Case:
     """One spoiled recording, and what to compare with."""
 
-    spoken: Spoken
+    spoken: Talk
     sound: Wave
     truth: Wave
     """The speech alone."""
-    ratio: float
-    """How far it stands out of the kept audio if nothing is done."""
+    untreated: Treated
+    """What comes out if nothing is done."""
 
+    def treated(self, treatment: str, normalizer: Normalizer) -> Treated:
+        """What comes out of this option."""
+        if treatment == NOTHING:
+            return self.untreated
+        return normalizer.treat(self.sound, TREATMENTS[treatment])
 
-def cases_of(speech: list[Spoken], sounds: list[Wave], normalizer: Normalizer) -> list[Case]:
-    """Done once for all treatments."""
-    nothing = TREATMENTS["nothing"]
-    cases = []
-    for each, sound in zip(speech, sounds, strict=True):
-        truth = normalizer.treat(each.sound, nothing).samples
-        ratio = speech_ratio(normalizer.treat(sound, nothing).kept, truth)
-        cases.append(Case(each, sound, truth, ratio))
-    return cases
+    def gain(self, treated: Treated) -> float:
+        """By how many dB the speech stands out more in the kept audio than it did."""
+        before = speech_ratio(self.untreated.kept, self.truth)
+        return speech_ratio(treated.kept, self.truth) - before
 
 
 def measured(
@@ -150,17 +145,31 @@ def measured(
     kept: list[Errors] = []
     gains: list[float] = []
     for case in cases:
-        treated = normalizer.treat(case.sound, TREATMENTS[treatment])
-        gains.append(speech_ratio(treated.kept, case.truth) - case.ratio)
+        treated = case.treated(treatment, normalizer)
+        gains.append(case.gain(treated))
         language, reference = case.spoken.language, case.spoken.reference
         for wave, errors in ((treated.samples, samples), (treated.kept, kept)):
             errors.append(count_errors(reference, model.hear(wave, language), language))
     return Errors.total(samples).percent, Errors.total(kept).percent, float(np.mean(gains))
 
 
-def table_of(rows: list[Row], model: str) -> Table:
+def rows_of(
+    speech: list[Talk], mixes: Iterable[Mix], treatments: tuple[str, ...], model: Model, work: Path
+) -> Iterator[Row]:
+    """One after the other, each as soon as it is known."""
+    normalizer = Normalizer(work)
+    nothing = TREATMENTS[NOTHING]
+    truths = [normalizer.treat(each.sound, nothing).samples for each in speech]
+    for noise, level, sounds in mixes:
+        untreated = [normalizer.treat(sound, nothing) for sound in sounds]
+        cases = list(map(Case, speech, sounds, truths, untreated))
+        for treatment in treatments:
+            yield Row(noise, level, treatment, *measured(cases, treatment, model, normalizer))
+
+
+def table_of(rows: list[Row], model: str, words: int) -> Table:
     """For people."""
-    table = Table(title=f"word error rate of {model}, in percent")
+    table = Table(title=f"word error rate of {model} in percent, {words} words")
     for heading in ("noise", "dB", "option", "transcriber hears", "kept audio", "speech gain, dB"):
         table.add_column(heading)
     for row in rows:
@@ -175,6 +184,8 @@ def table_of(rows: list[Row], model: str) -> Table:
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out"))
 @click.option("--model", "model_name", default="auto", help="As TRANSCRIBER_MODEL.")
+@click.option("--beam", type=click.IntRange(1, 10), default=5, show_default=True)
+@click.option("--language", default="", help="Only recordings in it, such as en.")
 @click.option("--noise", "noises", multiple=True, type=click.Choice(list(NOISES)))
 @click.option("--level", "levels", multiple=True, type=float, help="dB; 20, 10, 5, 0 if not given.")
 @click.option("--option", "treatments", multiple=True, type=click.Choice(list(TREATMENTS)))
@@ -182,28 +193,25 @@ def main(  # noqa: PLR0913 # one for each thing that can be asked for
     folder: Path,
     out: Path,
     model_name: str,
+    beam: int,
+    language: str,
     noises: tuple[str, ...],
     levels: tuple[float, ...],
     treatments: tuple[str, ...],
 ) -> None:
     """Measures and writes denoise.json."""
-    model = Model(model_name)
-    speech = read(folder, model)
     out.mkdir(parents=True, exist_ok=True)
-    rows: list[Row] = []
-    with TemporaryDirectory() as work:
-        normalizer = Normalizer(Path(work))
-        for noise, level, sounds in spoiled(
-            speech, noises or tuple(NOISES), levels or (20, 10, 5, 0)
-        ):
-            cases = cases_of(speech, sounds, normalizer)
-            for treatment in treatments or TREATMENTS:
-                figures = measured(cases, treatment, model, normalizer)
-                rows.append(Row(noise, level, treatment, *figures))
+    with closing(Model(model_name, beam)) as model, TemporaryDirectory() as work:
+        speech = read(folder, model, language)
+        words = sum(len(each.reference.split()) for each in speech)
+        mixes = spoiled(speech, noises or tuple(NOISES), levels or (20, 10, 5, 0))
+        rows: list[Row] = []
+        for row in rows_of(speech, mixes, treatments or tuple(TREATMENTS), model, Path(work)):
+            rows.append(row)
             # As it goes: who stops a long run keeps what was measured.
-            result = {"model": model.name, "rows": [asdict(row) for row in rows]}
+            result = {"model": model.name, "words": words, "rows": [asdict(row) for row in rows]}
             (out / "denoise.json").write_text(json.dumps(result, indent=1))
-    Console(width=110).print(table_of(rows, model.name))
+        Console(width=110).print(table_of(rows, model.name, words))
 
 
 if __name__ == "__main__":

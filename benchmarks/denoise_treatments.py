@@ -19,8 +19,9 @@ from normalizer.ffmpeg import FfmpegNormalizer, Limits
 from normalizer.isolator import DEFAULT
 from normalizer.spool import Spool
 
+NOTHING = "nothing"
 TREATMENTS: dict[str, Options] = {
-    "nothing": Options(),
+    NOTHING: Options(),
     "highpass": Options(apply_highpass_filter=True),
     "remove_noise": Options(remove_noise=True),
     "isolate_vocals": Options(isolate_vocals=True),
@@ -56,7 +57,7 @@ class Normalizer:
         media = _ffmpeg(sound_bytes(sound), "-f", "flac", "pipe:1", raw=RATE)
         samples, kept = bytearray(), bytearray()
         request = Request(options, keep_audio=True)
-        async for event in self._engine.normalize(_sent(media), request):
+        async for event in self._engine.normalize(frames(media), request):
             if isinstance(event, Samples):
                 samples += event.data
             elif isinstance(event, Kept):
@@ -64,7 +65,8 @@ class Normalizer:
         return Treated(_wave(bytes(samples)), decoded(bytes(kept), SAMPLE_RATE))
 
 
-async def _sent(media: bytes) -> AsyncIterator[bytes]:
+async def frames(media: bytes) -> AsyncIterator[bytes]:
+    """As a caller sends it."""
     for begin in range(0, len(media), MAX_FRAME_BYTES):
         yield media[begin : begin + MAX_FRAME_BYTES]
 

@@ -1,4 +1,4 @@
-"""How soon the first media byte comes, and what two hundred bad downloads leave behind.
+"""How soon the first media byte comes, and what two hundred bad downloads, twice, leave behind.
 
 Every source is on loopback. The service is warm: it runs and has loaded yt-dlp. The other column is
 yt-dlp's own command, which has to load itself first.
@@ -101,8 +101,11 @@ def story(done: Torture) -> str:
     lines = [f"{sum(done.ends.values())} downloads: " + ", ".join(sorted(_counted(done)))]
     for name in ("processes", "descriptors", "files"):
         lines.append(f"{name}: {getattr(done.before, name)} -> {getattr(done.after, name)}")
-    before, after = done.before.memory / 1e6, done.after.memory / 1e6
-    return "\n".join([*lines, f"resident MB: {before:.1f} -> {after:.1f}"])
+    looks = (done.before, done.halfway, done.after)
+    for name, whose in (("service", "service"), ("children", "fork server")):
+        sizes = (f"{getattr(look, name) / 1e6:.1f}" for look in looks)
+        lines.append(f"resident MB of the {whose}, before, halfway, after: {', '.join(sizes)}")
+    return "\n".join(lines)
 
 
 def _counted(done: Torture) -> Iterable[str]:
@@ -140,7 +143,9 @@ async def _race(channel: grpc.aio.Channel, site: str, runs: int) -> bool:
 
 @click.command(help=__doc__)
 @click.option("--runs", type=click.IntRange(min=0), default=20, show_default=True)
-@click.option("--downloads", type=click.IntRange(min=0), default=200, show_default=True)
+@click.option(
+    "--downloads", type=click.IntRange(min=0), default=200, show_default=True, help="In each half."
+)
 def main(runs: int, downloads: int) -> None:
     """Measures, prints, and fails if it is not good enough."""
     if not asyncio.run(_run(runs, downloads)):

@@ -103,6 +103,12 @@ def _struck(chance: np.random.Generator, decay: float) -> Wave:
     return chance.standard_normal(len(t)) * np.exp(-decay * t)
 
 
+def scaled(sound: Wave, strength: float) -> Wave:
+    """As strong as told, by its root mean square."""
+    louder: Wave = sound * strength / np.sqrt(np.mean(sound**2))
+    return louder
+
+
 def mixed(speech: Wave, other: Wave, decibels: float) -> Wave:
     """Both, with the speech so much stronger than the other; never louder than full scale."""
     gain = np.sqrt(np.mean(speech**2) / np.mean(other**2) / 10 ** (decibels / 10))

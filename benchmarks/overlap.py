@@ -19,12 +19,14 @@ from pathlib import Path
 from time import monotonic
 
 import click
+import psutil
 
 from benchmarks.asr import default_threads
 from benchmarks.asr_contestants import Contestant, Terms, contestants
 from benchmarks.asr_parts import ENGLISH, say, warm_up, with_languages
 from benchmarks.asr_recordings import RATE, Recording, decode_folder, join
 from benchmarks.load_figures import Figure, table
+from benchmarks.processes import SERVICES, processor_seconds
 from benchmarks.recording import run_ffmpeg, served
 from cli.channel import UNARY_SECONDS, Server, connected
 from cli.embedded import embedded_mesh
@@ -48,6 +50,17 @@ class Wish:
     runs: int
     terms: Terms
     ways: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """How long it took the mesh."""
+
+    first: float
+    """Seconds to the first caption."""
+    whole: float
+    computed: dict[str, float]
+    """Processor seconds of each service, its children included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,31 +120,42 @@ async def _recordings(wish: Wish, work: Path) -> tuple[Recording, Recording]:
 async def _in_turn(
     wish: Wish, mesh: Server, bare: Sequence[Contestant], url: str, work: Path
 ) -> list[Figure]:
-    ours: list[tuple[float, float]] = []
+    ours: list[Through] = []
     steps: list[Steps] = []
     for number in range(wish.runs):
         ours.append(await _with_mesh(mesh, url))
-        say(f"run {number + 1}: the mesh took {ours[-1][1]:.1f} s")
+        say(f"run {number + 1}: the mesh took {ours[-1].whole:.1f} s")
         steps.append(await _step_by_step(bare, url, work))
         say(f"run {number + 1}: one step after the other took {steps[-1].total:.1f} s")
-    first, whole = (statistics.median(times) for times in zip(*ours, strict=True))
+    return _figures(ours, steps, wish.ways)
+
+
+def _figures(ours: Sequence[Through], steps: Sequence[Steps], ways: Sequence[str]) -> list[Figure]:
+    whole = statistics.median(one.whole for one in ours)
+    first = statistics.median(one.first for one in ours)
     total = statistics.median(one.total for one in steps)
     return [
         Figure("the mesh: address to SRT", whole, "s"),
         Figure("the mesh: first caption", first, "s", FIRST_SECONDS, "less"),
+        *(
+            Figure(f"the mesh: {name} computed", statistics.median(times), "s")
+            for name in SERVICES
+            if (times := [one.computed[name] for one in ours if name in one.computed])
+        ),
         Figure("step by step: yt-dlp", statistics.median(one.download for one in steps), "s"),
         Figure("step by step: ffmpeg", statistics.median(one.decode for one in steps), "s"),
         *(
             Figure(f"step by step: {way}", statistics.median(one.hear[way] for one in steps), "s")
-            for way in wish.ways
+            for way in ways
         ),
         Figure("step by step: all, with the fastest", total, "s"),
         Figure("the mesh takes, of that", 100 * whole / total, "%", 100 * RATIO, "less"),
     ]
 
 
-async def _with_mesh(mesh: Server, url: str) -> tuple[float, float]:
-    """Seconds to the first caption, and to the SRT."""
+async def _with_mesh(mesh: Server, url: str) -> Through:
+    """From the address to the SRT."""
+    before = processor_seconds(psutil.Process())
     began, first = monotonic(), 0.0
     # Step by step nobody takes noise out, either.
     options = job_pb.JobOptions(remove_noise=False)
@@ -147,7 +171,9 @@ async def _with_mesh(mesh: Server, url: str) -> tuple[float, float]:
         raise click.ClickException(f"{job.failure.message} ({job.failure.reason})")
     wanted = pb.GetCaptionsRequest(job_id=job.job_id)
     await mesh.pipeline.GetCaptions(wanted, timeout=UNARY_SECONDS)
-    return first, monotonic() - began
+    whole = monotonic() - began
+    after = processor_seconds(psutil.Process())
+    return Through(first, whole, {name: after[name] - before.get(name, 0) for name in after})
 
 
 async def _step_by_step(bare: Sequence[Contestant], url: str, work: Path) -> Steps:

@@ -1,10 +1,13 @@
-"""Which of our descendants is which service, and the memory each of them has."""
+"""Which of our descendants is which service, and the memory and processor time each has had."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TypeVar
 
 import psutil
+
+ResultT = TypeVar("ResultT")
 
 SERVICES = ("orchestrator", "downloader", "normalizer", "transcriber", "nats")
 
@@ -30,15 +33,38 @@ def service_of(command: Sequence[str]) -> str | None:
 
 def measure(root: psutil.Process) -> dict[str, Memory]:
     """The memory of every service below this process, by name."""
-    found: dict[str, Memory] = {}
+    return _of_each(root, memory_of)
+
+
+def processor_seconds(root: psutil.Process) -> dict[str, float]:
+    """What every service below this process has computed so far, by name."""
+    return _of_each(root, seconds_of)
+
+
+def _of_each(
+    root: psutil.Process, measured: Callable[[psutil.Process], ResultT]
+) -> dict[str, ResultT]:
+    found: dict[str, ResultT] = {}
     for process in root.children(recursive=True):
         try:
             name = service_of(process.cmdline())
             if name is not None:
-                found[name] = memory_of(process)
+                found[name] = measured(process)
         except psutil.NoSuchProcess:  # it ended while we looked
             continue
     return found
+
+
+def seconds_of(process: psutil.Process) -> float:
+    """What a process and all below it have computed, those that have ended included."""
+    seconds = 0.0
+    for each in (process, *process.children(recursive=True)):
+        try:
+            times = each.cpu_times()
+        except psutil.NoSuchProcess:  # its parent has inherited its time
+            continue
+        seconds += times.user + times.system + times.children_user + times.children_system
+    return seconds
 
 
 def memory_of(process: psutil.Process) -> Memory:

@@ -2,29 +2,21 @@
 
 import asyncio
 import json
-import multiprocessing
-import os
-import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from multiprocessing import forkserver
+from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerProcess
 from typing import Any
 
 from downloader.order import PRELOAD, Order, carry_out, do_nothing
+from mesh.forking import fork, kill, one_way_pipe, open_fork_server, reap
 
 READ_AHEAD = 64 * 1024
 MAX_LINE = 4 * 1024 * 1024
-REAPING_SECONDS = 1
-
-_context = multiprocessing.get_context("forkserver")
 
 
 def open_nursery() -> None:
-    """Starts the fork server. Early: before gRPC has threads and sockets."""
-    _context.set_forkserver_preload([PRELOAD])
-    forkserver.ensure_running()
+    """Early: before gRPC has threads and sockets."""
+    open_fork_server(PRELOAD)
 
 
 async def have_one() -> None:
@@ -33,8 +25,7 @@ async def have_one() -> None:
 
 
 def _have_one() -> None:
-    child = _context.Process(target=do_nothing, daemon=True)
-    child.start()
+    child = fork(do_nothing)
     child.join()
     child.close()
 
@@ -61,29 +52,18 @@ class Child:
 @asynccontextmanager
 async def born(order: Order) -> AsyncIterator[Child]:
     """A child that works on the order; it and all it started are dead when the block ends."""
-    media_in, media_out = _context.Pipe(duplex=False)
-    control_in, control_out = _context.Pipe(duplex=False)
-    process = _context.Process(target=carry_out, args=(order, media_out, control_out), daemon=True)
-    try:
-        process.start()
-    except BaseException:
-        media_in.close()
-        control_in.close()
-        raise
-    finally:
-        # Ours must go, or the pipes would never end.
-        media_out.close()
-        control_out.close()
+    media_pipe, control_pipe = one_way_pipe(), one_way_pipe()
+    process = fork(carry_out, order, pipes=(media_pipe, control_pipe))
     transports: list[asyncio.ReadTransport] = []
     try:
-        media = await _reader(media_in, READ_AHEAD, transports)
-        control = await _reader(control_in, MAX_LINE, transports)
+        media = await _reader(media_pipe[0], READ_AHEAD, transports)
+        control = await _reader(control_pipe[0], MAX_LINE, transports)
         yield Child(media, control)
     finally:
-        _kill(process)
+        kill(process)
         for transport in transports:
             transport.close()
-        await asyncio.shield(asyncio.to_thread(_reap, process))
+        await asyncio.shield(asyncio.to_thread(reap, process))
 
 
 async def _reader(
@@ -94,17 +74,3 @@ async def _reader(
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
     transports.append(transport)
     return reader
-
-
-def _kill(process: ForkServerProcess) -> None:
-    """The child leads a group of its own, but not yet in its very first moments."""
-    assert process.pid is not None  # noqa: S101 - it was started
-    for kill in (os.killpg, os.kill):
-        with suppress(ProcessLookupError, PermissionError):
-            kill(process.pid, signal.SIGKILL)
-
-
-def _reap(process: ForkServerProcess) -> None:
-    process.join(REAPING_SECONDS)
-    with suppress(ValueError):  # still dying, in the hands of the kernel
-        process.close()

@@ -112,13 +112,15 @@ def _kept(audio: Any, plan: Plan, options: Options, kept_fd: int) -> Any:
         f"pipe:{kept_fd}",
         f="webm",
         acodec="libopus",
-        audio_bitrate=_bitrate(options),
+        frame_duration=60,  # a third of the packets, the same sound
         flush_packets=1,
+        **_effort(options),
     )
 
 
-def _bitrate(options: Options) -> str:
-    """Plenty for speech, enough for music."""
-    rate = 24 if options.set_sample_rate_16k else 64
+def _effort(options: Options) -> dict[str, Any]:
+    """Bytes or the processor's time: ADR 15 has what each buys."""
     mono = options.convert_to_mono or options.isolate_vocals
-    return f"{rate if mono else rate * 3 // 2}k"
+    if options.set_sample_rate_16k:
+        return {"audio_bitrate": "40k" if mono else "60k", "compression_level": 0}
+    return {"audio_bitrate": "64k" if mono else "96k"}

@@ -1,24 +1,18 @@
 """Processes that hold a model: forked from one that has loaded the libraries already."""
 
-import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing import forkserver
+from contextlib import contextmanager
 from typing import Any
 
 from mesh.errors import InternalError, MeshError, UnavailableError
+from mesh.forking import fork, kill, open_fork_server, reap, two_way_pipe
 from mesh.reasons import Reason
 from transcriber.child import Failed, Order, main
 
 PRELOAD = "transcriber.preload"
 POLL_SECONDS = 0.02
 """How soon it is noticed that nobody waits any more."""
-
-REAPING_SECONDS = 1
-
-_context = multiprocessing.get_context("forkserver")
 
 
 class AbandonedError(Exception):
@@ -30,10 +24,9 @@ class LostError(Exception):
 
 
 def open_nursery() -> None:
-    """Starts the fork server. Early: before gRPC has threads and sockets."""
-    _context.set_forkserver_preload([PRELOAD])
+    """Early: before gRPC has threads and sockets."""
     with _no_threads():
-        forkserver.ensure_running()
+        open_fork_server(PRELOAD)
 
 
 @contextmanager
@@ -55,17 +48,9 @@ class Child:
 
     def __init__(self, load: Callable[[], Any], describe: Callable[[Any], Any]) -> None:
         self._facts: Any = None
-        self._pipe, theirs = _context.Pipe()
-        self._process = _context.Process(target=main, args=(load, describe, theirs), daemon=True)
-        try:
-            self._process.start()
-        except BaseException:
-            self._pipe.close()
-            raise
-        finally:
-            # Ours must go, or we would never see that the child has gone.
-            theirs.close()
-
+        pipe = two_way_pipe()
+        self._process = fork(main, load, describe, pipes=[pipe])
+        self._pipe, _ = pipe
         assert self._process.pid is not None  # noqa: S101 - it was started
         self.pid: int = self._process.pid
         self.is_busy = False
@@ -96,12 +81,9 @@ class Child:
 
     def kill(self) -> None:
         """It is gone when this returns, whatever it was doing."""
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        self._process.join(REAPING_SECONDS)
+        kill(self._process)
+        reap(self._process)
         self._pipe.close()
-        with suppress(ValueError):  # still dying, in the hands of the kernel
-            self._process.close()
 
     def _hear(self, abandoned: Callable[[], bool]) -> Any:
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.denoise import PAUSE, STRENGTH, joined
 from benchmarks.mixing import RATE, babble, mixed, music, pink, speech_ratio, white
 
 ROOT = Path(__file__).parents[2]
@@ -41,14 +42,25 @@ def test_pink_noise_falls_by_three_decibels_an_octave() -> None:
     assert 10 * np.log10(low / high) == pytest.approx(9, abs=1)
 
 
+def test_recordings_are_joined_equally_strong_with_a_pause_between() -> None:
+    whole = joined([TONE, 0.1 * TONE])
+
+    assert len(whole) == 2 * len(TONE) + len(PAUSE)
+    for part in (whole[: len(TONE)], whole[-len(TONE) :]):
+        assert np.sqrt(np.mean(part**2)) == pytest.approx(STRENGTH)
+    assert not whole[len(TONE) : -len(TONE)].any()
+
+
 def test_a_small_run_gives_a_row_for_every_option(tmp_path: Path) -> None:
     for name in ("short.ogg", "short.txt"):
         (tmp_path / name).write_bytes((ROOT / "tests" / "data" / name).read_bytes())
     asked = ["--noise", "white", "--level", "0", "--option", "nothing", "--option", "remove_noise"]
+    asked += ["--language", "en"]
     command = [sys.executable, "-m", "benchmarks.denoise", str(tmp_path), "--out", str(tmp_path)]
     subprocess.run([*command, *asked], check=True, timeout=100, cwd=ROOT, capture_output=True)
 
-    rows = json.loads((tmp_path / "denoise.json").read_text())["rows"]
+    result = json.loads((tmp_path / "denoise.json").read_text())
+    rows = result["rows"]
     told = [(row["noise"], row["decibels"], row["treatment"]) for row in rows]
     assert told == [
         ("clean", None, "nothing"),
@@ -58,3 +70,4 @@ def test_a_small_run_gives_a_row_for_every_option(tmp_path: Path) -> None:
     ]
     assert rows[2]["samples_wer"] == rows[3]["samples_wer"]  # the transcriber hears it undenoised
     assert rows[3]["kept_gain"] > 1
+    assert result["words"] == len((tmp_path / "short.txt").read_text().split())

@@ -11,7 +11,7 @@ from imageio_ffmpeg import get_ffmpeg_exe
 
 from benchmarks.figures import ALLOWED_GROWTH, MB, Marks, Run, Sample, step_for, table, to_json
 from benchmarks.memory import heard
-from benchmarks.processes import Memory, measure, service_of
+from benchmarks.processes import Memory, measure, seconds_of, service_of
 from benchmarks.recording import make_recording, served
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -114,6 +114,21 @@ def test_the_memory_of_a_running_service_is_found(tmp_path: Path) -> None:
 
     assert [found.pid] == children
     assert found.with_children == found.own > 1_000_000
+
+
+def test_the_time_of_children_that_have_ended_counts() -> None:
+    work = "import time\nwhile time.process_time() < 0.3: pass"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])"
+    said = f"{parent}; print('done', flush=True); sys.stdin.read()"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", said], stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        found = seconds_of(psutil.Process(process.pid))
+        process.communicate()
+
+    assert found >= 0.3
 
 
 def test_the_recording_has_the_length_asked_for_and_can_be_fetched(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from pydantic_settings import SettingsConfigDict
 
 from mesh.service import run_process, serve
 from mesh.settings import ServiceSettings
-from tests.cli.scripted import STORY, ScriptedAdmin, ScriptedPipeline, services
+from tests.cli.scripted import ScriptedPipeline, services
+from tests.cli.scripted_admin import ScriptedAdmin
+from tests.cli.stories import STORY
 
 NAMES = ("downloader", "normalizer", "transcriber", "orchestrator")
 

@@ -1,109 +1,21 @@
-"""A PipelineService and an AdminService that follow a script, for a real socket."""
+"""A PipelineService that follows a script, for a real socket; an AdminService beside it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import Any
 
-from google.protobuf.duration_pb2 import Duration
-
-from mesh.errors import InvalidRequestError, MeshError, NotFoundError
+from mesh.errors import MeshError, NotFoundError
 from mesh.reasons import Reason
 from mesh.server import Service, running_server
+from tests.cli.scripted_admin import ScriptedAdmin
+from tests.cli.stories import FAILED, JOB_ID, STORY, ended_job
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
-from ytcaption.v1 import event_pb2 as event_pb
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
-
-JOB_ID = "0199aaaa-0000-7000-8000-000000000001"
-
-
-def duration(seconds: float) -> Duration:
-    found = Duration()
-    found.FromTimedelta(timedelta(seconds=seconds))
-    return found
-
-
-def segment(sequence: int, text: str) -> pb.WatchJobResponse:
-    """Segments carry the numbers of their sequence, so a lost one shows."""
-    settled = event_pb.SegmentSettled(
-        segment=media_pb.Segment(
-            index=sequence,
-            start_offset=duration(sequence),
-            end_offset=duration(sequence + 0.5),
-            text=text,
-        )
-    )
-    event = event_pb.Event(type=event_pb.EVENT_TYPE_SEGMENT_SETTLED, segment_settled=settled)
-    return pb.WatchJobResponse(sequence=sequence, event=event)
-
-
-def media_found(sequence: int, title: str) -> pb.WatchJobResponse:
-    found = event_pb.MediaFound(media=media_pb.MediaInfo(title=title))
-    event = event_pb.Event(type=event_pb.EVENT_TYPE_MEDIA_FOUND, media_found=found)
-    return pb.WatchJobResponse(sequence=sequence, event=event)
-
-
-def finished(sequence: int, job: job_pb.Job) -> pb.WatchJobResponse:
-    event = event_pb.Event(
-        type=event_pb.EVENT_TYPE_JOB_FINISHED, job_finished=event_pb.JobFinished(job=job)
-    )
-    return pb.WatchJobResponse(sequence=sequence, event=event)
-
-
-def attempt_failed(sequence: int, message: str) -> pb.WatchJobResponse:
-    failed = event_pb.AttemptFailed(failure=job_pb.Failure(reason="SITE_ERROR", message=message))
-    event = event_pb.Event(type=event_pb.EVENT_TYPE_ATTEMPT_FAILED, attempt_failed=failed)
-    return pb.WatchJobResponse(sequence=sequence, event=event)
-
-
-def accepted(sequence: int, job: job_pb.Job) -> pb.WatchJobResponse:
-    event = event_pb.Event(
-        type=event_pb.EVENT_TYPE_JOB_ACCEPTED, job_accepted=event_pb.JobAccepted(job=job)
-    )
-    return pb.WatchJobResponse(sequence=sequence, event=event)
-
-
-def progress(done: float, total: float | None) -> pb.WatchJobResponse:
-    download = media_pb.ByteProgress(done_bytes=int(done * 1000))
-    heard = media_pb.MediaProgress(done=duration(done))
-    if total is not None:
-        download.total_bytes = int(total * 1000)
-        heard.total.CopyFrom(duration(total))
-    running = job_pb.STAGE_STATE_RUNNING
-    stages = [
-        job_pb.StageStatus(
-            stage=job_pb.STAGE_DOWNLOAD, state=running, progress=media_pb.Progress(bytes=download)
-        ),
-        job_pb.StageStatus(
-            stage=job_pb.STAGE_TRANSCRIPTION, state=running, progress=media_pb.Progress(media=heard)
-        ),
-    ]
-    return pb.WatchJobResponse(progress=job_pb.JobProgress(job_id=JOB_ID, stages=stages))
-
-
-def ended_job(state: job_pb.JobState.ValueType, **fields: Any) -> job_pb.Job:
-    return job_pb.Job(job_id=JOB_ID, state=state, **fields)
-
-
-SUCCEEDED = ended_job(
-    job_pb.JOB_STATE_SUCCEEDED, segment_count=2, media=media_pb.MediaInfo(title="A talk")
-)
-FAILED = ended_job(
-    job_pb.JOB_STATE_FAILED,
-    failure=job_pb.Failure(reason="VIDEO_PRIVATE", message="the video is private"),
-)
-REPLAYED = job_pb.Job(job_id=JOB_ID, state=job_pb.JOB_STATE_QUEUED, attempt=1, max_attempts=5)
-STORY = [
-    media_found(1, "A talk"),
-    segment(2, "hello"),
-    segment(3, "world"),
-    finished(4, SUCCEEDED),
-]
 
 
 class ScriptedPipeline(rpc.PipelineServiceServicer):
@@ -227,92 +139,6 @@ async def _cut(context: Any) -> None:
     import grpc
 
     await context.abort(grpc.StatusCode.UNAVAILABLE, "going away")
-
-
-class ScriptedAdmin(admin_rpc.AdminServiceServicer):
-    """Answers how it is, keeps dead letters, and says what it pretends to have removed."""
-
-    def __init__(self) -> None:
-        self.healthy = True
-        self.cleanups: list[admin_pb.CleanupRequest] = []
-        self.resets: list[admin_pb.FactoryResetRequest] = []
-        self.stage_error = ""
-        """Why the downloader could not be reset."""
-        self.letters: list[job_pb.DeadLetter] = []
-        """Newest first."""
-
-        self.listed: list[admin_pb.ListDeadLettersRequest] = []
-        self.replayed: list[str] = []
-        self.purged: list[admin_pb.PurgeDeadLettersRequest] = []
-
-    async def ListDeadLetters(  # noqa: N802
-        self, request: admin_pb.ListDeadLettersRequest, context: Any
-    ) -> admin_pb.ListDeadLettersResponse:
-        self.listed.append(request)
-        wanted = [one for one in self.letters if request.reason in ("", one.failure.reason)]
-        begin = int(request.page_token or 0)
-        end = begin + min(request.page_size, 2)
-        more = str(end) if end < len(wanted) else ""
-        return admin_pb.ListDeadLettersResponse(
-            dead_letters=wanted[begin:end], next_page_token=more
-        )
-
-    async def ReplayDeadLetter(  # noqa: N802
-        self, request: admin_pb.ReplayDeadLetterRequest, context: Any
-    ) -> admin_pb.ReplayDeadLetterResponse:
-        if request.job_id not in [letter.job_id for letter in self.letters]:
-            raise NotFoundError(
-                f"no dead letter of {request.job_id}", reason=Reason.DEAD_LETTER_NOT_FOUND
-            )
-        self.replayed.append(request.job_id)
-        return admin_pb.ReplayDeadLetterResponse(job=REPLAYED)
-
-    async def PurgeDeadLetters(  # noqa: N802
-        self, request: admin_pb.PurgeDeadLettersRequest, context: Any
-    ) -> admin_pb.PurgeDeadLettersResponse:
-        self.purged.append(request)
-        return admin_pb.PurgeDeadLettersResponse(dead_letters_removed=len(self.letters))
-
-    async def GetHealth(  # noqa: N802
-        self, request: admin_pb.GetHealthRequest, context: Any
-    ) -> admin_pb.GetHealthResponse:
-        part = admin_pb.ComponentHealth(
-            name="nats", healthy=self.healthy, detail="speaks \x1b[31mred", address="127.0.0.1:1"
-        )
-        return admin_pb.GetHealthResponse(healthy=self.healthy, version="1", components=[part])
-
-    async def GetStats(  # noqa: N802
-        self, request: admin_pb.GetStatsRequest, context: Any
-    ) -> admin_pb.GetStatsResponse:
-        done = admin_pb.StateCount(state=job_pb.JOB_STATE_SUCCEEDED, count=3)
-        return admin_pb.GetStatsResponse(
-            version="1",
-            jobs=[done],
-            queue_depth=2,
-            dead_letters=1,
-            stored_bytes=2_500_000,
-            uptime=duration(3661.5),
-        )
-
-    async def Cleanup(  # noqa: N802
-        self, request: admin_pb.CleanupRequest, context: Any
-    ) -> admin_pb.CleanupResponse:
-        self.cleanups.append(request)
-        return admin_pb.CleanupResponse(
-            jobs_removed=4, events_removed=50, artifacts_removed=0, bytes_removed=2_500_000
-        )
-
-    async def FactoryReset(  # noqa: N802
-        self, request: admin_pb.FactoryResetRequest, context: Any
-    ) -> admin_pb.FactoryResetResponse:
-        if request.confirmation != "ERASE EVERYTHING":
-            raise InvalidRequestError("not confirmed", reason=Reason.CONFIRMATION_MISSING)
-        self.resets.append(request)
-        own = admin_pb.ServiceReset(name="orchestrator", done=True, jobs_removed=4, tasks_purged=2)
-        stage = admin_pb.ServiceReset(
-            name="downloader", done=not self.stage_error, error=self.stage_error, files_removed=7
-        )
-        return admin_pb.FactoryResetResponse(services=[own, stage])
 
 
 def services(pipeline: ScriptedPipeline, admin: ScriptedAdmin) -> list[Service]:

@@ -7,18 +7,17 @@ from typing import Any
 import pytest
 
 from tests.cli.command import finish, run, start
-from tests.cli.scripted import (
+from tests.cli.scripted import ScriptedPipeline, serving
+from tests.cli.scripted_admin import ScriptedAdmin
+from tests.cli.stories import (
     FAILED,
     JOB_ID,
     REPLAYED,
     SUCCEEDED,
-    ScriptedAdmin,
-    ScriptedPipeline,
     accepted,
     attempt_failed,
     finished,
     segment,
-    serving,
 )
 from ytcaption.v1 import job_pb2 as job_pb
 

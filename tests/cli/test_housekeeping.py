@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from tests.cli.command import run
-from tests.cli.scripted import ScriptedAdmin, ScriptedPipeline, serving
+from tests.cli.scripted import ScriptedPipeline, serving
+from tests.cli.scripted_admin import ScriptedAdmin
 
 
 @pytest.fixture

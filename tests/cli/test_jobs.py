@@ -7,14 +7,9 @@ import pytest
 
 from mesh.addresses import free_ports
 from tests.cli.command import run
-from tests.cli.scripted import (
-    FAILED,
-    JOB_ID,
-    ScriptedAdmin,
-    ScriptedPipeline,
-    finished,
-    serving,
-)
+from tests.cli.scripted import ScriptedPipeline, serving
+from tests.cli.scripted_admin import ScriptedAdmin
+from tests.cli.stories import FAILED, JOB_ID, finished
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 

@@ -11,7 +11,8 @@ from datetime import timedelta
 from cli.bars import LINE_SECONDS, Figure, PlainLines, figure
 from cli.text import short_clock
 from tests.cli.command import environment
-from tests.cli.scripted import STORY, ScriptedPipeline, progress, serving
+from tests.cli.scripted import ScriptedPipeline, serving
+from tests.cli.stories import STORY, progress
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 

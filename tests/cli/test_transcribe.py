@@ -12,18 +12,16 @@ from mesh.errors import InvalidRequestError, LimitExceededError, UnavailableErro
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
 from tests.cli.command import finish, names_in, run, start
-from tests.cli.scripted import (
+from tests.cli.scripted import ScriptedPipeline, serving, until
+from tests.cli.stories import (
     FAILED,
     JOB_ID,
     STORY,
     SUCCEEDED,
-    ScriptedPipeline,
     finished,
     media_found,
     progress,
     segment,
-    serving,
-    until,
 )
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb

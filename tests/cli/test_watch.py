@@ -10,18 +10,17 @@ from cli.channel import open_channel
 from mesh.addresses import free_ports
 from mesh.watching import follow
 from tests.cli.command import finish, run, start
-from tests.cli.scripted import (
+from tests.cli.scripted import ScriptedPipeline, serving
+from tests.cli.stories import (
     FAILED,
     JOB_ID,
     REPLAYED,
     STORY,
     SUCCEEDED,
-    ScriptedPipeline,
     accepted,
     finished,
     progress,
     segment,
-    serving,
 )
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 

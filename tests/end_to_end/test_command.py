@@ -4,7 +4,10 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -66,24 +69,27 @@ def test_a_watch_begun_in_the_middle_sees_everything(real_mesh: RealMesh, site: 
     server = ("--server", real_mesh.server)
     site.release.clear()
     job = run("submit", f"{site.url}/held/sample.ogg", "--force", *server).stdout.strip()
-    first = subprocess.Popen(
-        [COMMAND, "watch", job, "--json", *server], stdout=subprocess.PIPE, text=True
-    )
-    assert first.stdout is not None
-    seen = [first.stdout.readline()]
-    while "segment" not in seen[-1]:  # it is in the middle now: a third is still held back
-        seen.append(first.stdout.readline())
-    second = subprocess.Popen(
-        [COMMAND, "watch", job, "--json", *server], stdout=subprocess.PIPE, text=True
-    )
-    assert second.stdout is not None
-    late = [second.stdout.readline()]
-    site.release.set()
-    seen += first.communicate(timeout=60)[0].splitlines()
-    late += second.communicate(timeout=60)[0].splitlines()
+    with _watching(job, *server) as first:
+        seen = [first.readline()]
+        while "segment" not in seen[-1]:  # it is in the middle now: a third is still held back
+            seen.append(first.readline())
+        with _watching(job, *server) as second:
+            late = [second.readline()]
+            site.release.set()
+            seen += first.readlines()
+            late += second.readlines()
 
     assert stored(late) == stored(seen)
     assert len(stored(seen)) > 10
+
+
+@contextmanager
+def _watching(job: str, *options: str) -> Iterator[IO[str]]:
+    """What the command prints; read all of it here, communicate() would miss what is buffered."""
+    command = [COMMAND, "watch", job, "--json", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout
 
 
 def stored(lines: list[str]) -> list[tuple[int, str]]:

@@ -78,3 +78,9 @@ async def broker_bus(broker: Broker) -> AsyncIterator[Bus]:
 async def bus(broker_bus: Bus, client: Client) -> Bus:
     """For tests that also want an orchestrator."""
     return broker_bus
+
+
+@pytest.fixture
+def sweeps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Housekeeping begins with the orchestrator."""
+    monkeypatch.setattr("orchestrator.housekeeping.FIRST_SWEEP_SECONDS", 0)

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from google.protobuf.duration import from_milliseconds, from_seconds
+from google.protobuf.duration import from_seconds
 
 from mesh.errors import MeshError, UnavailableError
 from mesh.reasons import Reason
 from mesh.server import Service
+from tests.orchestrator.segments import given, heard
 from ytcaption.v1 import downloader_service_pb2 as downloader_pb
 from ytcaption.v1 import downloader_service_pb2_grpc as downloader_rpc
 from ytcaption.v1 import media_pb2
@@ -126,7 +127,7 @@ class ScriptedDownloader(downloader_rpc.DownloaderServiceServicer):
             if script.captions_break_after == index:
                 script.captions_break_after = None
                 raise UnavailableError("the site hung up", reason=Reason.NETWORK_ERROR)
-            yield response(segment=_given(index, text))
+            yield response(segment=given(index, text))
         finished = downloader_pb.CaptionsFinished(
             found=bool(script.captions), segments=len(script.captions)
         )
@@ -230,7 +231,7 @@ class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
                 if second > settled:
                     if self._script.pause_before_segment == second - 1:
                         await self._script.pause()
-                    yield response(segment=_segment(second, words=start.word_timestamps))
+                    yield response(segment=heard(second, words=start.word_timestamps))
                 yield response(progress=media_pb2.MediaProgress(done=from_seconds(second)))
         finished = transcriber_pb.TranscribeFinished(
             language="en", language_probability=0.9, duration=from_seconds(second)
@@ -244,36 +245,6 @@ class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
             transcriber_pb.TranscriberServicePurgeResponse, dry_run=request.dry_run
         )
         return answer
-
-
-def _segment(second: int, *, words: bool) -> media_pb2.Segment:
-    window = second - second % 2
-    middle = from_milliseconds(second * 1000 - 500)
-    begin, end = from_seconds(second - 1), from_seconds(second)
-    spoken = [
-        media_pb2.Word(start_offset=begin, end_offset=middle, text="word"),
-        media_pb2.Word(start_offset=middle, end_offset=end, text=str(second)),
-    ]
-    return media_pb2.Segment(
-        index=second - 1,
-        start_offset=begin,
-        end_offset=end,
-        text=f"word {second}",
-        words=spoken if words else [],
-        language="en",
-        settled_offset=from_seconds(window),
-    )
-
-
-def _given(index: int, text: str) -> media_pb2.Segment:
-    return media_pb2.Segment(
-        index=index,
-        start_offset=from_seconds(index),
-        end_offset=from_seconds(index + 1),
-        text=text,
-        language="pt-BR",
-        settled_offset=from_seconds(index + 1),
-    )
 
 
 def scripted_services(script: Script) -> list[Service]:

@@ -1,5 +1,5 @@
-// What can be played: the kept audio, or a site's own player. Both keep time the same way:
-// {element, time, duration, paused, play(), pause(), seek(seconds), rate(factor), leave()}.
+// What can be played: the kept audio, a site's own player, or nothing. All keep time the same
+// way: {element, time, duration, paused, play(), pause(), seek(seconds), rate(factor), leave()}.
 
 import { h } from "../dom.js";
 import { t } from "../i18n.js";
@@ -31,6 +31,25 @@ export function audioClock(address, { changed, broken }) {
       audio.removeAttribute("src");
       audio.load();
     },
+  };
+}
+
+/** Where there is no sound one can still go from line to line. */
+export function silentClock({ changed }) {
+  const nothing = () => {};
+  return {
+    element: h("span"),
+    time: 0,
+    duration: 0,
+    paused: true,
+    play: nothing,
+    pause: nothing,
+    seek(seconds) {
+      this.time = seconds;
+      changed();
+    },
+    rate: nothing,
+    leave: nothing,
   };
 }
 

@@ -104,7 +104,7 @@ function plain(services) {
 function component(name, { status, detail, preparing }) {
   const well = WELL.has(status);
   const words = [well ? t("health.good") : line(status)];
-  if (detail) words.push(line(detail));
+  if (detail && detail !== "serving") words.push(line(detail));
   if (preparing) words.push(preparation(preparing));
   return h(
     "li",

@@ -5,7 +5,7 @@ import { clock } from "../format.js";
 import { t } from "../i18n.js";
 import { clean } from "../text.js";
 
-/** `host` gives: seek(cue), edited(cue) -> text or undefined, change(cue, text), closed(). */
+/** `host` gives: seek(cue), edited(cue) -> text or undefined, change(cue, text), opened(), closed(). */
 export function transcriptLine(cue, host) {
   const time = clock(cue.start);
   const text = h("bdi", { dir: "auto", class: "line-text" });
@@ -101,6 +101,7 @@ export function transcriptLine(cue, host) {
       } else return;
       event.stopPropagation();
     });
+    host.opened();
     text.replaceWith(form);
     field.focus();
     field.setSelectionRange(field.value.length, field.value.length);

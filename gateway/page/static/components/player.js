@@ -6,7 +6,7 @@ import { clock } from "../format.js";
 import { t } from "../i18n.js";
 import { keep, recall } from "../store.js";
 import { clean } from "../text.js";
-import { audioClock, embedClock, embeddable } from "./clocks.js";
+import { audioClock, embedClock, embeddable, silentClock } from "./clocks.js";
 import { speechMap } from "./speechmap.js";
 
 const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 1.75, 2];
@@ -38,21 +38,16 @@ export function player(job, moved) {
   }
 
   function useAudio() {
-    if (!job.audio_file) {
-      playing?.leave();
-      playing = null;
-      stage.replaceChildren();
-      screen.classList.remove("video");
-      note.textContent = t("player.noAudio");
-      controls.enable(false);
-      offer.replaceChildren(...offers(false));
-      return;
-    }
-    const broken = () => {
-      note.textContent = t("player.broken");
-      controls.enable(false);
-    };
-    use(audioClock(audioAddress(job.job_id), { changed, broken }), false);
+    if (job.audio_file) use(audioClock(audioAddress(job.job_id), { changed, broken }), false);
+    else without("player.noAudio");
+  }
+
+  const broken = () => without("player.broken");
+
+  function without(why) {
+    note.textContent = t(why);
+    controls.playable(false);
+    use(silentClock({ changed }), false);
   }
 
   function offers(isVideo) {
@@ -60,7 +55,7 @@ export function player(job, moved) {
     if (isVideo) return [button({ text: t("player.unload"), drawing: "wave", act: useAudio })];
     const load = () => {
       note.textContent = "";
-      controls.enable(true);
+      controls.playable(true);
       use(embedClock(embed, { changed }), true);
     };
     const { site } = embed;
@@ -115,6 +110,7 @@ export function player(job, moved) {
     ),
     offer,
     toggle,
+    pause: () => playing?.pause(),
     skip,
     seek,
     /** Clicking a line plays it; also if it was paused. */
@@ -181,9 +177,7 @@ function controlsOf(map, { toggle, skip, seek, speed }) {
   );
   return {
     element,
-    enable: (on) => {
-      for (const one of [main, back, ahead, position, rate]) one.disabled = !on;
-    },
+    playable: (on) => main.disabled = rate.disabled = !on,
     show(time, length, paused) {
       redraw(mark, paused ? "play" : "pause");
       main.setAttribute("aria-label", t(paused ? "player.play" : "player.pause"));

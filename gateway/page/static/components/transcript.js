@@ -11,9 +11,9 @@ import { toast } from "./toast.js";
 const RESPECT_MS = 4000;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** `seek(cue)` plays a line; `changed()` hears of edits. */
-export function transcript(cues, edits, { seek, changed }) {
-  const host = { seek, edited: (cue) => edits.of(cue), change, closed: () => find.again() };
+/** `seek(cue)` plays a line; `opened()` hears that one is edited, `changed()` that it was. */
+export function transcript(cues, edits, { seek, opened, changed }) {
+  const host = { seek: point, edited: (cue) => edits.of(cue), change, opened, closed: () => find.again() };
   const lines = cues.map((cue) => transcriptLine(cue, host));
   const byCue = new Map(lines.map((one) => [one.cue, one]));
   const list = h("ol", { class: "lines" }, ...lines.map((one) => one.element));
@@ -27,6 +27,12 @@ export function transcript(cues, edits, { seek, changed }) {
   );
   let current = -1;
   let touched = 0;
+
+  function point(cue) {
+    // A line that was clicked is seen already.
+    touched = Date.now();
+    seek(cue);
+  }
 
   function change(cue, text) {
     edits.set(cue, text);
@@ -53,7 +59,10 @@ export function transcript(cues, edits, { seek, changed }) {
     changed();
   }
 
+  /** What can be seen well stays where it is: nothing slips away under a finger. */
   function bring(element) {
+    const { top, bottom } = element.getBoundingClientRect();
+    if (top > innerHeight * 0.2 && bottom < innerHeight * 0.8) return;
     element.scrollIntoView({ block: "center", behavior: still.matches ? "auto" : "smooth" });
   }
 

@@ -158,7 +158,7 @@ export default {
   "text.editing": "Text of the line at {time}",
   "text.editHint": "Enter saves, Shift+Enter breaks the line, Esc leaves it as it was",
   "text.save": "Save",
-  "text.leave": "Leave",
+  "text.leave": "Cancel",
   "text.restore": "Take back the edit at {time}",
   "text.edited": "edited",
   "text.edits.one": "One line edited, kept in this browser",

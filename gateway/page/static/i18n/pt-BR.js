@@ -158,7 +158,7 @@ export default {
   "text.editing": "Texto da linha em {time}",
   "text.editHint": "Enter salva, Shift+Enter quebra a linha, Esc deixa como estava",
   "text.save": "Salvar",
-  "text.leave": "Deixar",
+  "text.leave": "Cancelar",
   "text.restore": "Desfazer a edição em {time}",
   "text.edited": "editada",
   "text.edits.one": "Uma linha editada, guardada neste navegador",

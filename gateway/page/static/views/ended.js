@@ -60,7 +60,11 @@ function studyPart(job, again) {
 
   function draw() {
     text?.leave();
-    text = transcript(state.cues, state.edits, { seek: (cue) => play.playFrom(cue.start), changed });
+    text = transcript(state.cues, state.edits, {
+      seek: (cue) => play.playFrom(cue.start),
+      opened: play.pause,
+      changed,
+    });
     tools.replaceChildren(text.elements.find);
     place.replaceChildren(text.elements.notice, text.elements.list);
     play.cues(state.cues);

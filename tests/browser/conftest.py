@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from imageio_ffmpeg import get_ffmpeg_exe
@@ -27,6 +28,7 @@ FLAGS = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 PATIENCE_MS = 20_000
+WELCOME = "A word of welcome.ogg"
 LONGER = "An introduction to captions.mp4"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 860}, "locale": "en-GB"}
 
@@ -74,6 +76,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
     for recording in DATA.glob("*.ogg"):
         shutil.copy(recording, folder)
+    shutil.copy(DATA / "sample.ogg", folder / WELCOME)
     source = ["-stream_loop", "1", "-i", str(DATA / "sample.ogg")]
     target = ["-c:a", "aac", "-b:a", "64k", "-movflags", "+faststart", str(folder / LONGER)]
     command = [get_ffmpeg_exe(), "-v", "error", "-nostdin", *source, *target]
@@ -85,7 +88,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(scope="session")
 def finished_job(caller: Caller, site: Site) -> str:
     """A job with six lines of captions and kept audio."""
-    return caller.finished(caller.submit(f"{site.url}/files/sample.ogg"))
+    return caller.finished(caller.submit(f"{site.url}/files/{quote(WELCOME)}"))
 
 
 @pytest.fixture(scope="session")
@@ -105,4 +108,4 @@ def held(site: Site) -> Iterator[Site]:
 
 @pytest.fixture
 def running_job(caller: Caller, held: Site) -> str:
-    return caller.submit(f"{held.url}/slow/{LONGER.replace(' ', '%20')}")
+    return caller.submit(f"{held.url}/slow/{quote(LONGER)}")

@@ -102,7 +102,7 @@ def test_edits_survive_a_reload_and_are_in_the_downloaded_file(read: Page) -> No
     name, content = downloaded(read, "SRT")
 
     cues = list(srt.parse(content))
-    assert name == "sample.srt"
+    assert name == "A word of welcome.srt"
     assert [" ".join(cue.content.split()) for cue in cues[:2]] == ["Good evening.", original]
     assert cues[1].start == timedelta(seconds=2.656)
     assert [cue.index for cue in cues] == [1, 2, 3, 4, 5, 6]

@@ -31,6 +31,9 @@ MAX_COMPRESSION = 2.4
 UNHEARD = FRAMES_A_SECOND
 """If the model broke off with more than this left of the window, it is asked about the rest."""
 
+SCRAP = 4 * FRAMES_A_SECOND
+"""Of a rest shorter than this no model makes sense; better to hear the whole again."""
+
 SKIPPED = 2 * FRAMES_A_SECOND
 """A window ends with speech: if the last timestamp is this long before, something was left out."""
 
@@ -91,7 +94,8 @@ class Pass:
     def is_sound(self) -> bool:
         """Whether no other way needs to be tried."""
         unsure = self._logprob < MIN_LOGPROB and self._no_speech <= MAX_NO_SPEECH
-        return self.is_whole and not self.went_wrong and not unsure
+        leaves_scrap = not self.is_whole and self._frames - self.frames_heard < SCRAP
+        return not (self.went_wrong or unsure or leaves_scrap)
 
     @property
     def worth(self) -> tuple[bool, int, float]:

@@ -98,8 +98,8 @@ class WhisperDecoder:
         """Tries one way after the other until the outcome is sound; else the best has to do."""
         tried: list[tuple[Pass, Way]] = []
         for way in ways(features, is_prompted=bool(how.initial_prompt or how.hotwords)):
-            if way.no_repeat_ngram_size and not all(heard.went_wrong for heard, _ in tried):
-                break  # it is no cure for anything else
+            if tried and tried[-1][0].loops != way.is_cure_for_loops:
+                continue
             heard = self._try(way, features.shape[1], tokenizer, how)
             tried.append((heard, way))
             if heard.is_sound:

@@ -29,8 +29,8 @@ from benchmarks.chaos_sources import CUTS, make_copy, make_cut
 from benchmarks.recording import served
 from benchmarks.results import write_json
 from cli.channel import open_channel
-from cli.watching import TERMINAL
 from mesh.tasks import stop
+from mesh.watching import TERMINAL
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 
 RESULTS = Path(__file__).parent / "results"

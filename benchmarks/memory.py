@@ -23,7 +23,7 @@ from benchmarks.recording import make_recording, served
 from benchmarks.results import write_json
 from cli.channel import UNARY_SECONDS, connected
 from cli.embedded import embedded_mesh
-from cli.watching import follow
+from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 

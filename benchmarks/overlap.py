@@ -30,7 +30,7 @@ from benchmarks.processes import SERVICES, processor_seconds
 from benchmarks.recording import run_ffmpeg, served
 from cli.channel import UNARY_SECONDS, Server, connected
 from cli.embedded import embedded_mesh
-from cli.watching import follow
+from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 

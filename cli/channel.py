@@ -1,5 +1,6 @@
 """How the command talks to a server."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -98,6 +99,21 @@ async def is_serving(address: str) -> bool | None:
         except grpc.aio.AioRpcError:
             return None
     return bool(answer.status == HealthCheckResponse.SERVING)
+
+
+async def answers_http(address: str) -> bool:
+    """Whether a gateway there listens, however the rest of the mesh is."""
+    host, port = split(address)
+    try:
+        async with asyncio.timeout(2):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(f"GET /live HTTP/1.0\r\nHost: {address}\r\n\r\n".encode())
+                return b" 200 " in await reader.readline()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False
 
 
 async def model_preparation(address: str) -> ModelPreparation | None:

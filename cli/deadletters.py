@@ -19,9 +19,9 @@ from cli.jobs import PAGE_SIZE, PIPE_WIDTH, state_of
 from cli.reporting import Report, as_dict, failure_line
 from cli.screen import Screen
 from cli.text import for_terminal, to_json
-from cli.watching import follow
 from mesh.correlation import call_metadata
 from mesh.reasons import Reason
+from mesh.watching import follow
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pipeline_pb

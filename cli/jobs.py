@@ -24,7 +24,9 @@ PAGE_SIZE = 200
 PIPE_WIDTH = 200
 
 
-async def list_jobs(address: str, states: Sequence[str], limit: int, *, as_json: bool) -> Exit:
+async def list_jobs(
+    address: str, states: Sequence[str], search: str, limit: int, *, as_json: bool
+) -> Exit:
     """A table, or one JSON object a line."""
     wanted = [job_pb.JobState.Value(f"JOB_STATE_{name.upper()}") for name in states]
     found: list[job_pb.Job] = []
@@ -32,7 +34,10 @@ async def list_jobs(address: str, states: Sequence[str], limit: int, *, as_json:
         token = ""
         while len(found) < limit:
             request = pb.ListJobsRequest(
-                page_size=min(PAGE_SIZE, limit - len(found)), page_token=token, states=wanted
+                page_size=min(PAGE_SIZE, limit - len(found)),
+                page_token=token,
+                states=wanted,
+                query=search,
             )
             page = await server.pipeline.ListJobs(
                 request, timeout=UNARY_SECONDS, metadata=call_metadata()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cli.channel import is_serving, model_preparation
+from cli.channel import answers_http, is_serving, model_preparation
 from cli.processes import ChildSpec
 from cli.text import for_terminal
 from mesh import broker
@@ -42,14 +42,18 @@ class MeshPlan:
 
     grace_seconds: float
     allow_private_addresses: bool = False
+    http: str = ""
+    """host:port of the gateway; empty: none."""
 
 
 def phases(plan: MeshPlan) -> list[list[ChildSpec]]:
-    """The broker, then the stages, then the orchestrator that leans on all of them."""
+    """The broker, the stages, the orchestrator that leans on them, and who leans on that."""
     configuration = broker.write_configuration(plan.data_dir, plan.nats_port)
     nats = ChildSpec("nats", broker.command(configuration), partial(broker.answers, plan.nats_port))
     stages = [_service(name, plan, _stage_settings(name, plan)) for name in STAGES]
-    return [[nats], stages, [_service("orchestrator", plan, _orchestrator_settings(plan))]]
+    orchestrator = _service("orchestrator", plan, _orchestrator_settings(plan))
+    gateway = [[_gateway(plan)]] if plan.http else []
+    return [[nats], stages, [orchestrator], *gateway]
 
 
 def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ChildSpec:
@@ -69,6 +73,20 @@ def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ChildSpe
         {f"{name.upper()}_{key}": value for key, value in {**common, **settings}.items()},
         doing=partial(_what_keeps_the_model, reachable(plan.listen[name])) if hears else None,
         start_seconds=MODEL_SECONDS if hears else 60,
+    )
+
+
+def _gateway(plan: MeshPlan) -> ChildSpec:
+    return ChildSpec(
+        "gateway",
+        (sys.executable, "-P", "-m", "gateway"),
+        partial(answers_http, reachable(plan.http)),
+        {
+            "GATEWAY_LISTEN": plan.http,
+            "GATEWAY_METRICS_LISTEN": plan.metrics.get("gateway", ""),
+            "GATEWAY_ORCHESTRATOR": reachable(plan.listen["orchestrator"]),
+            "GATEWAY_GRACE_SECONDS": str(plan.grace_seconds / 2),
+        },
     )
 
 

@@ -17,8 +17,8 @@ from cli.reporting import Report
 from cli.screen import Screen
 from cli.sources import LocalFile, Order, create_job
 from cli.text import file_stem, to_json
-from cli.watching import follow
 from mesh.correlation import call_metadata
+from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 

@@ -29,6 +29,9 @@ class Wish:
 
     data_dir: Path | None
     allow_private_addresses: bool
+    http_host: str = LOOPBACK
+    http_port: int = 0
+    """0 means no gateway."""
 
 
 async def bring_up(wish: Wish) -> Exit:
@@ -52,19 +55,21 @@ async def bring_up(wish: Wish) -> Exit:
 
 
 def plan_for(wish: Wish, data_dir: Path) -> MeshPlan:
-    """Only the orchestrator listens where the user says: nobody else is to be called."""
+    """Orchestrator and gateway listen where the user says: nobody else is to be called."""
     hosts = dict.fromkeys(SERVICES, LOOPBACK) | {"orchestrator": _bracketed(wish.host)}
     first = wish.metrics_port
+    measured = (*SERVICES, "gateway") if wish.http_port else SERVICES
     return MeshPlan(
         listen={name: f"{hosts[name]}:{wish.port + at}" for at, name in enumerate(SERVICES)},
         metrics=(
-            {name: f"{LOOPBACK}:{first + at}" for at, name in enumerate(SERVICES)} if first else {}
+            {name: f"{LOOPBACK}:{first + at}" for at, name in enumerate(measured)} if first else {}
         ),
         nats_port=free_ports(1)[0],
         data_dir=data_dir / "nats",
         work_dir=data_dir / "work",
         grace_seconds=GRACE_SECONDS,
         allow_private_addresses=wish.allow_private_addresses,
+        http=f"{_bracketed(wish.http_host)}:{wish.http_port}" if wish.http_port else "",
     )
 
 
@@ -77,6 +82,7 @@ def refuse_taken_ports(plan: MeshPlan) -> None:
     for what, addresses, option in (
         ("", plan.listen, "--port"),
         (" metrics", plan.metrics, "--metrics-port"),
+        ("", {"gateway": plan.http} if plan.http else {}, "--http-port"),
     ):
         for name, address in addresses.items():
             if is_taken(address):
@@ -92,3 +98,5 @@ def _say_ready(plan: MeshPlan) -> None:
     click.echo(f"ready: {where}, nats {LOOPBACK}:{plan.nats_port}")
     if reachable(plan.listen["orchestrator"]) != "127.0.0.1:50051":
         click.echo(f"use it with: --server {reachable(plan.listen['orchestrator'])}")
+    if plan.http:
+        click.echo(f"web page: http://{reachable(plan.http)}")

@@ -1,9 +1,16 @@
 """What an operator can change about any service."""
 
-from typing import Literal
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 LogFormat = Literal["json", "console", "ecs"]
 
@@ -27,3 +34,30 @@ class ServiceSettings(BaseSettings):
 
     grace_seconds: float = Field(default=10, ge=0)
     """How long calls under way may finish after SIGTERM."""
+
+    @classmethod
+    def from_old_names(cls, environ: Mapping[str, str]) -> dict[str, Any]:
+        """What variables of the earlier system say; counts only where ours say nothing."""
+        return {}
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments first, then our variables, then those of the earlier system."""
+        given = {name: value for name, value in os.environ.items() if value}
+        old = InitSettingsSource(settings_cls, cls.from_old_names(given))
+        return init_settings, env_settings, old
+
+
+def scaled(text: str, factor: float) -> float | str:
+    """A number in another unit; what is none is left for the check of the setting to refuse."""
+    try:
+        return float(text) * factor
+    except ValueError:
+        return text

@@ -28,6 +28,7 @@ from orchestrator.orphans import Orphans
 from orchestrator.pipeline import Pipeline
 from orchestrator.queue import WorkQueue
 from orchestrator.reading import Reading
+from orchestrator.repetition import Repetition
 from orchestrator.replay import Replays
 from orchestrator.rescue import Rescue
 from orchestrator.reset import FactoryReset
@@ -36,7 +37,7 @@ from orchestrator.runner import Runner
 from orchestrator.servicer import Engines, PipelineServicer
 from orchestrator.settings import Settings
 from orchestrator.shelves import Shelves
-from orchestrator.stages import Stages, open_stages, selected_models
+from orchestrator.stages import STAGE_IDS, StageId, Stages, open_stages, selected_models
 from orchestrator.story import StoryReader
 from orchestrator.submission import Submission
 from ytcaption.v1 import (
@@ -73,6 +74,7 @@ async def assembled(
             stages,
             stall_seconds=settings.stall_seconds,
             deadline_seconds=settings.job_seconds,
+            stage_stall_seconds=stage_stall_seconds(settings),
         )
         queue = WorkQueue(
             bus,
@@ -104,6 +106,16 @@ async def assembled(
             await stop(*tasks)
 
 
+def stage_stall_seconds(settings: Settings) -> dict[StageId, float]:
+    """How long each stage may stand still, where the operator says so."""
+    wanted = {
+        STAGE_IDS["downloader"]: settings.download_stall_seconds,
+        STAGE_IDS["normalizer"]: settings.normalization_stall_seconds,
+        STAGE_IDS["transcriber"]: settings.transcription_stall_seconds,
+    }
+    return {stage: seconds for stage, seconds in wanted.items() if seconds}
+
+
 def services(  # noqa: PLR0913 # wiring
     settings: Settings,
     bus: Bus,
@@ -117,6 +129,7 @@ def services(  # noqa: PLR0913 # wiring
 ) -> list[Service]:
     """The three gRPC services of the orchestrator."""
     jobs, feeds, artifacts = Jobs(bus), Feeds(bus), Artifacts(bus)
+    submission = Submission(bus, jobs, queue, max_attempts=settings.max_attempts)
     engines = Engines(
         settings=settings,
         abilities=Abilities(stages),
@@ -124,11 +137,12 @@ def services(  # noqa: PLR0913 # wiring
         index=index,
         feeds=feeds,
         artifacts=artifacts,
-        submission=Submission(bus, jobs, queue, max_attempts=settings.max_attempts),
+        submission=submission,
         control=Control(bus, jobs, queue, feeds),
         reading=Reading(artifacts, StoryReader(bus)),
         pipeline=pipeline,
         room=room,
+        repetition=Repetition(jobs, artifacts, submission, room, settings.work_dir),
     )
     admin = AdminServicer(
         stats=partial(stats.count, bus, index, queue),
@@ -137,6 +151,7 @@ def services(  # noqa: PLR0913 # wiring
         replays=Replays(bus, queue, max_attempts=settings.max_attempts),
         housekeeper=housekeeper,
         factory_reset=factory_reset,
+        limits=stats.limits_of(settings),
     )
     return [
         Service.of(

@@ -1,7 +1,7 @@
 """What the stages can honour on their machines, asked before a job is accepted."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -14,6 +14,7 @@ from mesh.reasons import Reason
 from orchestrator.stages import Stages
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
+from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 
 ASK_SECONDS = 3.0
@@ -29,8 +30,8 @@ class Abilities:
     """Refuses what would only be found out half-way."""
 
     def __init__(self, stages: Stages) -> None:
-        self._options = _Kept(partial(_missing_options, stages))
-        self._translations = _Kept(partial(_translations, stages))
+        self._normalizer = _Kept(partial(_ask_normalizer, stages))
+        self._transcriber = _Kept(partial(_ask_transcriber, stages))
 
     async def check(self, options: job_pb2.JobOptions) -> None:
         """Raises if the machine that would have to cannot honour an option."""
@@ -38,17 +39,33 @@ class Abilities:
         if options.language_out:
             await self._check_translation(options)
 
+    async def all(self) -> pb.GetAbilitiesResponse:
+        """Everything the stages say; who does not answer now is named."""
+        found = pb.GetAbilitiesResponse()
+        try:
+            found.options.extend((await self._normalizer.get()).capabilities)
+        except grpc.aio.AioRpcError:
+            found.silent_stages.append("normalizer")
+        try:
+            heard = await self._transcriber.get()
+            found.models.extend(heard.models)
+            found.translations.extend(heard.translations)
+        except grpc.aio.AioRpcError:
+            found.silent_stages.append("transcriber")
+        return found
+
     async def _check_options(self, options: job_pb2.JobOptions) -> None:
         wanted = [name for name in _UNCERTAIN if getattr(options, name)]
         if not wanted:
             return
         try:
-            missing = await self._options.get()
+            found = await self._normalizer.get()
         except grpc.aio.AioRpcError as error:
             raise UnavailableError(
                 "whether the options can be honoured cannot be asked now",
                 reason=Reason.STAGE_UNAVAILABLE,
             ) from error
+        missing = {one.option: one.why_not for one in found.capabilities if not one.honoured}
         for name in wanted:
             if name in missing:
                 raise UnsupportedError(
@@ -59,7 +76,7 @@ class Abilities:
     async def _check_translation(self, options: job_pb2.JobOptions) -> None:
         source, target = tag_of(options.language), tag_of(options.language_out)
         try:
-            known = await self._translations.get()
+            known = (await self._transcriber.get()).translations
         except grpc.aio.AioRpcError:
             return  # the job waits for the transcriber anyway, which then refuses it itself
         if not known and target == ENGLISH:
@@ -95,18 +112,16 @@ class _Kept(Generic[AnswerT]):
         return self._answer[1]
 
 
-async def _missing_options(stages: Stages) -> dict[str, str]:
-    found = await stages.normalizer.GetCapabilities(
+async def _ask_normalizer(stages: Stages) -> normalizer_pb.GetCapabilitiesResponse:
+    return await stages.normalizer.GetCapabilities(
         normalizer_pb.GetCapabilitiesRequest(), timeout=ASK_SECONDS, metadata=call_metadata()
     )
-    return {one.option: one.why_not for one in found.capabilities if not one.honoured}
 
 
-async def _translations(stages: Stages) -> Sequence[transcriber_pb.Translation]:
-    found = await stages.transcriber.ListModels(
+async def _ask_transcriber(stages: Stages) -> transcriber_pb.ListModelsResponse:
+    return await stages.transcriber.ListModels(
         transcriber_pb.ListModelsRequest(), timeout=ASK_SECONDS, metadata=call_metadata()
     )
-    return found.translations
 
 
 _UNCERTAIN = ("isolate_vocals",)

@@ -20,6 +20,7 @@ from orchestrator.reset import FactoryReset
 from orchestrator.stats import Stats
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import admin_service_pb2_grpc as rpc
+from ytcaption.v1 import job_pb2
 
 VERSION = version("ytcaption")
 MAX_ERROR = 2000
@@ -36,8 +37,10 @@ class AdminServicer(rpc.AdminServiceServicer):
         replays: Replays,
         housekeeper: Housekeeper,
         factory_reset: FactoryReset,
+        limits: job_pb2.Limits,
     ) -> None:
         self._stats = stats
+        self._limits = limits
         self._health = health
         self._dead_letters = dead_letters
         self._replays = replays
@@ -57,6 +60,7 @@ class AdminServicer(rpc.AdminServiceServicer):
             dead_letters=stats.dead_letters,
             stored_bytes=stats.stored_bytes,
             uptime=from_timedelta(timedelta(seconds=monotonic() - self._began)),
+            limits=self._limits,
         )
 
     async def GetHealth(self, request: pb.GetHealthRequest, context: Any) -> pb.GetHealthResponse:

@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+import unicodedata
 from bisect import bisect_left, insort
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ DEFAULT_PAGE = 50
 MAX_PAGE = 200
 IDLE_SECONDS = 1.0
 READ_BATCH = 1000
+MAX_QUERY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,16 @@ class Shelf:
     def __init__(self) -> None:
         self._records: dict[str, tuple[StateId, bytes]] = {}
         self._by_state: dict[StateId, list[str]] = {}
+        self._words: dict[str, str] = {}
+        """What a search looks at, made once for each change: a query reads no record."""
 
     def put(self, job_id: str, data: bytes) -> None:
         """Takes in a new record, or one that changed."""
-        state = job_pb2.JobRecord.FromString(data).job.state
+        job = job_pb2.JobRecord.FromString(data).job
+        state = job.state
         known = self._records.get(job_id)
         self._records[job_id] = (state, data)
+        self._words[job_id] = _words_of(job)
         if known is not None:
             if known[0] == state:
                 return
@@ -56,15 +62,18 @@ class Shelf:
         """Forgets a record, if it is there."""
         known = self._records.pop(job_id, None)
         if known is not None:
+            del self._words[job_id]
             self._take_out(job_id, known[0])
 
     def _take_out(self, job_id: str, state: StateId) -> None:
         ids = self._by_state[state]
         del ids[bisect_left(ids, job_id)]
 
-    def page(self, size: int, token: str, states: Collection[StateId]) -> Page:
-        """Jobs older than the token's, newest first; no states means all."""
+    def page(self, size: int, token: str, states: Collection[StateId], query: str = "") -> Page:
+        """Jobs older than the token's, newest first; no states and no query mean all."""
         chosen = [ids for state, ids in self._by_state.items() if not states or state in states]
+        if query:
+            chosen = [self._matching(ids, _comparable(query)) for ids in chosen]
         newest_first = heapq.merge(*(_before(ids, token) for ids in chosen), reverse=True)
         found = list(islice(newest_first, size + 1))
         return Page(
@@ -73,12 +82,27 @@ class Shelf:
             total=sum(map(len, chosen)),
         )
 
+    def _matching(self, ids: list[str], wanted: str) -> list[str]:
+        words = self._words
+        return [one for one in ids if wanted in words[one] or one.startswith(wanted)]
+
     def _job(self, job_id: str) -> job_pb2.Job:
         return job_pb2.JobRecord.FromString(self._records[job_id][1]).job
 
     def counts(self) -> dict[StateId, int]:
         """How many jobs are in each state."""
         return {state: len(ids) for state, ids in self._by_state.items() if ids}
+
+
+def _words_of(job: job_pb2.Job) -> str:
+    """Title, address and file name; what stands between them is in no query."""
+    parts = (job.media.title, job.source.url, job.source.upload.file_name)
+    return "\n".join(_comparable(part) for part in parts if part)
+
+
+def _comparable(text: str) -> str:
+    """Equal for what a reader takes for the same, in whatever case and however composed."""
+    return unicodedata.normalize("NFC", text).casefold()
 
 
 def _before(ids: list[str], token: str) -> "map[str]":
@@ -128,14 +152,20 @@ class JobIndex:
             log.warning("a record that is none is left out", job_id=job_id)
             self._shelf.remove(job_id)
 
-    async def page(self, size: int, token: str, states: Collection[StateId]) -> Page:
+    async def page(
+        self, size: int, token: str, states: Collection[StateId], query: str = ""
+    ) -> Page:
         """Jobs older than the token's, newest first."""
         if size < 0:
             raise InvalidRequestError(
                 "page_size must not be negative", reason=Reason.REQUEST_INVALID
             )
+        if len(query) > MAX_QUERY:
+            raise InvalidRequestError(
+                f"query is over {MAX_QUERY} characters", reason=Reason.REQUEST_INVALID
+            )
         await self.catch_up()
-        return self._shelf.page(min(size or DEFAULT_PAGE, MAX_PAGE), token, states)
+        return self._shelf.page(min(size or DEFAULT_PAGE, MAX_PAGE), token, states, query.strip())
 
     async def counts(self) -> dict[StateId, int]:
         """How many jobs are in each state."""

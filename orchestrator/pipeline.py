@@ -1,7 +1,14 @@
 """Source to text: three overlapping calls, joined by bounded pipes. Knows no job, no store."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Mapping,
+)
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,14 +62,22 @@ class Task:
 class Pipeline:
     """Runs tasks through the stages."""
 
-    def __init__(self, stages: Stages, *, stall_seconds: float, deadline_seconds: float) -> None:
+    def __init__(
+        self,
+        stages: Stages,
+        *,
+        stall_seconds: float,
+        deadline_seconds: float,
+        stage_stall_seconds: Mapping[StageId, float] | None = None,
+    ) -> None:
         self._stages = stages
         self._stall_seconds = stall_seconds
+        self._stage_stall_seconds = stage_stall_seconds
         self._deadline_seconds = deadline_seconds
 
     async def run(self, task: Task, sink: Sink) -> None:
         """Returns when all is heard; raises the first failure, once everything else has stopped."""
-        watch = StallWatch(self._stall_seconds)
+        watch = StallWatch(self._stall_seconds, self._stage_stall_seconds)
         run = _Run(self._stages, task, sink, watch, self._deadline_seconds)
         try:
             async with asyncio.timeout(self._deadline_seconds), asyncio.TaskGroup() as group:

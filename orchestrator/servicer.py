@@ -21,8 +21,10 @@ from orchestrator.live import transcribe_live
 from orchestrator.options import check_turn, check_url, check_word, resolve
 from orchestrator.pipeline import Pipeline, Task
 from orchestrator.reading import Reading
+from orchestrator.repetition import Repetition
 from orchestrator.room import Room
 from orchestrator.settings import Settings
+from orchestrator.stats import limits_of
 from orchestrator.submission import Submission
 from orchestrator.told import Joined, Told
 from orchestrator.uploads import plain_name, received
@@ -46,6 +48,7 @@ class Engines:
     reading: Reading
     pipeline: Pipeline
     room: Room
+    repetition: Repetition
 
 
 class PipelineServicer(rpc.PipelineServiceServicer):
@@ -104,7 +107,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> pb.ListJobsResponse:
         page = await self._engines.index.page(
-            request.page_size, request.page_token, frozenset(request.states)
+            request.page_size, request.page_token, frozenset(request.states), request.query
         )
         return pb.ListJobsResponse(
             jobs=page.jobs, next_page_token=page.next_token, total_size=page.total
@@ -128,6 +131,13 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     async def CancelJob(self, request: pb.CancelJobRequest, context: Any) -> pb.CancelJobResponse:
         job = await self._engines.control.cancel(request.job_id, request.note)
         return pb.CancelJobResponse(job=job)
+
+    async def RepeatJob(self, request: pb.RepeatJobRequest, context: Any) -> pb.RepeatJobResponse:
+        _adopt(request.correlation_id)
+        job = await self._engines.repetition.repeat(
+            request.job_id, request.request_id, request.correlation_id
+        )
+        return pb.RepeatJobResponse(job=job)
 
     async def DeleteJob(self, request: pb.DeleteJobRequest, context: Any) -> pb.DeleteJobResponse:
         removed = await self._engines.control.delete(request.job_id)
@@ -168,6 +178,13 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         )
         async for chunk in chunks:
             yield pb.DownloadArtifactResponse(chunk=chunk)
+
+    async def GetAbilities(
+        self, request: pb.GetAbilitiesRequest, context: Any
+    ) -> pb.GetAbilitiesResponse:
+        found = await self._engines.abilities.all()
+        found.limits.CopyFrom(limits_of(self._engines.settings))
+        return found
 
     async def TranscribeStream(
         self, request_iterator: AsyncIterator[pb.TranscribeStreamRequest], context: Any

@@ -1,12 +1,14 @@
 """Everything an operator can change about the orchestrator."""
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from mesh.settings import ServiceSettings
+from mesh.settings import ServiceSettings, scaled
 
 
 class Settings(ServiceSettings):
@@ -74,6 +76,15 @@ class Settings(ServiceSettings):
     stall_seconds: float = Field(default=120, gt=0)
     """An attempt in which no stage moves for this long has failed."""
 
+    download_stall_seconds: float = Field(default=0, ge=0)
+    """The same where the download is what is waited for; 0: as above."""
+
+    normalization_stall_seconds: float = Field(default=0, ge=0)
+    """The same where normalization is what is waited for; 0: as above."""
+
+    transcription_stall_seconds: float = Field(default=0, ge=0)
+    """The same where transcription is what is waited for; 0: as above."""
+
     job_seconds: float = Field(default=12 * 3600, gt=0)
     """Longest an attempt may take."""
 
@@ -94,3 +105,21 @@ class Settings(ServiceSettings):
 
     full_percent: float = Field(default=95, gt=0, le=100)
     """No job is accepted while a store is fuller than this."""
+
+    @classmethod
+    def from_old_names(cls, environ: Mapping[str, str]) -> dict[str, Any]:
+        """Stages overlap here and wait for each other, so their timeouts are for standing still."""
+        found: dict[str, Any] = {
+            name: environ[old] for old, name in OLD_NAMES.items() if old in environ
+        }
+        if "JOB_TIMEOUT_MINUTES" in environ:
+            found["job_seconds"] = scaled(environ["JOB_TIMEOUT_MINUTES"], 60)
+        return found
+
+
+OLD_NAMES = {
+    "CACHE_TTL_HOURS": "cache_hours",
+    "VIDEO_DOWNLOADER_TIMEOUT": "download_stall_seconds",
+    "AUDIO_NORMALIZATION_TIMEOUT": "normalization_stall_seconds",
+    "AUDIO_TRANSCRIBER_TIMEOUT": "transcription_stall_seconds",
+}

@@ -1,7 +1,7 @@
 """Notices when nothing moves any more, and says whose fault it is."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from mesh.errors import TimedOutError
@@ -13,8 +13,10 @@ from ytcaption.v1 import job_pb2
 class StallWatch:
     """An attempt moves as long as any stage answers."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, by_stage: Mapping[StageId, float] | None = None) -> None:
         self._seconds = seconds
+        self._by_stage = by_stage or {}
+        self._shortest = min((seconds, *self._by_stage.values()))
         self._clock = asyncio.get_running_loop().time
         self._last = self._clock()
         self._awaited: set[StageId] = set()
@@ -36,11 +38,19 @@ class StallWatch:
     async def raise_when_stalled(self) -> None:
         """Raises StageError once nothing moved for too long."""
         # An Event would need renewing with every frame; looking again when time is up is cheap.
-        while (left := self._last + self._seconds - self._clock()) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(left)
-        # Later stages wait for earlier ones, so the earliest one we wait for is to blame.
-        culprit = min(self._awaited, default=job_pb2.STAGE_UNSPECIFIED)
+        while (left := self._last + self._limit - self._clock()) > 0:  # noqa: ASYNC110
+            # Meanwhile we may come to wait for a stage that is given less time.
+            await asyncio.sleep(min(left, self._shortest))
         raise StageError(
-            culprit,
-            TimedOutError(f"nothing moved for {self._seconds:g} s", reason=Reason.STALLED),
+            self._culprit,
+            TimedOutError(f"nothing moved for {self._limit:g} s", reason=Reason.STALLED),
         )
+
+    @property
+    def _culprit(self) -> StageId:
+        """Later stages wait for earlier ones, so the earliest one we wait for is to blame."""
+        return min(self._awaited, default=job_pb2.STAGE_UNSPECIFIED)
+
+    @property
+    def _limit(self) -> float:
+        return self._by_stage.get(self._culprit, self._seconds)

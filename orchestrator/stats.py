@@ -1,11 +1,16 @@
 """Counts and sizes."""
 
 from dataclasses import dataclass
+from datetime import timedelta
+
+from google.protobuf.duration import from_timedelta
 
 from mesh.bus import Bus, storing
 from orchestrator.index import JobIndex
 from orchestrator.queue import WorkQueue
+from orchestrator.settings import Settings
 from orchestrator.stages import StateId
+from ytcaption.v1 import job_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +35,17 @@ async def count(bus: Bus, index: JobIndex, queue: WorkQueue) -> Stats:
         queue_depth=await queue.depth(),
         dead_letters=sizes[bus.names.dead_letter_stream][0],
         stored_bytes=sum(size for _, size in sizes.values()),
+    )
+
+
+def limits_of(settings: Settings) -> job_pb2.Limits:
+    """What the operator allows, for callers."""
+    return job_pb2.Limits(
+        max_upload_bytes=settings.max_upload_bytes,
+        max_attempts=settings.max_attempts,
+        concurrency=settings.concurrency,
+        cache_time=from_timedelta(timedelta(hours=settings.cache_hours)),
+        attempt_time=from_timedelta(timedelta(seconds=settings.job_seconds)),
+        stall_time=from_timedelta(timedelta(seconds=settings.stall_seconds)),
+        retention_time=from_timedelta(timedelta(hours=settings.retention_hours)),
     )

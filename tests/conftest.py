@@ -26,6 +26,8 @@ class RealMesh:
 
     server: str
     """Address of the orchestrator."""
+    http: str
+    """Base address of the gateway."""
     pid: int
     data_dir: Path
 
@@ -33,10 +35,11 @@ class RealMesh:
 @pytest.fixture(scope="session")
 def real_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
     data_dir = tmp_path_factory.mktemp("mesh")
-    port = _four_free_ports()
+    port, http_port = _four_free_ports(), free_ports(1)[0]
     command = [COMMAND, "up", "--port", str(port), "--metrics-port", "0"]
+    command += ["--http-port", str(http_port)]
     command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
-    hurried = {**os.environ, "ORCHESTRATOR_RETRY_SECONDS": "0.1"}
+    hurried = {**os.environ, "ORCHESTRATOR_RETRY_SECONDS": "0.1", "GATEWAY_RATE_PER_SECOND": "0"}
     with (data_dir / "up.log").open("wb") as log:
         process = subprocess.Popen(
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=hurried
@@ -44,7 +47,7 @@ def real_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
     try:
         server = f"127.0.0.1:{port}"
         _wait_until_healthy(server, process, data_dir / "up.log")
-        yield RealMesh(server, process.pid, data_dir)
+        yield RealMesh(server, f"http://127.0.0.1:{http_port}", process.pid, data_dir)
     finally:
         process.terminate()
         process.wait(30)

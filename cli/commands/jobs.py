@@ -25,16 +25,22 @@ job_argument = click.argument("job_id", metavar="JOB")
 @click.option(
     "--state", "states", type=click.Choice(STATES), multiple=True, help="May be repeated."
 )
+@click.option(
+    "--search",
+    default="",
+    metavar="TEXT",
+    help="Only those with this in title, address or file name, or at the beginning of the id.",
+)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most.")
 @server_option
 @json_option
-def jobs(states: tuple[str, ...], limit: int, server: str, as_json: bool) -> None:
+def jobs(states: tuple[str, ...], search: str, limit: int, server: str, as_json: bool) -> None:
     """Lists jobs, newest first."""
 
     async def main() -> Exit:
         from cli.jobs import list_jobs
 
-        return await list_jobs(server, states, limit, as_json=as_json)
+        return await list_jobs(server, states, search, limit, as_json=as_json)
 
     run(main())
 

@@ -1,6 +1,7 @@
 """up, health, doctor."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,10 +21,23 @@ from cli.running import run
 )
 @click.option(
     "--metrics-port",
-    type=click.IntRange(0, 65_532),
+    type=click.IntRange(0, 65_531),
     default=9101,
     show_default=True,
-    help="First of four ports for Prometheus, on loopback; 0 turns them off.",
+    help="First of five ports for Prometheus, on loopback; 0 turns them off.",
+)
+@click.option(
+    "--http-host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where browsers may connect.",
+)
+@click.option(
+    "--http-port",
+    type=click.IntRange(0, 65_535),
+    default=8000,
+    show_default=True,
+    help="Port of the web page and the HTTP routes; 0 turns them off.",
 )
 @click.option(
     "--data-dir",
@@ -35,15 +49,13 @@ from cli.running import run
     is_flag=True,
     help="Let jobs fetch from this machine and its private network.",
 )
-def up(
-    host: str, port: int, metrics_port: int, data_dir: Path | None, allow_private_addresses: bool
-) -> None:
+def up(**wishes: Any) -> None:
     """Runs the whole mesh on this machine until Ctrl-C."""
 
     async def main() -> Exit:
         from cli.up import Wish, bring_up
 
-        return await bring_up(Wish(host, port, metrics_port, data_dir, allow_private_addresses))
+        return await bring_up(Wish(**wishes))
 
     run(main())
 

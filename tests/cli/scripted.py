@@ -125,6 +125,14 @@ class ScriptedPipeline(rpc.PipelineServiceServicer):
         raise NotImplementedError
         yield
 
+    async def RepeatJob(self, request: pb.RepeatJobRequest, context: Any) -> pb.RepeatJobResponse:  # noqa: N802
+        raise NotImplementedError
+
+    async def GetAbilities(  # noqa: N802
+        self, request: pb.GetAbilitiesRequest, context: Any
+    ) -> pb.GetAbilitiesResponse:
+        raise NotImplementedError
+
 
 async def _cut(context: Any) -> None:
     """As a server that goes away looks to its client."""

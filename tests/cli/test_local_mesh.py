@@ -164,7 +164,8 @@ async def test_a_folder_called_like_a_service_is_not_taken_for_it(
 
 
 def up_arguments(tmp_path: Path, first: int) -> list[str]:
-    return ["up", "--port", str(first), "--metrics-port", "0", "--data-dir", str(tmp_path / "data")]
+    own = ["--port", str(first), "--metrics-port", "0", "--http-port", "0"]
+    return ["up", *own, "--data-dir", str(tmp_path / "data")]
 
 
 def four_free_ports() -> int:

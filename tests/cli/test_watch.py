@@ -7,8 +7,8 @@ import grpc
 import pytest
 
 from cli.channel import open_channel
-from cli.watching import follow
 from mesh.addresses import free_ports
+from mesh.watching import follow
 from tests.cli.command import finish, run, start
 from tests.cli.scripted import ScriptedPipeline, serving
 from tests.cli.stories import (

@@ -28,7 +28,7 @@ from ytcaption.v1 import job_pb2 as ytcaption_dot_v1_dot_job__pb2
 from ytcaption.v1 import media_pb2 as ytcaption_dot_v1_dot_media__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ytcaption/v1/admin_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\"\x11\n\x0fGetStatsRequest\"\xb7\x01\n\x10GetStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12&\n\x04jobs\x18\x02 \x03(\x0b\x32\x18.ytcaption.v1.StateCount\x12\x13\n\x0bqueue_depth\x18\x03 \x01(\x04\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x04 \x01(\x04\x12\x14\n\x0cstored_bytes\x18\x05 \x01(\x04\x12)\n\x06uptime\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"B\n\nStateCount\x12%\n\x05state\x18\x01 \x01(\x0e\x32\x16.ytcaption.v1.JobState\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"\x12\n\x10GetHealthRequest\"h\n\x11GetHealthResponse\x12\x0f\n\x07healthy\x18\x01 \x01(\x08\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x31\n\ncomponents\x18\x03 \x03(\x0b\x32\x1d.ytcaption.v1.ComponentHealth\"\x84\x01\n\x0f\x43omponentHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07healthy\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x31\n\tpreparing\x18\x05 \x01(\x0b\x32\x1e.ytcaption.v1.ModelPreparation\"M\n\x0e\x43leanupRequest\x12*\n\x07max_age\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"q\n\x0f\x43leanupResponse\x12\x14\n\x0cjobs_removed\x18\x01 \x01(\x04\x12\x16\n\x0e\x65vents_removed\x18\x02 \x01(\x04\x12\x19\n\x11\x61rtifacts_removed\x18\x03 \x01(\x04\x12\x15\n\rbytes_removed\x18\x04 \x01(\x04\"<\n\x13\x46\x61\x63toryResetRequest\x12\x14\n\x0c\x63onfirmation\x18\x01 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"D\n\x14\x46\x61\x63toryResetResponse\x12,\n\x08services\x18\x01 \x03(\x0b\x32\x1a.ytcaption.v1.ServiceReset\"\x93\x01\n\x0cServiceReset\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x08\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x14\n\x0cjobs_removed\x18\x04 \x01(\x04\x12\x15\n\rfiles_removed\x18\x05 \x01(\x04\x12\x14\n\x0ctasks_purged\x18\x06 \x01(\x04\x12\x15\n\rbytes_removed\x18\x07 \x01(\x04\"O\n\x16ListDeadLettersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"b\n\x17ListDeadLettersResponse\x12.\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x18.ytcaption.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\")\n\x17ReplayDeadLetterRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\":\n\x18ReplayDeadLetterResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"v\n\x17PurgeDeadLettersRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12*\n\x06\x62\x65\x66ore\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"8\n\x18PurgeDeadLettersResponse\x12\x1c\n\x14\x64\x65\x61\x64_letters_removed\x18\x01 \x01(\x04\x32\xfb\x04\n\x0c\x41\x64minService\x12N\n\x08GetStats\x12\x1d.ytcaption.v1.GetStatsRequest\x1a\x1e.ytcaption.v1.GetStatsResponse\"\x03\x90\x02\x01\x12Q\n\tGetHealth\x12\x1e.ytcaption.v1.GetHealthRequest\x1a\x1f.ytcaption.v1.GetHealthResponse\"\x03\x90\x02\x01\x12\x46\n\x07\x43leanup\x12\x1c.ytcaption.v1.CleanupRequest\x1a\x1d.ytcaption.v1.CleanupResponse\x12U\n\x0c\x46\x61\x63toryReset\x12!.ytcaption.v1.FactoryResetRequest\x1a\".ytcaption.v1.FactoryResetResponse\x12\x63\n\x0fListDeadLetters\x12$.ytcaption.v1.ListDeadLettersRequest\x1a%.ytcaption.v1.ListDeadLettersResponse\"\x03\x90\x02\x01\x12\x61\n\x10ReplayDeadLetter\x12%.ytcaption.v1.ReplayDeadLetterRequest\x1a&.ytcaption.v1.ReplayDeadLetterResponse\x12\x61\n\x10PurgeDeadLetters\x12%.ytcaption.v1.PurgeDeadLettersRequest\x1a&.ytcaption.v1.PurgeDeadLettersResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ytcaption/v1/admin_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\"\x11\n\x0fGetStatsRequest\"\xdd\x01\n\x10GetStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12&\n\x04jobs\x18\x02 \x03(\x0b\x32\x18.ytcaption.v1.StateCount\x12\x13\n\x0bqueue_depth\x18\x03 \x01(\x04\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x04 \x01(\x04\x12\x14\n\x0cstored_bytes\x18\x05 \x01(\x04\x12)\n\x06uptime\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12$\n\x06limits\x18\x07 \x01(\x0b\x32\x14.ytcaption.v1.Limits\"B\n\nStateCount\x12%\n\x05state\x18\x01 \x01(\x0e\x32\x16.ytcaption.v1.JobState\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"\x12\n\x10GetHealthRequest\"h\n\x11GetHealthResponse\x12\x0f\n\x07healthy\x18\x01 \x01(\x08\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x31\n\ncomponents\x18\x03 \x03(\x0b\x32\x1d.ytcaption.v1.ComponentHealth\"\x84\x01\n\x0f\x43omponentHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07healthy\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x31\n\tpreparing\x18\x05 \x01(\x0b\x32\x1e.ytcaption.v1.ModelPreparation\"M\n\x0e\x43leanupRequest\x12*\n\x07max_age\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"q\n\x0f\x43leanupResponse\x12\x14\n\x0cjobs_removed\x18\x01 \x01(\x04\x12\x16\n\x0e\x65vents_removed\x18\x02 \x01(\x04\x12\x19\n\x11\x61rtifacts_removed\x18\x03 \x01(\x04\x12\x15\n\rbytes_removed\x18\x04 \x01(\x04\"<\n\x13\x46\x61\x63toryResetRequest\x12\x14\n\x0c\x63onfirmation\x18\x01 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"D\n\x14\x46\x61\x63toryResetResponse\x12,\n\x08services\x18\x01 \x03(\x0b\x32\x1a.ytcaption.v1.ServiceReset\"\x93\x01\n\x0cServiceReset\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x08\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x14\n\x0cjobs_removed\x18\x04 \x01(\x04\x12\x15\n\rfiles_removed\x18\x05 \x01(\x04\x12\x14\n\x0ctasks_purged\x18\x06 \x01(\x04\x12\x15\n\rbytes_removed\x18\x07 \x01(\x04\"O\n\x16ListDeadLettersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"b\n\x17ListDeadLettersResponse\x12.\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x18.ytcaption.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\")\n\x17ReplayDeadLetterRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\":\n\x18ReplayDeadLetterResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"v\n\x17PurgeDeadLettersRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12*\n\x06\x62\x65\x66ore\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"8\n\x18PurgeDeadLettersResponse\x12\x1c\n\x14\x64\x65\x61\x64_letters_removed\x18\x01 \x01(\x04\x32\xfb\x04\n\x0c\x41\x64minService\x12N\n\x08GetStats\x12\x1d.ytcaption.v1.GetStatsRequest\x1a\x1e.ytcaption.v1.GetStatsResponse\"\x03\x90\x02\x01\x12Q\n\tGetHealth\x12\x1e.ytcaption.v1.GetHealthRequest\x1a\x1f.ytcaption.v1.GetHealthResponse\"\x03\x90\x02\x01\x12\x46\n\x07\x43leanup\x12\x1c.ytcaption.v1.CleanupRequest\x1a\x1d.ytcaption.v1.CleanupResponse\x12U\n\x0c\x46\x61\x63toryReset\x12!.ytcaption.v1.FactoryResetRequest\x1a\".ytcaption.v1.FactoryResetResponse\x12\x63\n\x0fListDeadLetters\x12$.ytcaption.v1.ListDeadLettersRequest\x1a%.ytcaption.v1.ListDeadLettersResponse\"\x03\x90\x02\x01\x12\x61\n\x10ReplayDeadLetter\x12%.ytcaption.v1.ReplayDeadLetterRequest\x1a&.ytcaption.v1.ReplayDeadLetterResponse\x12\x61\n\x10PurgeDeadLetters\x12%.ytcaption.v1.PurgeDeadLettersRequest\x1a&.ytcaption.v1.PurgeDeadLettersResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,37 +44,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTATSREQUEST']._serialized_start=165
   _globals['_GETSTATSREQUEST']._serialized_end=182
   _globals['_GETSTATSRESPONSE']._serialized_start=185
-  _globals['_GETSTATSRESPONSE']._serialized_end=368
-  _globals['_STATECOUNT']._serialized_start=370
-  _globals['_STATECOUNT']._serialized_end=436
-  _globals['_GETHEALTHREQUEST']._serialized_start=438
-  _globals['_GETHEALTHREQUEST']._serialized_end=456
-  _globals['_GETHEALTHRESPONSE']._serialized_start=458
-  _globals['_GETHEALTHRESPONSE']._serialized_end=562
-  _globals['_COMPONENTHEALTH']._serialized_start=565
-  _globals['_COMPONENTHEALTH']._serialized_end=697
-  _globals['_CLEANUPREQUEST']._serialized_start=699
-  _globals['_CLEANUPREQUEST']._serialized_end=776
-  _globals['_CLEANUPRESPONSE']._serialized_start=778
-  _globals['_CLEANUPRESPONSE']._serialized_end=891
-  _globals['_FACTORYRESETREQUEST']._serialized_start=893
-  _globals['_FACTORYRESETREQUEST']._serialized_end=953
-  _globals['_FACTORYRESETRESPONSE']._serialized_start=955
-  _globals['_FACTORYRESETRESPONSE']._serialized_end=1023
-  _globals['_SERVICERESET']._serialized_start=1026
-  _globals['_SERVICERESET']._serialized_end=1173
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=1175
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=1254
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=1256
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=1354
-  _globals['_REPLAYDEADLETTERREQUEST']._serialized_start=1356
-  _globals['_REPLAYDEADLETTERREQUEST']._serialized_end=1397
-  _globals['_REPLAYDEADLETTERRESPONSE']._serialized_start=1399
-  _globals['_REPLAYDEADLETTERRESPONSE']._serialized_end=1457
-  _globals['_PURGEDEADLETTERSREQUEST']._serialized_start=1459
-  _globals['_PURGEDEADLETTERSREQUEST']._serialized_end=1577
-  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_start=1579
-  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_end=1635
-  _globals['_ADMINSERVICE']._serialized_start=1638
-  _globals['_ADMINSERVICE']._serialized_end=2273
+  _globals['_GETSTATSRESPONSE']._serialized_end=406
+  _globals['_STATECOUNT']._serialized_start=408
+  _globals['_STATECOUNT']._serialized_end=474
+  _globals['_GETHEALTHREQUEST']._serialized_start=476
+  _globals['_GETHEALTHREQUEST']._serialized_end=494
+  _globals['_GETHEALTHRESPONSE']._serialized_start=496
+  _globals['_GETHEALTHRESPONSE']._serialized_end=600
+  _globals['_COMPONENTHEALTH']._serialized_start=603
+  _globals['_COMPONENTHEALTH']._serialized_end=735
+  _globals['_CLEANUPREQUEST']._serialized_start=737
+  _globals['_CLEANUPREQUEST']._serialized_end=814
+  _globals['_CLEANUPRESPONSE']._serialized_start=816
+  _globals['_CLEANUPRESPONSE']._serialized_end=929
+  _globals['_FACTORYRESETREQUEST']._serialized_start=931
+  _globals['_FACTORYRESETREQUEST']._serialized_end=991
+  _globals['_FACTORYRESETRESPONSE']._serialized_start=993
+  _globals['_FACTORYRESETRESPONSE']._serialized_end=1061
+  _globals['_SERVICERESET']._serialized_start=1064
+  _globals['_SERVICERESET']._serialized_end=1211
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=1213
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=1292
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=1294
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=1392
+  _globals['_REPLAYDEADLETTERREQUEST']._serialized_start=1394
+  _globals['_REPLAYDEADLETTERREQUEST']._serialized_end=1435
+  _globals['_REPLAYDEADLETTERRESPONSE']._serialized_start=1437
+  _globals['_REPLAYDEADLETTERRESPONSE']._serialized_end=1495
+  _globals['_PURGEDEADLETTERSREQUEST']._serialized_start=1497
+  _globals['_PURGEDEADLETTERSREQUEST']._serialized_end=1615
+  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_start=1617
+  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_end=1673
+  _globals['_ADMINSERVICE']._serialized_start=1676
+  _globals['_ADMINSERVICE']._serialized_end=2311
 # @@protoc_insertion_point(module_scope)

@@ -51,6 +51,7 @@ class GetStatsResponse(_message.Message):
     DEAD_LETTERS_FIELD_NUMBER: _builtins.int
     STORED_BYTES_FIELD_NUMBER: _builtins.int
     UPTIME_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the orchestrator."""
     queue_depth: _builtins.int
@@ -67,6 +68,10 @@ class GetStatsResponse(_message.Message):
     def uptime(self) -> _duration_pb2.Duration:
         """Since the orchestrator started."""
 
+    @_builtins.property
+    def limits(self) -> _job_pb2.Limits:
+        """What the orchestrator allows."""
+
     def __init__(
         self,
         *,
@@ -76,10 +81,11 @@ class GetStatsResponse(_message.Message):
         dead_letters: _builtins.int = ...,
         stored_bytes: _builtins.int = ...,
         uptime: _duration_pb2.Duration | None = ...,
+        limits: _job_pb2.Limits | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["uptime", b"uptime"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "uptime", b"uptime"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dead_letters", b"dead_letters", "jobs", b"jobs", "queue_depth", b"queue_depth", "stored_bytes", b"stored_bytes", "uptime", b"uptime", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dead_letters", b"dead_letters", "jobs", b"jobs", "limits", b"limits", "queue_depth", b"queue_depth", "stored_bytes", b"stored_bytes", "uptime", b"uptime", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

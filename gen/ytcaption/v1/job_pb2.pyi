@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -870,3 +871,57 @@ class JobRecord(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JobRecord: _TypeAlias = JobRecord  # noqa: Y015
+
+@_typing.final
+class Limits(_message.Message):
+    """What an orchestrator allows, as its operator set it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_UPLOAD_BYTES_FIELD_NUMBER: _builtins.int
+    MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    CONCURRENCY_FIELD_NUMBER: _builtins.int
+    CACHE_TIME_FIELD_NUMBER: _builtins.int
+    ATTEMPT_TIME_FIELD_NUMBER: _builtins.int
+    STALL_TIME_FIELD_NUMBER: _builtins.int
+    RETENTION_TIME_FIELD_NUMBER: _builtins.int
+    max_upload_bytes: _builtins.int
+    """Largest file a caller may send."""
+    max_attempts: _builtins.int
+    """How often a job that fails for a passing reason is tried in all."""
+    concurrency: _builtins.int
+    """Jobs under way at once, on each orchestrator."""
+    @_builtins.property
+    def cache_time(self) -> _duration_pb2.Duration:
+        """For so long the captions of a finished job serve identical ones; zero: not at all."""
+
+    @_builtins.property
+    def attempt_time(self) -> _duration_pb2.Duration:
+        """Longest an attempt may take."""
+
+    @_builtins.property
+    def stall_time(self) -> _duration_pb2.Duration:
+        """An attempt in which no stage moves for this long has failed."""
+
+    @_builtins.property
+    def retention_time(self) -> _duration_pb2.Duration:
+        """Jobs that ended longer ago are removed; zero: never."""
+
+    def __init__(
+        self,
+        *,
+        max_upload_bytes: _builtins.int = ...,
+        max_attempts: _builtins.int = ...,
+        concurrency: _builtins.int = ...,
+        cache_time: _duration_pb2.Duration | None = ...,
+        attempt_time: _duration_pb2.Duration | None = ...,
+        stall_time: _duration_pb2.Duration | None = ...,
+        retention_time: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_time", b"attempt_time", "cache_time", b"cache_time", "retention_time", b"retention_time", "stall_time", b"stall_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_time", b"attempt_time", "cache_time", b"cache_time", "concurrency", b"concurrency", "max_attempts", b"max_attempts", "max_upload_bytes", b"max_upload_bytes", "retention_time", b"retention_time", "stall_time", b"stall_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Limits: _TypeAlias = Limits  # noqa: Y015

@@ -25,9 +25,11 @@ _sym_db = _symbol_database.Default()
 from ytcaption.v1 import event_pb2 as ytcaption_dot_v1_dot_event__pb2
 from ytcaption.v1 import job_pb2 as ytcaption_dot_v1_dot_job__pb2
 from ytcaption.v1 import media_pb2 as ytcaption_dot_v1_dot_media__pb2
+from ytcaption.v1 import normalizer_service_pb2 as ytcaption_dot_v1_dot_normalizer__service__pb2
+from ytcaption.v1 import transcriber_service_pb2 as ytcaption_dot_v1_dot_transcriber__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ytcaption/v1/pipeline_service.proto\x12\x0cytcaption.v1\x1a\x18ytcaption/v1/event.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\"\xc6\x01\n\x10\x43reateJobRequest\x12\x12\n\nsource_url\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\r\n\x05\x66orce\x18\x05 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x06 \x01(\t\x12(\n\x08priority\x18\x07 \x01(\x0e\x32\x16.ytcaption.v1.Priority\"3\n\x11\x43reateJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"b\n\x1a\x43reateJobFromUploadRequest\x12*\n\x05start\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.UploadStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"\xe8\x01\n\x0bUploadStart\x12\x11\n\tfile_name\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\x17\n\nsize_bytes\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\r\n\x05\x66orce\x18\x06 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x07 \x01(\t\x12(\n\x08priority\x18\x08 \x01(\x0e\x32\x16.ytcaption.v1.PriorityB\r\n\x0b_size_bytes\"=\n\x1b\x43reateJobFromUploadResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\x1f\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"0\n\x0eGetJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"`\n\x0fListJobsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12&\n\x06states\x18\x03 \x03(\x0e\x32\x16.ytcaption.v1.JobState\"`\n\x10ListJobsResponse\x12\x1f\n\x04jobs\x18\x01 \x03(\x0b\x32\x11.ytcaption.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"N\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x04\x12\x13\n\x0bjoin_events\x18\x03 \x01(\x08\"\xd3\x01\n\x10WatchJobResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12 \n\x03job\x18\x02 \x01(\x0b\x32\x11.ytcaption.v1.JobH\x00\x12$\n\x05\x65vent\x18\x03 \x01(\x0b\x32\x13.ytcaption.v1.EventH\x00\x12-\n\x08progress\x18\x04 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x12,\n\x06\x65vents\x18\x05 \x01(\x0b\x32\x1a.ytcaption.v1.StoredEventsH\x00\x42\x08\n\x06update\"9\n\x0cStoredEvents\x12)\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x19.ytcaption.v1.StoredEvent\"C\n\x0bStoredEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\"\n\x05\x65vent\x18\x02 \x01(\x0b\x32\x13.ytcaption.v1.Event\"0\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"3\n\x11\x43\x61ncelJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\"\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"F\n\x11\x44\x65leteJobResponse\x12\x16\n\x0e\x65vents_removed\x18\x01 \x01(\x04\x12\x19\n\x11\x61rtifacts_removed\x18\x02 \x01(\r\"\xa3\x01\n\x12GetCaptionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12+\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x1b.ytcaption.v1.CaptionFormat\x12)\n\tcue_rules\x18\x03 \x01(\x0b\x32\x16.ytcaption.v1.CueRules\x12\x11\n\tword_cues\x18\x04 \x01(\x08\x12\x12\n\ntranslated\x18\x05 \x01(\x08\"_\n\x13GetCaptionsResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x11\n\tfile_name\x18\x03 \x01(\t\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\"b\n\x17\x44ownloadArtifactRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\"`\n\x18\x44ownloadArtifactResponse\x12*\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x16.ytcaption.v1.ArtifactH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"i\n\x17TranscribeStreamRequest\x12\x34\n\x05start\x18\x01 \x01(\x0b\x32#.ytcaption.v1.TranscribeStreamStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"Z\n\x15TranscribeStreamStart\x12)\n\x07options\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x16\n\x0e\x63orrelation_id\x18\x02 \x01(\t\"\xab\x01\n\x18TranscribeStreamResponse\x12-\n\x08progress\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x12(\n\x07segment\x18\x02 \x01(\x0b\x32\x15.ytcaption.v1.SegmentH\x00\x12,\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x18.ytcaption.v1.TranscriptH\x00\x42\x08\n\x06update2\xfa\x06\n\x0fPipelineService\x12L\n\tCreateJob\x12\x1e.ytcaption.v1.CreateJobRequest\x1a\x1f.ytcaption.v1.CreateJobResponse\x12l\n\x13\x43reateJobFromUpload\x12(.ytcaption.v1.CreateJobFromUploadRequest\x1a).ytcaption.v1.CreateJobFromUploadResponse(\x01\x12H\n\x06GetJob\x12\x1b.ytcaption.v1.GetJobRequest\x1a\x1c.ytcaption.v1.GetJobResponse\"\x03\x90\x02\x01\x12N\n\x08ListJobs\x12\x1d.ytcaption.v1.ListJobsRequest\x1a\x1e.ytcaption.v1.ListJobsResponse\"\x03\x90\x02\x01\x12K\n\x08WatchJob\x12\x1d.ytcaption.v1.WatchJobRequest\x1a\x1e.ytcaption.v1.WatchJobResponse0\x01\x12L\n\tCancelJob\x12\x1e.ytcaption.v1.CancelJobRequest\x1a\x1f.ytcaption.v1.CancelJobResponse\x12Q\n\tDeleteJob\x12\x1e.ytcaption.v1.DeleteJobRequest\x1a\x1f.ytcaption.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12W\n\x0bGetCaptions\x12 .ytcaption.v1.GetCaptionsRequest\x1a!.ytcaption.v1.GetCaptionsResponse\"\x03\x90\x02\x01\x12\x63\n\x10\x44ownloadArtifact\x12%.ytcaption.v1.DownloadArtifactRequest\x1a&.ytcaption.v1.DownloadArtifactResponse0\x01\x12\x65\n\x10TranscribeStream\x12%.ytcaption.v1.TranscribeStreamRequest\x1a&.ytcaption.v1.TranscribeStreamResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ytcaption/v1/pipeline_service.proto\x12\x0cytcaption.v1\x1a\x18ytcaption/v1/event.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\x1a%ytcaption/v1/normalizer_service.proto\x1a&ytcaption/v1/transcriber_service.proto\"\xc6\x01\n\x10\x43reateJobRequest\x12\x12\n\nsource_url\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\r\n\x05\x66orce\x18\x05 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x06 \x01(\t\x12(\n\x08priority\x18\x07 \x01(\x0e\x32\x16.ytcaption.v1.Priority\"3\n\x11\x43reateJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"b\n\x1a\x43reateJobFromUploadRequest\x12*\n\x05start\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.UploadStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"\xe8\x01\n\x0bUploadStart\x12\x11\n\tfile_name\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\x17\n\nsize_bytes\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\r\n\x05\x66orce\x18\x06 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x07 \x01(\t\x12(\n\x08priority\x18\x08 \x01(\x0e\x32\x16.ytcaption.v1.PriorityB\r\n\x0b_size_bytes\"=\n\x1b\x43reateJobFromUploadResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\x1f\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"0\n\x0eGetJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"o\n\x0fListJobsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12&\n\x06states\x18\x03 \x03(\x0e\x32\x16.ytcaption.v1.JobState\x12\r\n\x05query\x18\x04 \x01(\t\"`\n\x10ListJobsResponse\x12\x1f\n\x04jobs\x18\x01 \x03(\x0b\x32\x11.ytcaption.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"N\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x04\x12\x13\n\x0bjoin_events\x18\x03 \x01(\x08\"\xd3\x01\n\x10WatchJobResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12 \n\x03job\x18\x02 \x01(\x0b\x32\x11.ytcaption.v1.JobH\x00\x12$\n\x05\x65vent\x18\x03 \x01(\x0b\x32\x13.ytcaption.v1.EventH\x00\x12-\n\x08progress\x18\x04 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x12,\n\x06\x65vents\x18\x05 \x01(\x0b\x32\x1a.ytcaption.v1.StoredEventsH\x00\x42\x08\n\x06update\"9\n\x0cStoredEvents\x12)\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x19.ytcaption.v1.StoredEvent\"C\n\x0bStoredEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\"\n\x05\x65vent\x18\x02 \x01(\x0b\x32\x13.ytcaption.v1.Event\"0\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"3\n\x11\x43\x61ncelJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"N\n\x10RepeatJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x03 \x01(\t\"3\n\x11RepeatJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\"\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"F\n\x11\x44\x65leteJobResponse\x12\x16\n\x0e\x65vents_removed\x18\x01 \x01(\x04\x12\x19\n\x11\x61rtifacts_removed\x18\x02 \x01(\r\"\xa3\x01\n\x12GetCaptionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12+\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x1b.ytcaption.v1.CaptionFormat\x12)\n\tcue_rules\x18\x03 \x01(\x0b\x32\x16.ytcaption.v1.CueRules\x12\x11\n\tword_cues\x18\x04 \x01(\x08\x12\x12\n\ntranslated\x18\x05 \x01(\x08\"_\n\x13GetCaptionsResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x11\n\tfile_name\x18\x03 \x01(\t\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\"b\n\x17\x44ownloadArtifactRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\"`\n\x18\x44ownloadArtifactResponse\x12*\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x16.ytcaption.v1.ArtifactH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"i\n\x17TranscribeStreamRequest\x12\x34\n\x05start\x18\x01 \x01(\x0b\x32#.ytcaption.v1.TranscribeStreamStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"Z\n\x15TranscribeStreamStart\x12)\n\x07options\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x16\n\x0e\x63orrelation_id\x18\x02 \x01(\t\"\xab\x01\n\x18TranscribeStreamResponse\x12-\n\x08progress\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x12(\n\x07segment\x18\x02 \x01(\x0b\x32\x15.ytcaption.v1.SegmentH\x00\x12,\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x18.ytcaption.v1.TranscriptH\x00\x42\x08\n\x06update\"\x15\n\x13GetAbilitiesRequest\"\xda\x01\n\x14GetAbilitiesResponse\x12#\n\x06models\x18\x01 \x03(\x0b\x32\x13.ytcaption.v1.Model\x12/\n\x0ctranslations\x18\x02 \x03(\x0b\x32\x19.ytcaption.v1.Translation\x12/\n\x07options\x18\x03 \x03(\x0b\x32\x1e.ytcaption.v1.OptionCapability\x12$\n\x06limits\x18\x04 \x01(\x0b\x32\x14.ytcaption.v1.Limits\x12\x15\n\rsilent_stages\x18\x05 \x03(\t2\xa4\x08\n\x0fPipelineService\x12L\n\tCreateJob\x12\x1e.ytcaption.v1.CreateJobRequest\x1a\x1f.ytcaption.v1.CreateJobResponse\x12l\n\x13\x43reateJobFromUpload\x12(.ytcaption.v1.CreateJobFromUploadRequest\x1a).ytcaption.v1.CreateJobFromUploadResponse(\x01\x12H\n\x06GetJob\x12\x1b.ytcaption.v1.GetJobRequest\x1a\x1c.ytcaption.v1.GetJobResponse\"\x03\x90\x02\x01\x12N\n\x08ListJobs\x12\x1d.ytcaption.v1.ListJobsRequest\x1a\x1e.ytcaption.v1.ListJobsResponse\"\x03\x90\x02\x01\x12K\n\x08WatchJob\x12\x1d.ytcaption.v1.WatchJobRequest\x1a\x1e.ytcaption.v1.WatchJobResponse0\x01\x12L\n\tCancelJob\x12\x1e.ytcaption.v1.CancelJobRequest\x1a\x1f.ytcaption.v1.CancelJobResponse\x12L\n\tRepeatJob\x12\x1e.ytcaption.v1.RepeatJobRequest\x1a\x1f.ytcaption.v1.RepeatJobResponse\x12Q\n\tDeleteJob\x12\x1e.ytcaption.v1.DeleteJobRequest\x1a\x1f.ytcaption.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12W\n\x0bGetCaptions\x12 .ytcaption.v1.GetCaptionsRequest\x1a!.ytcaption.v1.GetCaptionsResponse\"\x03\x90\x02\x01\x12\x63\n\x10\x44ownloadArtifact\x12%.ytcaption.v1.DownloadArtifactRequest\x1a&.ytcaption.v1.DownloadArtifactResponse0\x01\x12\x65\n\x10TranscribeStream\x12%.ytcaption.v1.TranscribeStreamRequest\x1a&.ytcaption.v1.TranscribeStreamResponse(\x01\x30\x01\x12Z\n\x0cGetAbilities\x12!.ytcaption.v1.GetAbilitiesRequest\x1a\".ytcaption.v1.GetAbilitiesResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,54 +44,64 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PIPELINESERVICE'].methods_by_name['DeleteJob']._serialized_options = b'\220\002\002'
   _globals['_PIPELINESERVICE'].methods_by_name['GetCaptions']._loaded_options = None
   _globals['_PIPELINESERVICE'].methods_by_name['GetCaptions']._serialized_options = b'\220\002\001'
-  _globals['_CREATEJOBREQUEST']._serialized_start=130
-  _globals['_CREATEJOBREQUEST']._serialized_end=328
-  _globals['_CREATEJOBRESPONSE']._serialized_start=330
-  _globals['_CREATEJOBRESPONSE']._serialized_end=381
-  _globals['_CREATEJOBFROMUPLOADREQUEST']._serialized_start=383
-  _globals['_CREATEJOBFROMUPLOADREQUEST']._serialized_end=481
-  _globals['_UPLOADSTART']._serialized_start=484
-  _globals['_UPLOADSTART']._serialized_end=716
-  _globals['_CREATEJOBFROMUPLOADRESPONSE']._serialized_start=718
-  _globals['_CREATEJOBFROMUPLOADRESPONSE']._serialized_end=779
-  _globals['_GETJOBREQUEST']._serialized_start=781
-  _globals['_GETJOBREQUEST']._serialized_end=812
-  _globals['_GETJOBRESPONSE']._serialized_start=814
-  _globals['_GETJOBRESPONSE']._serialized_end=862
-  _globals['_LISTJOBSREQUEST']._serialized_start=864
-  _globals['_LISTJOBSREQUEST']._serialized_end=960
-  _globals['_LISTJOBSRESPONSE']._serialized_start=962
-  _globals['_LISTJOBSRESPONSE']._serialized_end=1058
-  _globals['_WATCHJOBREQUEST']._serialized_start=1060
-  _globals['_WATCHJOBREQUEST']._serialized_end=1138
-  _globals['_WATCHJOBRESPONSE']._serialized_start=1141
-  _globals['_WATCHJOBRESPONSE']._serialized_end=1352
-  _globals['_STOREDEVENTS']._serialized_start=1354
-  _globals['_STOREDEVENTS']._serialized_end=1411
-  _globals['_STOREDEVENT']._serialized_start=1413
-  _globals['_STOREDEVENT']._serialized_end=1480
-  _globals['_CANCELJOBREQUEST']._serialized_start=1482
-  _globals['_CANCELJOBREQUEST']._serialized_end=1530
-  _globals['_CANCELJOBRESPONSE']._serialized_start=1532
-  _globals['_CANCELJOBRESPONSE']._serialized_end=1583
-  _globals['_DELETEJOBREQUEST']._serialized_start=1585
-  _globals['_DELETEJOBREQUEST']._serialized_end=1619
-  _globals['_DELETEJOBRESPONSE']._serialized_start=1621
-  _globals['_DELETEJOBRESPONSE']._serialized_end=1691
-  _globals['_GETCAPTIONSREQUEST']._serialized_start=1694
-  _globals['_GETCAPTIONSREQUEST']._serialized_end=1857
-  _globals['_GETCAPTIONSRESPONSE']._serialized_start=1859
-  _globals['_GETCAPTIONSRESPONSE']._serialized_end=1954
-  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_start=1956
-  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_end=2054
-  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_start=2056
-  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_end=2152
-  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_start=2154
-  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_end=2259
-  _globals['_TRANSCRIBESTREAMSTART']._serialized_start=2261
-  _globals['_TRANSCRIBESTREAMSTART']._serialized_end=2351
-  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_start=2354
-  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_end=2525
-  _globals['_PIPELINESERVICE']._serialized_start=2528
-  _globals['_PIPELINESERVICE']._serialized_end=3418
+  _globals['_PIPELINESERVICE'].methods_by_name['GetAbilities']._loaded_options = None
+  _globals['_PIPELINESERVICE'].methods_by_name['GetAbilities']._serialized_options = b'\220\002\001'
+  _globals['_CREATEJOBREQUEST']._serialized_start=209
+  _globals['_CREATEJOBREQUEST']._serialized_end=407
+  _globals['_CREATEJOBRESPONSE']._serialized_start=409
+  _globals['_CREATEJOBRESPONSE']._serialized_end=460
+  _globals['_CREATEJOBFROMUPLOADREQUEST']._serialized_start=462
+  _globals['_CREATEJOBFROMUPLOADREQUEST']._serialized_end=560
+  _globals['_UPLOADSTART']._serialized_start=563
+  _globals['_UPLOADSTART']._serialized_end=795
+  _globals['_CREATEJOBFROMUPLOADRESPONSE']._serialized_start=797
+  _globals['_CREATEJOBFROMUPLOADRESPONSE']._serialized_end=858
+  _globals['_GETJOBREQUEST']._serialized_start=860
+  _globals['_GETJOBREQUEST']._serialized_end=891
+  _globals['_GETJOBRESPONSE']._serialized_start=893
+  _globals['_GETJOBRESPONSE']._serialized_end=941
+  _globals['_LISTJOBSREQUEST']._serialized_start=943
+  _globals['_LISTJOBSREQUEST']._serialized_end=1054
+  _globals['_LISTJOBSRESPONSE']._serialized_start=1056
+  _globals['_LISTJOBSRESPONSE']._serialized_end=1152
+  _globals['_WATCHJOBREQUEST']._serialized_start=1154
+  _globals['_WATCHJOBREQUEST']._serialized_end=1232
+  _globals['_WATCHJOBRESPONSE']._serialized_start=1235
+  _globals['_WATCHJOBRESPONSE']._serialized_end=1446
+  _globals['_STOREDEVENTS']._serialized_start=1448
+  _globals['_STOREDEVENTS']._serialized_end=1505
+  _globals['_STOREDEVENT']._serialized_start=1507
+  _globals['_STOREDEVENT']._serialized_end=1574
+  _globals['_CANCELJOBREQUEST']._serialized_start=1576
+  _globals['_CANCELJOBREQUEST']._serialized_end=1624
+  _globals['_CANCELJOBRESPONSE']._serialized_start=1626
+  _globals['_CANCELJOBRESPONSE']._serialized_end=1677
+  _globals['_REPEATJOBREQUEST']._serialized_start=1679
+  _globals['_REPEATJOBREQUEST']._serialized_end=1757
+  _globals['_REPEATJOBRESPONSE']._serialized_start=1759
+  _globals['_REPEATJOBRESPONSE']._serialized_end=1810
+  _globals['_DELETEJOBREQUEST']._serialized_start=1812
+  _globals['_DELETEJOBREQUEST']._serialized_end=1846
+  _globals['_DELETEJOBRESPONSE']._serialized_start=1848
+  _globals['_DELETEJOBRESPONSE']._serialized_end=1918
+  _globals['_GETCAPTIONSREQUEST']._serialized_start=1921
+  _globals['_GETCAPTIONSREQUEST']._serialized_end=2084
+  _globals['_GETCAPTIONSRESPONSE']._serialized_start=2086
+  _globals['_GETCAPTIONSRESPONSE']._serialized_end=2181
+  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_start=2183
+  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_end=2281
+  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_start=2283
+  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_end=2379
+  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_start=2381
+  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_end=2486
+  _globals['_TRANSCRIBESTREAMSTART']._serialized_start=2488
+  _globals['_TRANSCRIBESTREAMSTART']._serialized_end=2578
+  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_start=2581
+  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_end=2752
+  _globals['_GETABILITIESREQUEST']._serialized_start=2754
+  _globals['_GETABILITIESREQUEST']._serialized_end=2775
+  _globals['_GETABILITIESRESPONSE']._serialized_start=2778
+  _globals['_GETABILITIESRESPONSE']._serialized_end=2996
+  _globals['_PIPELINESERVICE']._serialized_start=2999
+  _globals['_PIPELINESERVICE']._serialized_end=4059
 # @@protoc_insertion_point(module_scope)

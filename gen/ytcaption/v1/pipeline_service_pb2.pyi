@@ -10,6 +10,8 @@ from google.protobuf.internal import containers as _containers
 from ytcaption.v1 import event_pb2 as _event_pb2
 from ytcaption.v1 import job_pb2 as _job_pb2
 from ytcaption.v1 import media_pb2 as _media_pb2
+from ytcaption.v1 import normalizer_service_pb2 as _normalizer_service_pb2
+from ytcaption.v1 import transcriber_service_pb2 as _transcriber_service_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -256,10 +258,15 @@ class ListJobsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """At most this many; 0 means 50, more than 200 means 200."""
     page_token: _builtins.str
     """`next_page_token` of the previous page; empty means the first."""
+    query: _builtins.str
+    """Only jobs with this in their title, address or file name, whatever the case, or whose id begins with it; at most
+    200 characters. Empty means all.
+    """
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_job_pb2.JobState.ValueType]:
         """Only jobs in one of these states; empty means all."""
@@ -270,10 +277,11 @@ class ListJobsRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         states: _abc.Iterable[_job_pb2.JobState.ValueType] | None = ...,
+        query: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "query", b"query", "states", b"states"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -490,6 +498,60 @@ class CancelJobResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CancelJobResponse: _TypeAlias = CancelJobResponse  # noqa: Y015
+
+@_typing.final
+class RepeatJobRequest(_message.Message):
+    """Which job to run anew."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CORRELATION_ID_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    """The job that has ended; it stays as it is."""
+    request_id: _builtins.str
+    """Caller's own unique word, at most 128 characters. Sending it twice returns the first job."""
+    correlation_id: _builtins.str
+    """Caller's thread through logs and events, at most 128 characters; empty means we make one."""
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        correlation_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["correlation_id", b"correlation_id", "job_id", b"job_id", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RepeatJobRequest: _TypeAlias = RepeatJobRequest  # noqa: Y015
+
+@_typing.final
+class RepeatJobResponse(_message.Message):
+    """The accepted job."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> _job_pb2.Job:
+        """The new job, now durable."""
+
+    def __init__(
+        self,
+        *,
+        job: _job_pb2.Job | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RepeatJobResponse: _TypeAlias = RepeatJobResponse  # noqa: Y015
 
 @_typing.final
 class DeleteJobRequest(_message.Message):
@@ -772,3 +834,68 @@ class TranscribeStreamResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_update) -> _WhichOneofReturnType_update | None: ...
 
 Global___TranscribeStreamResponse: _TypeAlias = TranscribeStreamResponse  # noqa: Y015
+
+@_typing.final
+class GetAbilitiesRequest(_message.Message):
+    """Asks what a job may ask for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetAbilitiesRequest: _TypeAlias = GetAbilitiesRequest  # noqa: Y015
+
+@_typing.final
+class GetAbilitiesResponse(_message.Message):
+    """What a job may ask for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODELS_FIELD_NUMBER: _builtins.int
+    TRANSLATIONS_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
+    SILENT_STAGES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def models(self) -> _containers.RepeatedCompositeFieldContainer[_transcriber_service_pb2.Model]:
+        """Models of the transcriber, best first."""
+
+    @_builtins.property
+    def translations(self) -> _containers.RepeatedCompositeFieldContainer[_transcriber_service_pb2.Translation]:
+        """What can be translated now, the model that is preferred first."""
+
+    @_builtins.property
+    def options(self) -> _containers.RepeatedCompositeFieldContainer[_normalizer_service_pb2.OptionCapability]:
+        """Options the normalizer may not honour, and why."""
+
+    @_builtins.property
+    def limits(self) -> _job_pb2.Limits:
+        """What the orchestrator allows."""
+
+    @_builtins.property
+    def silent_stages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Stages that could not be asked just now: what only they know is missing above."""
+
+    def __init__(
+        self,
+        *,
+        models: _abc.Iterable[_transcriber_service_pb2.Model] | None = ...,
+        translations: _abc.Iterable[_transcriber_service_pb2.Translation] | None = ...,
+        options: _abc.Iterable[_normalizer_service_pb2.OptionCapability] | None = ...,
+        limits: _job_pb2.Limits | None = ...,
+        silent_stages: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "models", b"models", "options", b"options", "silent_stages", b"silent_stages", "translations", b"translations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetAbilitiesResponse: _TypeAlias = GetAbilitiesResponse  # noqa: Y015

@@ -65,6 +65,11 @@ class PipelineServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.CancelJobRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.CancelJobResponse.FromString,
                 _registered_method=True)
+        self.RepeatJob = channel.unary_unary(
+                '/ytcaption.v1.PipelineService/RepeatJob',
+                request_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.RepeatJobRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.RepeatJobResponse.FromString,
+                _registered_method=True)
         self.DeleteJob = channel.unary_unary(
                 '/ytcaption.v1.PipelineService/DeleteJob',
                 request_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.DeleteJobRequest.SerializeToString,
@@ -84,6 +89,11 @@ class PipelineServiceStub:
                 '/ytcaption.v1.PipelineService/TranscribeStream',
                 request_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.TranscribeStreamRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.TranscribeStreamResponse.FromString,
+                _registered_method=True)
+        self.GetAbilities = channel.unary_unary(
+                '/ytcaption.v1.PipelineService/GetAbilities',
+                request_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.GetAbilitiesRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.GetAbilitiesResponse.FromString,
                 _registered_method=True)
 
 
@@ -141,6 +151,15 @@ class PipelineServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RepeatJob(self, request, context):
+        """Accepts a new job with the source and options of one that has ended; it runs even if captions are there.
+
+        Fails with FAILED_PRECONDITION if that job has not ended, and with NOT_FOUND if its upload is no longer kept.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteJob(self, request, context):
         """Removes every trace of a job: record, story, files. A running job is cancelled first.
         """
@@ -168,6 +187,13 @@ class PipelineServiceServicer:
         """Transcribes media the caller is still sending; nothing is stored and no job is made.
 
         The first request carries `start`, every later one `chunk`; `finished` is always the last response.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAbilities(self, request, context):
+        """Returns what a job may ask for on this mesh, as its stages say.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -206,6 +232,11 @@ def add_PipelineServiceServicer_to_server(servicer, server):
                     request_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.CancelJobRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.CancelJobResponse.SerializeToString,
             ),
+            'RepeatJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.RepeatJob,
+                    request_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.RepeatJobRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.RepeatJobResponse.SerializeToString,
+            ),
             'DeleteJob': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteJob,
                     request_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.DeleteJobRequest.FromString,
@@ -225,6 +256,11 @@ def add_PipelineServiceServicer_to_server(servicer, server):
                     servicer.TranscribeStream,
                     request_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.TranscribeStreamRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.TranscribeStreamResponse.SerializeToString,
+            ),
+            'GetAbilities': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAbilities,
+                    request_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.GetAbilitiesRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.GetAbilitiesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -401,6 +437,33 @@ class PipelineService:
             _registered_method=True)
 
     @staticmethod
+    def RepeatJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.PipelineService/RepeatJob',
+            ytcaption_dot_v1_dot_pipeline__service__pb2.RepeatJobRequest.SerializeToString,
+            ytcaption_dot_v1_dot_pipeline__service__pb2.RepeatJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DeleteJob(request,
             target,
             options=(),
@@ -498,6 +561,33 @@ class PipelineService:
             '/ytcaption.v1.PipelineService/TranscribeStream',
             ytcaption_dot_v1_dot_pipeline__service__pb2.TranscribeStreamRequest.SerializeToString,
             ytcaption_dot_v1_dot_pipeline__service__pb2.TranscribeStreamResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAbilities(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.PipelineService/GetAbilities',
+            ytcaption_dot_v1_dot_pipeline__service__pb2.GetAbilitiesRequest.SerializeToString,
+            ytcaption_dot_v1_dot_pipeline__service__pb2.GetAbilitiesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,11 @@ class PipelineServiceStub:
     """
     CancelJob: _aio.UnaryUnaryMultiCallable[_pipeline_service_pb2.CancelJobRequest, _pipeline_service_pb2.CancelJobResponse]
     """Stops a job; text heard so far stays readable. A terminal job is returned as it is."""
+    RepeatJob: _aio.UnaryUnaryMultiCallable[_pipeline_service_pb2.RepeatJobRequest, _pipeline_service_pb2.RepeatJobResponse]
+    """Accepts a new job with the source and options of one that has ended; it runs even if captions are there.
+
+    Fails with FAILED_PRECONDITION if that job has not ended, and with NOT_FOUND if its upload is no longer kept.
+    """
     DeleteJob: _aio.UnaryUnaryMultiCallable[_pipeline_service_pb2.DeleteJobRequest, _pipeline_service_pb2.DeleteJobResponse]
     """Removes every trace of a job: record, story, files. A running job is cancelled first."""
     GetCaptions: _aio.UnaryUnaryMultiCallable[_pipeline_service_pb2.GetCaptionsRequest, _pipeline_service_pb2.GetCaptionsResponse]
@@ -53,6 +58,8 @@ class PipelineServiceStub:
 
     The first request carries `start`, every later one `chunk`; `finished` is always the last response.
     """
+    GetAbilities: _aio.UnaryUnaryMultiCallable[_pipeline_service_pb2.GetAbilitiesRequest, _pipeline_service_pb2.GetAbilitiesResponse]
+    """Returns what a job may ask for on this mesh, as its stages say."""
 
 class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
     """The only service a client needs: a recording in, captions out."""
@@ -117,6 +124,17 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         """Stops a job; text heard so far stays readable. A terminal job is returned as it is."""
 
     @_abc_1.abstractmethod
+    def RepeatJob(
+        self,
+        request: _pipeline_service_pb2.RepeatJobRequest,
+        context: _aio.ServicerContext[_pipeline_service_pb2.RepeatJobRequest, _abc.Awaitable[_pipeline_service_pb2.RepeatJobResponse]],
+    ) -> _abc.Awaitable[_pipeline_service_pb2.RepeatJobResponse]:
+        """Accepts a new job with the source and options of one that has ended; it runs even if captions are there.
+
+        Fails with FAILED_PRECONDITION if that job has not ended, and with NOT_FOUND if its upload is no longer kept.
+        """
+
+    @_abc_1.abstractmethod
     def DeleteJob(
         self,
         request: _pipeline_service_pb2.DeleteJobRequest,
@@ -153,5 +171,13 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
 
         The first request carries `start`, every later one `chunk`; `finished` is always the last response.
         """
+
+    @_abc_1.abstractmethod
+    def GetAbilities(
+        self,
+        request: _pipeline_service_pb2.GetAbilitiesRequest,
+        context: _aio.ServicerContext[_pipeline_service_pb2.GetAbilitiesRequest, _abc.Awaitable[_pipeline_service_pb2.GetAbilitiesResponse]],
+    ) -> _abc.Awaitable[_pipeline_service_pb2.GetAbilitiesResponse]:
+        """Returns what a job may ask for on this mesh, as its stages say."""
 
 def add_PipelineServiceServicer_to_server(servicer: PipelineServiceServicer, server: _aio.Server) -> None: ...

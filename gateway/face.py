@@ -1,0 +1,36 @@
+"""What every route may need, made once when the gateway starts."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from gateway.backend import Orchestrator
+from gateway.heard import Texts
+from gateway.settings import Settings
+from gateway.stories import Story
+
+
+@dataclass(slots=True)
+class Face:
+    """The running gateway."""
+
+    settings: Settings
+    orchestrator: Orchestrator
+    texts: Texts
+    stories: set[Story] = field(default_factory=set)
+    """Event streams open now."""
+
+    def stop(self) -> None:
+        """Ends what would never end by itself."""
+        for story in list(self.stories):
+            story.stop()
+
+
+def _face(request: Request) -> Face:
+    face: Face = request.app.state.face
+    return face
+
+
+FaceOf = Annotated[Face, Depends(_face)]
+"""The running gateway, for routes."""

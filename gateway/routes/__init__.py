@@ -1,0 +1,1 @@
+"""One module for each group of routes: request in, calls to the orchestrator, shapes out."""

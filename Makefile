@@ -6,13 +6,16 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 
-.PHONY: run test check setup bench bench-denoise bench-download bench-e2e bench-memory bench-mutated chaos load clean
+.PHONY: run test test-browser check setup bench bench-denoise bench-download bench-e2e bench-memory bench-mutated chaos load clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
 
 test: $(READY)
 	scripts/test $(ARGS)
+
+test-browser: $(READY)
+	scripts/test-browser $(ARGS)
 
 check: $(READY)
 	scripts/check

@@ -5,7 +5,11 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
+from urllib.parse import unquote
 
+SLOW_BYTES = 8192
+SLOW_SECONDS = 0.03
+"""Some 270 KB a second."""
 TYPES = {".ogg": "audio/ogg", ".mp3": "audio/mpeg", ".mp4": "video/mp4", ".html": "text/html"}
 
 
@@ -18,7 +22,7 @@ class Site:
         self.pages: dict[str, tuple[int, str, bytes]] = {}
         """By path: status, content type, body."""
         self.release = Event()
-        """A file fetched under /held/ stops at two thirds until this is set."""
+        """Under /held/, and /slow/, which drips, a file stops at two thirds until this is set."""
 
     def page(self, path: str, body: bytes, content_type: str, status: int = 200) -> str:
         """Registers a page and returns its address."""
@@ -37,10 +41,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         status, content_type, body = self._find()
         self._send_head(status, content_type, body)
-        if self.path.startswith("/held/"):
+        if self.path.startswith(("/held/", "/slow/")):
             hold_at = len(body) * 2 // 3
-            self.wfile.write(body[:hold_at])
-            self.wfile.flush()
+            drop = SLOW_BYTES if self.path.startswith("/slow/") else hold_at
+            for begin in range(0, hold_at, drop):
+                self.wfile.write(body[begin : min(begin + drop, hold_at)])
+                self.wfile.flush()
+                self.server.site.release.wait(SLOW_SECONDS)
             self.server.site.release.wait(60)
             body = body[hold_at:]
         self.wfile.write(body)
@@ -55,8 +62,8 @@ class Handler(BaseHTTPRequestHandler):
         site = self.server.site
         if self.path in site.pages:
             return site.pages[self.path]
-        file = site.folder / Path(self.path).name
-        if self.path.startswith(("/files/", "/held/")) and file.is_file():
+        file = site.folder / Path(unquote(self.path)).name
+        if self.path.startswith(("/files/", "/held/", "/slow/")) and file.is_file():
             return 200, TYPES[file.suffix], file.read_bytes()
         return 404, "text/plain", b"nothing here"
 

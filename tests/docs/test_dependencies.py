@@ -13,6 +13,7 @@ SECTIONS = {
     "vocals": "Voices out of music (`vocals`)",
     "elk": "Logs for Elastic (`elk`)",
     "bench": "The picture of `make bench` (`bench`)",
+    "browser": "The tests of the page (`browser`)",
     "dev": "To develop (`dev`)",
 }
 PROJECT = tomllib.loads(page("pyproject.toml"))["project"]

@@ -1,0 +1,115 @@
+// Every call to the gateway.
+
+/** A refusal, in the gateway's words; `reason` is OFFLINE if nobody answered. */
+export class Problem extends Error {
+  constructor({ reason, detail, title, status = 0, field = null, correlation_id = null }) {
+    super(detail || title || reason);
+    this.reason = reason ?? "";
+    this.status = status;
+    this.field = field;
+    this.correlationId = correlation_id;
+  }
+}
+
+// Relative: the page may be served under any path.
+export function at(path, query = null) {
+  const url = new URL(path, document.baseURI);
+  for (const [name, value] of Object.entries(query ?? {})) {
+    for (const one of [value].flat()) {
+      if (one !== null && one !== undefined && one !== "") url.searchParams.append(name, one);
+    }
+  }
+  return url.href;
+}
+
+async function call(path, { query, ...request } = {}) {
+  let answer;
+  try {
+    answer = await fetch(at(path, query), { headers: { Accept: "application/json" }, ...request });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem({ reason: "OFFLINE" });
+  }
+  const body = await json(answer);
+  if (!answer.ok && !(path === "health" && body?.status)) throw problemOf(answer, body);
+  return body;
+}
+
+async function json(answer) {
+  try {
+    return await answer.json();
+  } catch {
+    return null;
+  }
+}
+
+export function problemOf(answer, body) {
+  const away = answer.status === 502 || answer.status === 504 ? "OFFLINE" : "";
+  return new Problem({ reason: away, title: answer.statusText, status: answer.status, ...body });
+}
+
+const path = (id, rest = "") => `jobs/${encodeURIComponent(id)}${rest}`;
+const letter = (id, rest = "") => `dead-letters/${encodeURIComponent(id)}${rest}`;
+
+export const health = () => call("health");
+export const capabilities = () => call("capabilities");
+export const listJobs = (query, signal) => call("jobs", { query, signal });
+export const getJob = (id) => call(path(id));
+export const getCues = (id, translated) =>
+  call(path(id, "/cues"), { query: { translated: translated || null } });
+export const cancelJob = (id) => call(path(id, "/cancel"), { method: "POST" });
+export const retryJob = (id) => call(path(id, "/retry"), { method: "POST" });
+export const deleteJob = (id) => call(path(id), { method: "DELETE" });
+export const listDeadLetters = (query) => call("dead-letters", { query });
+export const replayDeadLetter = (id) => call(letter(id, "/replay"), { method: "POST" });
+export const deleteDeadLetter = (id) => call(letter(id), { method: "DELETE" });
+export const audioAddress = (id) => at(path(id, "/audio"));
+export const eventsAddress = (id, after) =>
+  at(path(id, "/events"), { last_event_id: after || null });
+export const captionsAddress = (id, format, translated) =>
+  at(path(id, `/captions.${format}`), { download: "true", translated: translated ? "true" : null });
+
+export function submitAddress(address, options) {
+  // One id for all tries of one wish: sent twice, it is still one job.
+  const body = JSON.stringify({ youtube_url: address, request_id: freshId(), ...options });
+  const headers = { "Content-Type": "application/json", Accept: "application/json" };
+  return patiently(() => call("pipeline", { method: "POST", headers, body }));
+}
+
+async function patiently(ask) {
+  for (const wait of [300, 1200]) {
+    try {
+      return await ask();
+    } catch (problem) {
+      if (problem.reason !== "OFFLINE") throw problem;
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+  }
+  return ask();
+}
+
+/** randomUUID is missing where the page comes over plain http from another machine. */
+function freshId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Sends a file. fetch tells nothing about how far it is, so the elder way: {answer, stop}. */
+export function upload(file, options, moved) {
+  const request = new XMLHttpRequest();
+  const answer = new Promise((resolve, reject) => {
+    request.open("POST", at("uploads", { file_name: file.name, ...options }));
+    request.responseType = "json";
+    request.setRequestHeader("Content-Type", file.type || "application/octet-stream");
+    request.setRequestHeader("Accept", "application/json");
+    request.upload.onprogress = ({ loaded, total }) => moved(loaded, total || file.size);
+    request.onload = () =>
+      request.status < 300
+        ? resolve(request.response)
+        : reject(problemOf(request, request.response));
+    request.onerror = () => reject(new Problem({ reason: "OFFLINE" }));
+    request.onabort = () => reject(new DOMException("stopped", "AbortError"));
+    request.send(file);
+  });
+  return { answer, stop: () => request.abort() };
+}

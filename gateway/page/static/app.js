@@ -1,0 +1,33 @@
+// Puts the page together.
+
+import { showHelp, shortcutsOn } from "./components/dialog.js";
+import { shell } from "./components/shell.js";
+import { isTyping } from "./dom.js";
+import { language } from "./i18n.js";
+import { go, route } from "./router.js";
+import { deadLettersView } from "./views/deadletters.js";
+import { jobView } from "./views/job.js";
+import { jobsView } from "./views/jobs.js";
+import { startView } from "./views/start.js";
+
+const ROUTES = [
+  [/^\/$/, startView],
+  [/^\/jobs$/, jobsView],
+  [/^\/job\/([^/]+)$/, jobView],
+  [/^\/dead-letters$/, deadLettersView],
+];
+
+document.documentElement.lang = language();
+const frame = shell({ redraw: () => turn() });
+document.body.prepend(...frame.elements);
+const turn = route(frame.outlet, ROUTES, frame.arrived);
+
+const ANYWHERE = { "?": showHelp, n: () => go("/"), j: () => go("/jobs") };
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  const act = ANYWHERE[event.key.toLowerCase()];
+  if (!act || !shortcutsOn()) return;
+  event.preventDefault();
+  act();
+});

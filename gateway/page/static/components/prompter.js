@@ -1,0 +1,77 @@
+// Captions as they are heard: cut between words, the newest line largest, older ones above.
+
+import { button, h, show } from "../dom.js";
+import { clock } from "../format.js";
+import { t } from "../i18n.js";
+import { cut, line } from "../text.js";
+
+const LONGEST = 84;
+const SHOWN = 400;
+/** How near the end counts as being there. */
+const NEAR_PX = 48;
+
+export function prompter() {
+  const empty = h("p", { class: "prompter-empty", text: t("job.listening") });
+  const lines = h("div", {
+    class: "prompter-lines",
+    role: "log",
+    "aria-live": "polite",
+    "aria-label": t("job.live"),
+    tabindex: "0",
+  });
+  const newest = button({
+    text: t("job.newest"),
+    drawing: "down",
+    kind: "pill jump",
+    act: () => lines.scrollTo({ top: lines.scrollHeight }),
+  });
+  show(newest, false);
+  const heard = new Set();
+  let caughtUp = false;
+
+  const atEnd = () => lines.scrollHeight - lines.scrollTop - lines.clientHeight < NEAR_PX;
+  lines.addEventListener("scroll", () => show(newest, !atEnd()), { passive: true });
+
+  function add(segment) {
+    // A story that is told again after a reload tells nothing twice.
+    if (heard.has(segment.index)) return;
+    heard.add(segment.index);
+    const stay = !atEnd();
+    for (const part of parts(segment)) lines.append(spoken(part, caughtUp));
+    while (lines.childElementCount > SHOWN) lines.firstElementChild.remove();
+    show(empty, false);
+    if (!stay) lines.scrollTop = lines.scrollHeight;
+  }
+
+  return {
+    element: h("div", { class: "prompter" }, empty, lines, newest),
+    add,
+    /** What comes from now on is new: it is shown word by word. */
+    live: () => caughtUp = true,
+    get count() {
+      return heard.size;
+    },
+  };
+}
+
+/** Pieces short enough to read at a glance, each with its time. */
+function parts(segment) {
+  const pieces = cut(line(segment.text), LONGEST, segment.language);
+  const total = pieces.reduce((sum, piece) => sum + piece.join("").length, 0) || 1;
+  let before = 0;
+  return pieces.map((piece) => {
+    const start = segment.start + (segment.end - segment.start) * before / total;
+    before += piece.join("").length;
+    return { start, words: piece };
+  });
+}
+
+function spoken({ start, words }, animated) {
+  const text = h("bdi", { dir: "auto" });
+  words.forEach((word, at) => {
+    const span = h("span", { text: word, class: animated ? "word" : null });
+    if (animated) span.style.setProperty("--order", String(at));
+    text.append(span);
+  });
+  return h("p", { class: "spoken" }, h("time", { text: clock(start) }), text);
+}

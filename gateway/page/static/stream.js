@@ -1,0 +1,61 @@
+// Follows a job: the stored story, then live. A lost connection is taken up where it broke.
+
+import { eventsAddress } from "./api.js";
+
+const WAITS_MS = [500, 1000, 2000, 5000];
+const KINDS = ["job", "progress", "segment", "stage", "story", "finished"];
+
+/** `heard(kind, data)` gets every event once; `connected(bool)` says how the line is. */
+export function follow(jobId, { heard, connected }) {
+  let source = null;
+  let last = "";
+  let failures = 0;
+  let timer = 0;
+  let stopped = false;
+
+  function open() {
+    source = new EventSource(eventsAddress(jobId, last));
+    source.onopen = () => {
+      failures = 0;
+      connected(true);
+    };
+    source.onerror = () => {
+      connected(false);
+      // The browser comes back by itself unless it was refused.
+      if (source.readyState === EventSource.CLOSED) again();
+    };
+    for (const kind of KINDS) source.addEventListener(kind, receive);
+  }
+
+  function receive(event) {
+    const data = parsed(event.data);
+    if (data === null || stopped) return;
+    if (event.lastEventId) last = event.lastEventId;
+    if (event.type === "finished") close();
+    heard(event.type, data);
+  }
+
+  function again() {
+    if (stopped) return;
+    const wait = WAITS_MS[Math.min(failures, WAITS_MS.length - 1)];
+    failures += 1;
+    timer = setTimeout(open, wait);
+  }
+
+  function close() {
+    stopped = true;
+    clearTimeout(timer);
+    source?.close();
+  }
+
+  open();
+  return close;
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

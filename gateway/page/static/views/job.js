@@ -1,0 +1,126 @@
+// One job, whatever becomes of it: running, done, failed, cancelled.
+
+import { getJob } from "../api.js";
+import { empty, notLoaded, skeleton } from "../components/empty.js";
+import { cancelled, isOver, removed, retried, stateChip, titleOf } from "../components/jobrow.js";
+import { toast } from "../components/toast.js";
+import { button, h, icon } from "../dom.js";
+import { ago, clock, moment, percent } from "../format.js";
+import { t } from "../i18n.js";
+import { go } from "../router.js";
+import { endedPart } from "./ended.js";
+import { runningPart } from "./running.js";
+
+const AGAIN_MS = 3000;
+
+export function jobView(_query, jobId) {
+  const head = header();
+  const body = h("div", { class: "job-body" }, skeleton(6));
+  const element = h("div", { class: "job" }, head.element, body);
+  let part = null;
+  let timer = 0;
+  let gone = false;
+
+  async function load(news = false) {
+    clearTimeout(timer);
+    try {
+      const job = await getJob(jobId);
+      if (gone) return;
+      if (isOver(job)) end(job, news);
+      else run(job);
+    } catch (problem) {
+      if (!gone) fail(problem);
+    }
+  }
+
+  function run(job) {
+    describe(job);
+    change(runningPart(job, { described: describe, ended: () => load(true) }));
+  }
+
+  function end(job, news) {
+    describe(job);
+    if (news && job.state === "succeeded") toast(t("job.ended"));
+    change(endedPart(job, { retry: () => retried(job) }));
+  }
+
+  function describe(job) {
+    head.update(job, { cancel: () => cancelled(job), remove: () => removeAndLeave(job) });
+  }
+
+  async function removeAndLeave(job) {
+    if (await removed(job)) go("/jobs");
+  }
+
+  function change(next) {
+    part?.leave?.();
+    part = next;
+    body.replaceChildren(next.element);
+  }
+
+  function fail(problem) {
+    if (problem.status === 404) {
+      head.element.hidden = true;
+      const way = h("a", { class: "button primary", href: "#/jobs", text: t("job.back") });
+      change({ element: empty("search", t("job.gone"), t("job.goneText"), way) });
+      return;
+    }
+    // What is shown stays; an empty page says what is wrong. Either way it is asked again.
+    if (!part) body.replaceChildren(notLoaded(problem, () => load()));
+    timer = setTimeout(load, AGAIN_MS);
+  }
+
+  load();
+  return {
+    element,
+    leave() {
+      gone = true;
+      clearTimeout(timer);
+      part?.leave?.();
+    },
+  };
+}
+
+function header() {
+  const title = h("bdi", { dir: "auto" });
+  const chip = stateChip();
+  const facts = h("p", { class: "faint job-facts" });
+  const actions = h("div", { class: "actions" });
+  const element = h(
+    "header",
+    { class: "job-head" },
+    h(
+      "div",
+      { class: "job-line" },
+      h("a", { class: "crumb", href: "#/jobs" }, icon("left"), h("span", { text: t("job.back") })),
+      actions,
+    ),
+    h("h1", { tabindex: "-1" }, title),
+    h("div", { class: "job-line" }, chip.element, facts),
+  );
+  let offered = "";
+
+  function update(job, { cancel, remove }) {
+    const name = titleOf(job);
+    title.textContent = name;
+    chip.update(job, isOver(job) ? undefined : t(`status.${job.status}`));
+    facts.textContent = [
+      job.media?.uploader,
+      job.duration_seconds ? clock(job.duration_seconds) : "",
+      ago(job.created_at),
+      job.attempt > 1 ? t("job.attempt", { attempt: job.attempt }) : "",
+    ].filter(Boolean).join(" · ");
+    facts.title = moment(job.created_at);
+    const share = isOver(job) ? "" : `${percent(job.overall_progress ?? 0)} · `;
+    document.title = `${share}${name} · ytcaption`;
+    if (offered === job.state) return;
+    offered = job.state;
+    actions.replaceChildren(
+      isOver(job)
+        ? button({ text: t("job.delete"), drawing: "trash", kind: "small", act: remove })
+        : button({ text: t("job.cancel"), drawing: "stop", kind: "small", act: cancel }),
+    );
+  }
+
+  return { element, update };
+}

@@ -1,0 +1,139 @@
+"""Two languages; strangers' words stay words; a site's player only on a click."""
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from mesh.reasons import Reason
+from tests.browser.caller import Caller
+from tests.browser.conftest import DESKTOP, listened_to
+from tests.conftest import RealMesh
+from tests.site import Site
+
+TITLE = "</title><script>window.hit=1</script> \u202egpj.exe & <b>bold</b> \x07"
+CAPTION = "<img src=x onerror=window.hit=1> \u202eturned &"
+VTT = f"""WEBVTT
+
+00:00:00.500 --> 00:00:02.000
+{CAPTION.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")}
+"""
+YOUTUBE = "https://www.youtube.com/watch?v=abcdefghijk"
+# Speaks as the site's player does.
+PLAYER = """<script>
+addEventListener("message", ({ data, origin }) => {
+  const said = JSON.parse(data);
+  const answer = (info) =>
+    parent.postMessage(JSON.stringify({ event: "infoDelivery", info }), origin);
+  if (said.event === "listening") answer({ currentTime: 0, duration: 23.5, playerState: 2 });
+  if (said.func === "seekTo") answer({ currentTime: said.args[0] });
+  if (said.func === "playVideo") answer({ playerState: 1 });
+});
+</script>"""
+
+
+def table(page: Page, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = page.evaluate(
+        "async (name) => (await import(`/static/i18n/${name}.js`)).default", name
+    )
+    return found
+
+
+def test_both_tables_have_the_same_keys_and_places(page: Page) -> None:
+    page.goto("/")
+    english, portuguese = table(page, "en"), table(page, "pt-BR")
+
+    assert list(english) == list(portuguese)
+    assert all(portuguese.values())
+    places = {key: sorted(_places(words)) for key, words in english.items()}
+    assert places == {key: sorted(_places(words)) for key, words in portuguese.items()}
+
+
+def _places(words: str) -> list[str]:
+    return [part.split("}")[0] for part in words.split("{")[1:]]
+
+
+@pytest.mark.parametrize("language", ["en", "pt-BR"])
+def test_every_reason_has_words(page: Page, language: str) -> None:
+    page.goto("/")
+
+    assert set(table(page, f"reasons.{language}")) == set(Reason)
+
+
+def test_a_brazilian_browser_gets_portuguese(
+    browser: Browser, real_mesh: RealMesh, failed_job: str
+) -> None:
+    with browser.new_context(**{**DESKTOP, "locale": "pt-BR"}, base_url=real_mesh.http) as context:
+        page = context.new_page()
+        complaints = listened_to(page)
+        page.goto("/")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Veja a fala virar texto.")
+        expect(page.locator("html")).to_have_attribute("lang", "pt-BR")
+        page.goto(f"/#/job/{failed_job}")
+        expect(page.locator(".failure")).to_contain_text("Não há nada neste endereço")
+        page.get_by_label("Idioma desta página").select_option("en")
+        expect(page.locator(".failure")).to_contain_text("There is nothing at this address")
+        page.reload()
+        expect(page.locator("html")).to_have_attribute("lang", "en")
+    assert complaints == []
+
+
+def test_hostile_titles_and_captions_are_text(page: Page, caller: Caller, site: Site) -> None:
+    site.page("/hostile.vtt", VTT.encode(), "text/vtt")
+    title = TITLE.replace("&", "&amp;").replace("<", "&lt;")
+    track = '<track kind="subtitles" srclang="en" src="/hostile.vtt">'
+    html = (
+        f'<html><meta charset="utf-8"><title>{title}</title><video><source src="/files/short.ogg">'
+    )
+    address = site.page("/hostile", f"{html}{track}</video></html>".encode(), "text/html")
+    policy = {"captions_policy": "prefer_human", "language": "en"}
+    job_id = caller.finished(caller.submit(address, **policy))
+
+    page.goto(f"/#/job/{job_id}")
+
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_contain_text("<script>window.hit=1</script>")
+    expect(page.locator(".line-text")).to_contain_text("<img src=x onerror=window.hit=1>")
+    for shown in (heading.inner_text(), page.locator(".line-text").inner_text(), page.title()):
+        assert "\u202e" not in shown
+        assert "\x07" not in shown
+    page.locator(".line-text").click()
+    expect(page.locator(".screen-caption")).to_contain_text("<img src=x")
+    page.goto("/#/jobs")
+    expect(page.locator(".row-title").first).to_contain_text("<script>")
+    assert page.evaluate("window.hit") is None
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_a_site_is_asked_for_its_video_only_on_a_click(page: Page, finished_job: str) -> None:
+    asked: list[str] = []
+
+    def as_from_youtube(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(
+            response=answer, json={**answer.json(), "youtube_url": YOUTUBE, "media": None}
+        )
+
+    def player(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(body=PLAYER, content_type="text/html")
+
+    page.route(f"**/jobs/{finished_job}", as_from_youtube)
+    page.route("https://www.youtube-nocookie.com/**", player)
+    page.goto(f"/#/job/{finished_job}")
+    load = page.get_by_role("button", name="Load the video from YouTube")
+    expect(load).to_be_visible()
+    assert asked == []
+
+    load.click()
+    expect(page.locator("iframe")).to_be_visible()
+    expect(page.locator(".times")).to_have_text("0:00 / 0:23")
+    page.locator(".moment").nth(3).click()
+
+    assert "/embed/abcdefghijk?" in asked[0]
+    expect(page.locator(".line").nth(3)).to_have_attribute("aria-current", "true")
+    expect(page.locator(".screen-caption")).to_contain_text("If a machine is switched off")
+    page.get_by_role("button", name="Back to the kept audio").click()
+    expect(page.locator("iframe")).to_have_count(0)
+    assert json.dumps(asked).count("embed") == 1

@@ -11,7 +11,7 @@ from tests.site import Site
 
 
 def spoken(page: Page) -> list[str]:
-    return page.locator(".spoken bdi").all_inner_texts()
+    return list(page.locator(".spoken bdi").all_inner_texts())
 
 
 def test_bars_and_captions_move_before_the_download_has_ended(

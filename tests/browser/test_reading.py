@@ -116,7 +116,7 @@ def test_every_format_carries_an_edit_safely(read: Page) -> None:
     flat = 'He said <b>"5 > 4 & 3"</b> twice [00:01] \\N'
     third = list(srt.parse(files["SRT"]))[2]
     assert third.content == 'He said ‹b›"5 › 4 & 3"‹/b› twice [00:01] /N'  # noqa: RUF001
-    cue = list(webvtt.from_string(files["VTT"]))[2]
+    cue = webvtt.from_string(files["VTT"]).captions[2]
     assert "&lt;b&gt;" in files["VTT"]
     assert cue.start == "00:00:07.656"
     assert flat in files["TXT"]

@@ -1,12 +1,9 @@
 """Two languages; strangers' words stay words; a site's player only on a click."""
 
 import json
-from typing import Any
 
-import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from mesh.reasons import Reason
 from tests.browser.caller import Caller
 from tests.browser.conftest import DESKTOP, listened_to
 from tests.conftest import RealMesh
@@ -31,34 +28,6 @@ addEventListener("message", ({ data, origin }) => {
   if (said.func === "playVideo") answer({ playerState: 1 });
 });
 </script>"""
-
-
-def table(page: Page, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = page.evaluate(
-        "async (name) => (await import(`/static/i18n/${name}.js`)).default", name
-    )
-    return found
-
-
-def test_both_tables_have_the_same_keys_and_places(page: Page) -> None:
-    page.goto("/")
-    english, portuguese = table(page, "en"), table(page, "pt-BR")
-
-    assert list(english) == list(portuguese)
-    assert all(portuguese.values())
-    places = {key: sorted(_places(words)) for key, words in english.items()}
-    assert places == {key: sorted(_places(words)) for key, words in portuguese.items()}
-
-
-def _places(words: str) -> list[str]:
-    return [part.split("}")[0] for part in words.split("{")[1:]]
-
-
-@pytest.mark.parametrize("language", ["en", "pt-BR"])
-def test_every_reason_has_words(page: Page, language: str) -> None:
-    page.goto("/")
-
-    assert set(table(page, f"reasons.{language}")) == set(Reason)
 
 
 def test_a_brazilian_browser_gets_portuguese(

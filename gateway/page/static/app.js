@@ -1,6 +1,6 @@
 // Puts the page together.
 
-import { showHelp, shortcutsOn } from "./components/dialog.js";
+import { shortcutsOn, showHelp } from "./components/dialog.js";
 import { shell } from "./components/shell.js";
 import { isTyping } from "./dom.js";
 import { language } from "./i18n.js";

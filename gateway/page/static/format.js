@@ -12,7 +12,11 @@ export const count = (value) => number(value);
 /** 0:07, 12:34, 1:02:03. */
 export function clock(seconds) {
   const whole = Math.max(0, Math.floor(seconds || 0));
-  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const [hours, minutes, rest] = [
+    Math.floor(whole / 3600),
+    Math.floor(whole / 60) % 60,
+    whole % 60,
+  ];
   const two = (part) => String(part).padStart(2, "0");
   return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
 }
@@ -46,7 +50,11 @@ export function span(seconds) {
   return number(Math.round(value), { style: "unit", unit, unitDisplay: "short" });
 }
 
-const AGO = [[60, "second", 1], [3600, "minute", 60], [86400, "hour", 3600], [604800, "day", 86400]];
+const AGO = [[60, "second", 1], [3600, "minute", 60], [86400, "hour", 3600], [
+  604800,
+  "day",
+  86400,
+]];
 
 /** "3 minutes ago", and a date after a week. */
 export function ago(iso) {
@@ -64,7 +72,9 @@ export function ago(iso) {
 export function moment(iso) {
   const when = new Date(iso);
   if (Number.isNaN(when.getTime())) return "";
-  return new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeStyle: "short" }).format(when);
+  return new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeStyle: "short" }).format(
+    when,
+  );
 }
 
 /** A day without a time, which has no time zone either. */

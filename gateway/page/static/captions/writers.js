@@ -35,13 +35,14 @@ function srt(cues) {
   }).join("");
 }
 
+/** A backslash would be read as styling by some players. */
 function vtt(cues) {
   const blocks = spoken(cues).map((cue, at) => {
-    const text = lines(cue.text).join("\n")
+    const text = lines(cue.text).join("\n").replaceAll("\\", "/")
       .replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-    return `${at + 1}\n${stamp(cue.start, ".")} --> ${stamp(cue.end, ".")}\n${text}\n`;
+    return `${at + 1}\n${stamp(cue.start, ".")} --> ${stamp(cue.end, ".")}\n${text}\n\n`;
   });
-  return `${["WEBVTT\n", ...blocks].join("\n")}`;
+  return ["WEBVTT\n\n", ...blocks].join("");
 }
 
 const PAUSE_SECONDS = 2;
@@ -94,7 +95,9 @@ const SILENCE_MS = 1000;
 function lrc(cues) {
   const mark = (time) => {
     const whole = Math.floor(time / 10);
-    return `[${pad(Math.floor(whole / 6000))}:${pad(Math.floor(whole / 100) % 60)}.${pad(whole % 100)}]`;
+    return `[${pad(Math.floor(whole / 6000))}:${pad(Math.floor(whole / 100) % 60)}.${
+      pad(whole % 100)
+    }]`;
   };
   return spoken(cues).map((cue, at, all) => {
     const text = flat(cue.text).replace(/[\[<](\s*\d+:[^\]>]*)[\]>]/g, "($1)");
@@ -117,7 +120,10 @@ export const WRITERS = {
 export function fileName(title, format) {
   const safe = String(title)
     // deno-lint-ignore no-control-regex
-    .replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\\/:*?"<>|]+/g, " ")
+    .replace(
+      /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\\/:*?"<>|]+/g,
+      " ",
+    )
     .replace(/\s+/g, " ").replace(/^[. ]+|[. ]+$/g, "").slice(0, 120).trim();
   return `${safe || "captions"}.${format}`;
 }

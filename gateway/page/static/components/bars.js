@@ -58,7 +58,9 @@ function bar(stage, drawing) {
 function amounts(stage, status) {
   if (status.preparing) return preparation(status.preparing);
   if (status.status === "skipped" && stage === "download") return t("stage.uploaded");
-  if (["skipped", "failed", "timed_out"].includes(status.status)) return t(`stage.${status.status}`);
+  if (["skipped", "failed", "timed_out"].includes(status.status)) {
+    return t(`stage.${status.status}`);
+  }
   if (status.status === "pending") return t("stage.pending");
   const unit = status.unit === "bytes" ? bytes : clock;
   const done = unit(status.done ?? 0);

@@ -70,7 +70,12 @@ export function embeddable(address) {
   if (video && /^[\w-]{6,20}$/.test(video)) {
     const query = `enablejsapi=1&playsinline=1&rel=0&origin=${encodeURIComponent(location.origin)}`;
     const origin = "https://www.youtube-nocookie.com";
-    return { site: "YouTube", kind: "youtube", origin, address: `${origin}/embed/${video}?${query}` };
+    return {
+      site: "YouTube",
+      kind: "youtube",
+      origin,
+      address: `${origin}/embed/${video}?${query}`,
+    };
   }
   const clip = host === "vimeo.com" ? /^\/(\d+)/.exec(url.pathname)?.[1] : null;
   if (!clip) return null;

@@ -20,7 +20,12 @@ export function dropZone({ address, files, options }) {
   });
   const complaint = h("p", { class: "complaint", id: "address-problem", role: "alert" });
   const send = button({ text: t("start.go"), kind: "primary", type: "submit" });
-  const chosen = h("input", { type: "file", multiple: true, accept: "audio/*,video/*", class: "unseen" });
+  const chosen = h("input", {
+    type: "file",
+    multiple: true,
+    accept: "audio/*,video/*",
+    class: "unseen",
+  });
   chosen.tabIndex = -1;
   chosen.setAttribute("aria-hidden", "true");
   const limit = h("p", { class: "faint limit" });
@@ -90,7 +95,9 @@ function normal(text) {
   try {
     const url = new URL(whole);
     const web = url.protocol === "https:" || url.protocol === "http:";
-    return web && (url.hostname.includes(".") || url.hostname === "localhost" || url.port) ? url.href : "";
+    return web && (url.hostname.includes(".") || url.hostname === "localhost" || url.port)
+      ? url.href
+      : "";
   } catch {
     return "";
   }

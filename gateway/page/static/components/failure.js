@@ -42,7 +42,9 @@ export function reasonCode({ reason, stage }) {
     { class: "code" },
     h("span", { class: "unseen", text: `${t("failure.code")}: ` }),
     h("code", { text: reason }),
-    stageWord(stage) ? h("span", { class: "faint", text: t("dead.stage", { stage: stageWord(stage) }) }) : null,
+    stageWord(stage)
+      ? h("span", { class: "faint", text: t("dead.stage", { stage: stageWord(stage) }) })
+      : null,
   );
 }
 

@@ -35,7 +35,9 @@ export function finder(lines, reveal) {
   function search() {
     found = [];
     for (const line of lines()) {
-      for (const [begin, end] of places(line.shown(), field.value)) found.push({ line, begin, end });
+      for (const [begin, end] of places(line.shown(), field.value)) {
+        found.push({ line, begin, end });
+      }
     }
     at = 0;
     mark();

@@ -18,7 +18,12 @@ export const isOver = (job) => ["succeeded", "failed", "cancelled"].includes(job
 
 export function stateChip() {
   const text = h("span");
-  const element = h("span", { class: "chip" }, h("span", { class: "lamp-dot", "aria-hidden": "true" }), text);
+  const element = h(
+    "span",
+    { class: "chip" },
+    h("span", { class: "lamp-dot", "aria-hidden": "true" }),
+    text,
+  );
   return {
     element,
     update(job, words = t(`state.${job.state}`)) {
@@ -31,7 +36,11 @@ export function stateChip() {
 /** `changed()` hears that the list is no longer true. */
 export function jobRow(first, changed, { withActions = true } = {}) {
   const title = h("bdi", { dir: "auto" });
-  const link = h("a", { class: "row-title", href: `#/job/${encodeURIComponent(first.job_id)}` }, title);
+  const link = h(
+    "a",
+    { class: "row-title", href: `#/job/${encodeURIComponent(first.job_id)}` },
+    title,
+  );
   const about = h("p", { class: "row-about faint" });
   const why = h("p", { class: "row-why" });
   const chip = stateChip();

@@ -28,7 +28,13 @@ export function optionsForm(known) {
   const switches = SWITCHES.map(([name, words, on]) => {
     const box = h("input", { type: "checkbox", checked: on, id: `option-${name}` });
     const why = h("span", { class: "faint" });
-    return { name, box, why, on, element: h("label", { class: "check" }, box, h("span", {}, t(words), why)) };
+    return {
+      name,
+      box,
+      why,
+      on,
+      element: h("label", { class: "check" }, box, h("span", {}, t(words), why)),
+    };
   });
   fill(spoken, [["auto", t("options.auto")], ["mixed", t("options.mixed")], ...named(COMMON)]);
   fill(target, [["", t("options.none")], ...named(["en"])]);
@@ -97,5 +103,10 @@ function fill(select, pairs) {
 }
 
 function labelled(words, field, more = "") {
-  return h("label", { class: `labelled ${more}`, for: field.id }, h("span", { text: t(words) }), field);
+  return h(
+    "label",
+    { class: `labelled ${more}`, for: field.id },
+    h("span", { text: t(words) }),
+    field,
+  );
 }

@@ -14,7 +14,11 @@ const STEP_SECONDS = 5;
 
 /** `moved(time)` hears of every change of the position. */
 export function player(job, moved) {
-  const caption = h("p", { class: "screen-caption", "aria-hidden": "true" }, h("bdi", { dir: "auto" }));
+  const caption = h(
+    "p",
+    { class: "screen-caption", "aria-hidden": "true" },
+    h("bdi", { dir: "auto" }),
+  );
   const note = h("p", { class: "screen-note" });
   const stage = h("div", { class: "screen-stage" });
   const screen = h("div", { class: "screen" }, stage, note, caption);

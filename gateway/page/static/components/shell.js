@@ -9,7 +9,11 @@ import { toast, toasts } from "./toast.js";
 
 const THEMES = ["auto", "light", "dark"];
 const THEME_DRAWINGS = { auto: "auto", light: "sun", dark: "moon" };
-const WAYS = [["/", "nav.new", "plus"], ["/jobs", "nav.jobs", "list"], ["/dead-letters", "nav.dead", "inbox"]];
+const WAYS = [["/", "nav.new", "plus"], ["/jobs", "nav.jobs", "list"], [
+  "/dead-letters",
+  "nav.dead",
+  "inbox",
+]];
 
 /** `redraw()` builds the view anew, in another language. */
 export function shell({ redraw }) {
@@ -41,7 +45,11 @@ export function shell({ redraw }) {
     skip.textContent = t("app.skip");
     lamp?.leave();
     lamp = healthLamp(reached);
-    header.replaceChildren(brand(), ways(path), h("div", { class: "tools" }, lamp.element, ...tools()));
+    header.replaceChildren(
+      brand(),
+      ways(path),
+      h("div", { class: "tools" }, lamp.element, ...tools()),
+    );
     toasts();
   }
 
@@ -59,7 +67,12 @@ export function shell({ redraw }) {
       redraw();
       header.querySelector(".language").focus();
     });
-    const help = button({ drawing: "help", label: t("nav.help"), kind: "quiet help", act: showHelp });
+    const help = button({
+      drawing: "help",
+      label: t("nav.help"),
+      kind: "quiet help",
+      act: showHelp,
+    });
     return [languages, themeButton(), help];
   }
 

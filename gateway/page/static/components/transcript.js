@@ -13,7 +13,13 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** `seek(cue)` plays a line; `opened()` hears that one is edited, `changed()` that it was. */
 export function transcript(cues, edits, { seek, opened, changed }) {
-  const host = { seek: point, edited: (cue) => edits.of(cue), change, opened, closed: () => find.again() };
+  const host = {
+    seek: point,
+    edited: (cue) => edits.of(cue),
+    change,
+    opened,
+    closed: () => find.again(),
+  };
   const lines = cues.map((cue) => transcriptLine(cue, host));
   const byCue = new Map(lines.map((one) => [one.cue, one]));
   const list = h("ol", { class: "lines" }, ...lines.map((one) => one.element));
@@ -77,8 +83,7 @@ export function transcript(cues, edits, { seek, opened, changed }) {
     if (element && !busy()) bring(element);
   }
 
-  const busy = () =>
-    Date.now() - touched < RESPECT_MS || list.querySelector("form") !== null;
+  const busy = () => Date.now() - touched < RESPECT_MS || list.querySelector("form") !== null;
   const touch = () => touched = Date.now();
   addEventListener("wheel", touch, { passive: true });
   addEventListener("touchmove", touch, { passive: true });

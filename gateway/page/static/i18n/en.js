@@ -36,7 +36,7 @@ export default {
   "start.stopped": "Sending was stopped.",
   "start.accepted.one": "One recording accepted.",
   "start.accepted.other": "{count} recordings accepted.",
-  "start.recent": "Lately",
+  "start.recent": "Recent",
   "start.all": "All jobs",
   "start.none": "Nothing yet. Your recordings will be listed here.",
 
@@ -74,7 +74,6 @@ export default {
   "stage.skipped": "not needed",
   "stage.failed": "gave up",
   "stage.timed_out": "stopped moving",
-  "stage.completed": "done",
   "stage.of": "{done} of {total}",
   "stage.left": "{time} left",
   "stage.perSecond": "{size}/s",
@@ -85,7 +84,6 @@ export default {
 
   "job.back": "All jobs",
   "job.untitled": "Untitled recording",
-  "job.progress": "Progress",
   "job.overall": "Heard so far",
   "job.live": "Captions as they are heard",
   "job.listening": "The first words will appear here.",
@@ -141,7 +139,6 @@ export default {
   "player.loadNote": "{site} will see your address.",
   "player.unload": "Back to the kept audio",
   "player.video": "Video",
-  "player.music": "…",
 
   "text.title": "Transcript",
   "text.original": "As spoken",
@@ -152,7 +149,6 @@ export default {
   "text.notFound": "Not found",
   "text.next": "Next match",
   "text.previous": "Previous match",
-  "text.clear": "Clear the search",
   "text.seek": "Play from {time}",
   "text.edit": "Edit the line at {time}",
   "text.editing": "Text of the line at {time}",
@@ -167,7 +163,6 @@ export default {
   "text.reset": "Discard edits",
   "text.resetTitle": "Discard all edits?",
   "text.resetText": "The lines go back to what was heard.",
-  "text.follow": "Back to the current line",
 
   "files.title": "Download",
   "files.edited": "With your edits",
@@ -196,8 +191,6 @@ export default {
   "jobs.older": "Older",
   "jobs.pages": "Pages",
   "jobs.page": "Page {page}",
-  "jobs.open": "Open {title}",
-  "jobs.actions": "Actions for {title}",
 
   "dead.title": "Dead letters",
   "dead.lead": "Jobs that were given up. Replay one once its cause is gone: it goes on where it stopped.",
@@ -229,8 +222,6 @@ export default {
   "health.metrics": "Metrics",
   "health.api": "HTTP interface",
 
-  "failure.title": "It did not work",
-  "failure.advice": "What you can do",
   "failure.said": "What the service said",
   "failure.code": "Reason",
   "failure.offline": "The service does not answer.",

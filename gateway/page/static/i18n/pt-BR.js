@@ -74,7 +74,6 @@ export default {
   "stage.skipped": "não foi preciso",
   "stage.failed": "desistiu",
   "stage.timed_out": "parou de avançar",
-  "stage.completed": "pronto",
   "stage.of": "{done} de {total}",
   "stage.left": "faltam {time}",
   "stage.perSecond": "{size}/s",
@@ -85,7 +84,6 @@ export default {
 
   "job.back": "Todas as tarefas",
   "job.untitled": "Gravação sem título",
-  "job.progress": "Andamento",
   "job.overall": "Ouvido até agora",
   "job.live": "Legendas à medida que são ouvidas",
   "job.listening": "As primeiras palavras vão aparecer aqui.",
@@ -141,7 +139,6 @@ export default {
   "player.loadNote": "O {site} verá o seu endereço.",
   "player.unload": "Voltar ao áudio guardado",
   "player.video": "Vídeo",
-  "player.music": "…",
 
   "text.title": "Transcrição",
   "text.original": "Como foi dito",
@@ -152,7 +149,6 @@ export default {
   "text.notFound": "Não encontrado",
   "text.next": "Próximo resultado",
   "text.previous": "Resultado anterior",
-  "text.clear": "Limpar a procura",
   "text.seek": "Tocar a partir de {time}",
   "text.edit": "Editar a linha em {time}",
   "text.editing": "Texto da linha em {time}",
@@ -167,7 +163,6 @@ export default {
   "text.reset": "Descartar edições",
   "text.resetTitle": "Descartar todas as edições?",
   "text.resetText": "As linhas voltam ao que foi ouvido.",
-  "text.follow": "Voltar à linha atual",
 
   "files.title": "Baixar",
   "files.edited": "Com as suas edições",
@@ -196,8 +191,6 @@ export default {
   "jobs.older": "Mais antigas",
   "jobs.pages": "Páginas",
   "jobs.page": "Página {page}",
-  "jobs.open": "Abrir {title}",
-  "jobs.actions": "Ações para {title}",
 
   "dead.title": "Cartas mortas",
   "dead.lead": "Tarefas de que se desistiu. Repita uma quando a causa tiver passado: ela continua de onde parou.",
@@ -229,8 +222,6 @@ export default {
   "health.metrics": "Métricas",
   "health.api": "Interface HTTP",
 
-  "failure.title": "Não deu certo",
-  "failure.advice": "O que você pode fazer",
   "failure.said": "O que o serviço disse",
   "failure.code": "Motivo",
   "failure.offline": "O serviço não responde.",

@@ -34,11 +34,13 @@ export function deadLettersView(query) {
 
   async function load() {
     try {
-      draw(await listDeadLetters({
-        limit: LIMIT,
-        reason: wish.reason,
-        page_token: wish.tokens.at(-1),
-      }));
+      draw(
+        await listDeadLetters({
+          limit: LIMIT,
+          reason: wish.reason,
+          page_token: wish.tokens.at(-1),
+        }),
+      );
     } catch (problem) {
       list.replaceChildren();
       nothing.replaceChildren(notLoaded(problem, load));
@@ -102,7 +104,11 @@ function row(letter, changed) {
         { class: "row-title", href: `#/job/${encodeURIComponent(letter.job_id)}` },
         h("bdi", { dir: "auto", text: name }),
       ),
-      h("p", { class: "row-about faint", title: moment(letter.failed_at), text: facts.join(" · ") }),
+      h("p", {
+        class: "row-about faint",
+        title: moment(letter.failed_at),
+        text: facts.join(" · "),
+      }),
       reasonWords(letter.reason)
         ? h("p", { class: "row-said faint" }, h("bdi", { dir: "auto", text: line(letter.message) }))
         : null,
@@ -153,7 +159,12 @@ function reasonFilter(wish, chosen) {
   };
   draw();
   return {
-    element: h("label", { class: "labelled", for: "reason" }, h("span", { text: t("dead.reason") }), select),
+    element: h(
+      "label",
+      { class: "labelled", for: "reason" },
+      h("span", { text: t("dead.reason") }),
+      select,
+    ),
     seen(reasons) {
       const before = known.size;
       for (const reason of reasons) known.add(reason);

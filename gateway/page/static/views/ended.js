@@ -51,7 +51,11 @@ function studyPart(job, again) {
   async function load(translated) {
     try {
       const cues = await getCues(job.job_id, translated);
-      Object.assign(state, { cues, translated, edits: new Edits(job.job_id, translated ? "translated" : "spoken") });
+      Object.assign(state, {
+        cues,
+        translated,
+        edits: new Edits(job.job_id, translated ? "translated" : "spoken"),
+      });
       draw();
     } catch (problem) {
       place.replaceChildren(notLoaded(problem, () => load(translated)));
@@ -106,7 +110,9 @@ function studyPart(job, again) {
     const act = keys[event.key];
     if (!act || !shortcutsOn() || event.ctrlKey || event.metaKey || event.altKey) return;
     // A focused button keeps its own space bar, a list its own arrows.
-    if (isTyping(event.target) || (event.key === " " && event.target.closest("button, a, summary"))) return;
+    if (
+      isTyping(event.target) || (event.key === " " && event.target.closest("button, a, summary"))
+    ) return;
     event.preventDefault();
     act();
   }

@@ -16,7 +16,11 @@ const TYPING_MS = 250;
 
 export function jobsView(query) {
   document.title = `${t("jobs.title")} · ytcaption`;
-  const wish = { q: query.get("q") ?? "", state: query.get("state") ?? "", tokens: query.getAll("p") };
+  const wish = {
+    q: query.get("q") ?? "",
+    state: query.get("state") ?? "",
+    tokens: query.getAll("p"),
+  };
   const rows = new Map();
   const total = h("p", { class: "faint total", role: "status" });
   const list = h("ul", { class: "rows" });
@@ -65,7 +69,9 @@ export function jobsView(query) {
     }
     const wanted = jobs.map((job) => rows.get(job.job_id).element);
     // Untouched if nothing came or went, so that nobody loses the focus.
-    if (wanted.length !== list.children.length || wanted.some((one, at) => one !== list.children[at])) {
+    if (
+      wanted.length !== list.children.length || wanted.some((one, at) => one !== list.children[at])
+    ) {
       list.replaceChildren(...wanted);
     }
     paging.update(wish.tokens, next);

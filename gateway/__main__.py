@@ -49,7 +49,7 @@ async def main(settings: Settings) -> None:
 
 def _stop(app: FastAPI, server: uvicorn.Server) -> None:
     if hasattr(app.state, "face"):
-        app.state.face.stopping.set()
+        app.state.face.stop()
     server.should_exit = True
 
 

@@ -32,9 +32,9 @@ class Strict(BaseModel):
 class CueRules(Strict):
     """Limits of cues; what is left out is as usual in the language."""
 
-    max_lines: int | None = Field(None, ge=1, le=4)
-    max_line_length: int | None = Field(None, ge=8, le=100)
-    max_characters_per_second: float | None = Field(None, ge=1, le=100, allow_inf_nan=False)
+    max_lines: int | None = Field(default=None, ge=1, le=4)
+    max_line_length: int | None = Field(default=None, ge=8, le=100)
+    max_characters_per_second: float | None = Field(default=None, ge=1, le=100, allow_inf_nan=False)
     min_duration: Seconds | None = None
     max_duration: Seconds | None = None
     min_gap: Seconds | None = None
@@ -43,27 +43,27 @@ class CueRules(Strict):
 class Download(Strict):
     """How the site is asked."""
 
-    user_agent: str | None = Field(None, max_length=MAX_PROMPT)
-    max_bytes_per_second: int | None = Field(None, ge=1, lt=2**63)
+    user_agent: str | None = Field(default=None, max_length=MAX_PROMPT)
+    max_bytes_per_second: int | None = Field(default=None, ge=1, lt=2**63)
     request_interval: Seconds | None = None
-    proxy: str | None = Field(None, max_length=MAX_URL)
+    proxy: str | None = Field(default=None, max_length=MAX_URL)
 
 
 class Choices(Strict):
     """Everything about a job that is one value."""
 
-    language: Tag | None = Field(None, description="BCP-47 tag of the speech, or auto.")
-    language_out: Tag | None = Field(None, description="BCP-47 tag to translate into.")
+    language: Tag | None = Field(default=None, description="BCP-47 tag of the speech, or auto.")
+    language_out: Tag | None = Field(default=None, description="BCP-47 tag to translate into.")
     remove_noise: bool | None = None
     convert_to_mono: bool | None = None
     apply_highpass_filter: bool | None = None
     set_sample_rate_16k: bool | None = None
     isolate_vocals: bool | None = None
     word_timestamps: bool | None = None
-    initial_prompt: str | None = Field(None, max_length=MAX_PROMPT)
-    hotwords: str | None = Field(None, max_length=MAX_PROMPT)
+    initial_prompt: str | None = Field(default=None, max_length=MAX_PROMPT)
+    hotwords: str | None = Field(default=None, max_length=MAX_PROMPT)
     mixed_languages: bool | None = None
-    beam_size: int | None = Field(None, ge=1, le=10)
+    beam_size: int | None = Field(default=None, ge=1, le=10)
     captions_policy: (
         Annotated[
             Literal["transcribe", "prefer_human"],
@@ -72,7 +72,7 @@ class Choices(Strict):
         ]
         | None
     ) = None
-    loudness_lufs: float | None = Field(None, ge=-70, le=-5, allow_inf_nan=False)
+    loudness_lufs: float | None = Field(default=None, ge=-70, le=-5, allow_inf_nan=False)
 
 
 class Options(Choices):
@@ -85,11 +85,15 @@ class Options(Choices):
 class Order(Strict):
     """What is said about a job besides its options."""
 
-    request_id: WordOfCaller = Field("", description="Sending it twice gives the first job again.")
-    correlation_id: WordOfCaller = Field("", description="In every log line; ours if empty.")
-    caller: WordOfCaller = Field("", description="Who asks: callers take turns.")
+    request_id: WordOfCaller = Field(
+        default="", description="Sending it twice gives the first job again."
+    )
+    correlation_id: WordOfCaller = Field(
+        default="", description="In every log line; ours if empty."
+    )
+    caller: WordOfCaller = Field(default="", description="Who asks: callers take turns.")
     priority: Literal["high", "normal", "low"] = "normal"
-    force: bool = Field(False, description="Run even if it was captioned lately.")
+    force: bool = Field(default=False, description="Run even if it was captioned lately.")
 
 
 class PipelineRequest(Options, Order):
@@ -103,20 +107,22 @@ class PipelineRequest(Options, Order):
 class UploadQuery(Choices, CueRules, Download, Order):
     """A file to be captioned; every option by its name."""
 
-    file_name: str = Field("", max_length=1000, description="For people only.")
+    file_name: str = Field(default="", max_length=1000, description="For people only.")
 
 
 class CueQuery(CueRules):
     """Which cues."""
 
-    translated: bool = Field(False, description="What was translated instead of what was said.")
+    translated: bool = Field(
+        default=False, description="What was translated instead of what was said."
+    )
 
 
 class CaptionQuery(CueQuery):
     """Which captions, and how."""
 
-    download: bool = Field(False, description="Have the browser save it.")
-    word_cues: bool = Field(False, description="Give each word its time; only in VTT.")
+    download: bool = Field(default=False, description="Have the browser save it.")
+    word_cues: bool = Field(default=False, description="Give each word its time; only in VTT.")
 
 
 def options_for(asked: Choices, settings: Settings) -> job_pb2.JobOptions:

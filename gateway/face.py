@@ -1,6 +1,5 @@
 """What every route may need, made once when the gateway starts."""
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -9,6 +8,7 @@ from fastapi import Depends, Request
 from gateway.backend import Orchestrator
 from gateway.heard import Texts
 from gateway.settings import Settings
+from gateway.stories import Story
 
 
 @dataclass(slots=True)
@@ -18,9 +18,13 @@ class Face:
     settings: Settings
     orchestrator: Orchestrator
     texts: Texts
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    streams: int = 0
+    stories: set[Story] = field(default_factory=set)
     """Event streams open now."""
+
+    def stop(self) -> None:
+        """Ends what would never end by itself."""
+        for story in list(self.stories):
+            story.stop()
 
 
 def _face(request: Request) -> Face:

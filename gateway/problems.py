@@ -55,8 +55,10 @@ class Problem(BaseModel):
     detail: str = Field(description="One sentence for a person; never parsed.")
     reason: str = Field(description="From the closed list in docs/errors.md.")
     retryable: bool = Field(description="Whether the same request may succeed later.")
-    field: str | None = Field(None, description="The part of the request that is wrong, if one is.")
-    correlation_id: str | None = Field(None, description="Find it in the logs.")
+    field: str | None = Field(
+        default=None, description="The part of the request that is wrong, if one is."
+    )
+    correlation_id: str | None = Field(default=None, description="Find it in the logs.")
 
 
 class RefusedError(MeshError):

@@ -1,20 +1,15 @@
 """The story of a job as server-sent events: resumable, bounded, patient with the orchestrator."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
-from math import inf
-from typing import Any, Literal
+from collections.abc import AsyncGenerator
 
-import grpc
 from structlog import get_logger
 
 from gateway import telling
 from gateway.backend import Orchestrator
 from gateway.heard import Texts, has_text
+from gateway.mailbox import ClosedError, Mailbox
 from gateway.story_events import BEGINNING, HEARTBEAT, finished, sent, stored
 from mesh.errors import MeshError
-from mesh.watching import follow
 from ytcaption.v1 import event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -23,88 +18,59 @@ log = get_logger(__name__)
 HEARTBEAT_SECONDS = 15.0
 NO_TEXT = {"transcription_text", "transcription_segments"}
 
-Updates = AsyncGenerator[pb.WatchJobResponse, None]
-
 
 class Story:
-    """One client's way through the story of a job.
-
-    Nothing is kept here but the update at hand: while the client does not read, neither do we, and
-    the orchestrator keeps only the newest figures for us. Where the orchestrator goes away, the
-    client only sees that nothing happens.
-    """
+    """One client's way through the story of a job."""
 
     def __init__(self, orchestrator: Orchestrator, texts: Texts, job_id: str, after: int) -> None:
         self._texts = texts
         self._job_id = job_id
-        self._updates: Updates = follow(orchestrator.pipeline, job_id, after, patience_seconds=inf)
+        self._mail = Mailbox(orchestrator, job_id, after)
         self._held: list[pb.WatchJobResponse] = []
         self._job = job_pb2.Job(job_id=job_id)
+        self._stopped = False
         self._end: tuple[int, job_pb2.Job] | None = None
         """An end is told when nothing follows: a job that was replayed has more than one."""
 
     async def has_more(self) -> bool:
         """Whether there is anything after where the client is, of a job that has ended."""
-        async for update in self._updates:
-            self._held.append(update)
-            if update.sequence or update.job.state not in telling.TERMINAL:
-                return True
-        return False
-
-    async def close(self) -> None:
-        """Ends the call, if there is one."""
-        await self._updates.aclose()
-
-    async def told(self, stopping: asyncio.Event) -> AsyncIterator[bytes]:
-        """Everything as it goes to the client; ends with the job, or when we are to stop."""
-        yield BEGINNING
-        stop = asyncio.ensure_future(stopping.wait())
+        self._mail.open()
         try:
-            async with aclosing(self._beating(stop)) as updates:
-                async for update in updates:
-                    if update is None:
-                        yield HEARTBEAT
-                    else:
-                        for piece in self._tell(update):
-                            yield piece
-            if not stop.done():
+            while True:
+                update = await self._mail.next(HEARTBEAT_SECONDS)
+                if update is None:
+                    continue
+                self._held.append(update)
+                if update.sequence or update.job.state not in telling.TERMINAL:
+                    return True
+        except ClosedError:
+            return False
+
+    def stop(self) -> None:
+        """Breaks it off; the client will come back to somebody else."""
+        self._stopped = True
+        self._mail.close()
+
+    async def told(self) -> AsyncGenerator[bytes, None]:
+        """Everything as it goes to the client; ends with the job, or when it is stopped."""
+        yield BEGINNING
+        self._mail.open()
+        try:
+            for update in self._held:
+                for piece in self._tell(update):
+                    yield piece
+            while True:
+                coming = await self._mail.next(HEARTBEAT_SECONDS)
+                for piece in [HEARTBEAT] if coming is None else self._tell(coming):
+                    yield piece
+        except ClosedError:
+            if not self._stopped:
                 yield await self._last_words()
-        except (grpc.aio.AioRpcError, MeshError) as error:
+        except MeshError as error:
             # The client comes back and hears why.
             log.info("a story broke off", job_id=self._job_id, error=str(error))
         finally:
-            stop.cancel()
-            await self.close()
-
-    async def _beating(
-        self, stop: "asyncio.Task[Literal[True]]"
-    ) -> AsyncGenerator[pb.WatchJobResponse | None, None]:
-        """Updates as they come; None now and then while there are none."""
-        for update in self._held:
-            yield update
-        self._held.clear()
-        while True:
-            coming: asyncio.Future[Any] = asyncio.ensure_future(anext(self._updates))
-            try:
-                while not coming.done():
-                    awaited: set[asyncio.Future[Any]] = {coming, stop}
-                    await asyncio.wait(
-                        awaited,
-                        timeout=HEARTBEAT_SECONDS,
-                        return_when=asyncio.FIRST_COMPLETED,
-                    )
-                    if stop.done():
-                        return
-                    if not coming.done():
-                        yield None
-            finally:
-                if not coming.done():
-                    coming.cancel()
-                    await asyncio.wait({coming})
-            try:
-                yield coming.result()
-            except StopAsyncIteration:
-                return
+            self._mail.close()
 
     def _tell(self, update: pb.WatchJobResponse) -> list[bytes]:
         told: list[bytes] = []

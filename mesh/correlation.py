@@ -10,6 +10,11 @@ from uuid6 import uuid7
 from mesh.interception import GuardInterceptor
 
 KEY = "x-correlation-id"
+BINARY_KEY = f"{KEY}-bin"
+"""Text in metadata is ASCII; a caller's id need not be."""
+MAX_LENGTH = 128
+
+Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 def new_id() -> str:
@@ -22,10 +27,16 @@ def current() -> str:
     return str(get_contextvars().get("correlation_id", ""))
 
 
-def call_metadata() -> tuple[tuple[str, str], ...]:
+def call_metadata() -> Metadata:
     """Metadata that carries the current correlation id to the next service."""
     found = current()
-    return ((KEY, found),) if found else ()
+    return _to_metadata(found) if found else ()
+
+
+def _to_metadata(correlation_id: str) -> Metadata:
+    if correlation_id.isascii() and correlation_id.isprintable():
+        return ((KEY, correlation_id),)
+    return ((BINARY_KEY, correlation_id.encode(errors="replace")),)
 
 
 def adopt(correlation_id: str) -> None:
@@ -34,14 +45,18 @@ def adopt(correlation_id: str) -> None:
 
 
 def _from_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
-    return next((str(value)[:128] for key, value in metadata or () if key == KEY), "")
+    for key, value in metadata or ():
+        if key in (KEY, BINARY_KEY):
+            text = value.decode(errors="replace") if isinstance(value, bytes) else value
+            return text[:MAX_LENGTH]
+    return ""
 
 
 @asynccontextmanager
 async def _correlated(context: Any, method: str) -> AsyncIterator[None]:
     correlation_id = _from_metadata(context.invocation_metadata()) or new_id()
     with bound_contextvars(correlation_id=correlation_id, rpc=method.rpartition(".")[2]):
-        await context.send_initial_metadata(((KEY, correlation_id),))
+        await context.send_initial_metadata(_to_metadata(correlation_id))
         yield
 
 

@@ -38,7 +38,7 @@ def configure_logs(service: str, level: str, log_format: LogFormat) -> None:
     root.handlers = [handler]
     root.setLevel(level)
     # They say at INFO what our own lines say better.
-    for chatty in ("nats", "faster_whisper", "httpx", "asyncio"):
+    for chatty in ("nats", "faster_whisper", "httpx", "asyncio", "uvicorn"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

@@ -72,8 +72,8 @@ class Shelf:
     def page(self, size: int, token: str, states: Collection[StateId], query: str = "") -> Page:
         """Jobs older than the token's, newest first; no states and no query mean all."""
         chosen = [ids for state, ids in self._by_state.items() if not states or state in states]
-        if query:
-            chosen = [self._matching(ids, _comparable(query)) for ids in chosen]
+        if wanted := _comparable(query):
+            chosen = [self._matching(ids, wanted) for ids in chosen]
         newest_first = heapq.merge(*(_before(ids, token) for ids in chosen), reverse=True)
         found = list(islice(newest_first, size + 1))
         return Page(
@@ -101,8 +101,8 @@ def _words_of(job: job_pb2.Job) -> str:
 
 
 def _comparable(text: str) -> str:
-    """Equal for what a reader takes for the same, in whatever case and however composed."""
-    return unicodedata.normalize("NFC", text).casefold()
+    """Equal for what a reader takes for the same: in whatever case, however composed and spaced."""
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
 def _before(ids: list[str], token: str) -> "map[str]":
@@ -165,7 +165,7 @@ class JobIndex:
                 f"query is over {MAX_QUERY} characters", reason=Reason.REQUEST_INVALID
             )
         await self.catch_up()
-        return self._shelf.page(min(size or DEFAULT_PAGE, MAX_PAGE), token, states, query.strip())
+        return self._shelf.page(min(size or DEFAULT_PAGE, MAX_PAGE), token, states, query)
 
     async def counts(self) -> dict[StateId, int]:
         """How many jobs are in each state."""

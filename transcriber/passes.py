@@ -25,11 +25,17 @@ QUIET_BEHIND, SHORTEST = 2 * FRAMES_A_SECOND, 12 * FRAMES_A_SECOND
 """How much quiet is put behind a window, and how long it is made at least. Without any, Whisper
 says the last words over and over; but the full length costs four times what half of it does."""
 
+SHORT_REPEAT = 4
+"""So many tokens may not come twice where it looped."""
+
 MAX_COMPRESSION = 2.4
 """Text that compresses better than this repeats itself: Whisper's own sign of a loop."""
 
 UNHEARD = FRAMES_A_SECOND
 """If the model broke off with more than this left of the window, it is asked about the rest."""
+
+SCRAP = 4 * FRAMES_A_SECOND
+"""Of a rest shorter than this no model makes sense; better to hear the whole again."""
 
 SKIPPED = 2 * FRAMES_A_SECOND
 """A window ends with speech: if the last timestamp is this long before, something was left out."""
@@ -48,6 +54,11 @@ class Way:
     features: Features
     no_repeat_ngram_size: int = 0
 
+    @property
+    def is_cure_for_loops(self) -> bool:
+        """Whether a few words may not come twice; no cure for anything else."""
+        return self.no_repeat_ngram_size > 0
+
 
 def ways(features: Features, *, is_prompted: bool) -> list[Way]:
     """The cheap way first; then as Whisper was trained; then with repetition forbidden.
@@ -60,7 +71,7 @@ def ways(features: Features, *, is_prompted: bool) -> list[Way]:
     short = min(max(features.shape[1] + QUIET_BEHIND, SHORTEST), FULL)
     full = _padded(features, FULL)
     cheap = [] if is_prompted or short == FULL else [Way(_padded(features, short))]
-    return [*cheap, Way(full), Way(full, no_repeat_ngram_size=4)]
+    return [*cheap, Way(full), Way(full, SHORT_REPEAT)]
 
 
 def _padded(features: Features, frames: int) -> Features:
@@ -80,6 +91,7 @@ class Pass:
         count = len(self._tokens)
         self._logprob = float(result.scores[0]) * count / (count + 1)
         self._no_speech = float(result.no_speech_prob)
+        self._text = tokenizer.decode(self._text_tokens(self._tokens))
         self._pieces, self.frames_heard = self._cut()
 
     @property
@@ -91,7 +103,8 @@ class Pass:
     def is_sound(self) -> bool:
         """Whether no other way needs to be tried."""
         unsure = self._logprob < MIN_LOGPROB and self._no_speech <= MAX_NO_SPEECH
-        return self.is_whole and not self.went_wrong and not unsure
+        leaves_scrap = not self.is_whole and self._frames - self.frames_heard < SCRAP
+        return not (self.went_wrong or unsure or leaves_scrap)
 
     @property
     def worth(self) -> tuple[bool, int, float]:
@@ -101,10 +114,15 @@ class Pass:
     @property
     def went_wrong(self) -> bool:
         """Whether it repeats itself, never comes to an end, or ends nowhere."""
-        text = self._tokenizer.decode(self._text_tokens(self._tokens))
-        data = text.encode()
-        loops = len(data) > MAX_COMPRESSION * len(zlib.compress(data))
-        return loops or self._is_cut_off or (bool(text.strip()) and self._last_tick() == 0)
+        return (
+            self.loops or self._is_cut_off or (bool(self._text.strip()) and not self._last_tick())
+        )
+
+    @property
+    def loops(self) -> bool:
+        """Whether it repeats itself."""
+        data = self._text.encode()
+        return len(data) > MAX_COMPRESSION * len(zlib.compress(data))
 
     def goes_across(self, moments: Iterable[float]) -> bool:
         """Whether a phrase begins before and ends after one of these, in seconds."""

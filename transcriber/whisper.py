@@ -14,12 +14,15 @@ from mesh.errors import UnavailableError
 from mesh.languages import WHISPER
 from mesh.reasons import Reason
 from transcriber.decoder import How, Phrase
-from transcriber.heap import keep_freed_memory
+from transcriber.heap import give_back_freed_memory, keep_freed_memory
 from transcriber.passes import FRAMES_A_SECOND, Features, Pass, Way, ways
 from transcriber.vad import Audio
 from transcriber.weights import Weights
 
 MAX_PASSES = 4
+
+WINDOWS_BETWEEN_TRIMS = 24
+"""What the next window needs is faulted in again then: seldom enough to cost nothing."""
 
 NEVER_TRANSLATE = ("turbo", "distil")
 """Models that know the word but were not taught the task."""
@@ -55,6 +58,7 @@ class WhisperDecoder:
         )
         self.is_loaded, self.at_once = True, 1
         self._encoded: tuple[Features, Any] | None = None
+        self._decoded = 0
         self._tokenizer = lru_cache(maxsize=8)(self._new_tokenizer)
 
     def wake(self) -> None:
@@ -89,6 +93,9 @@ class WhisperDecoder:
             begin += heard.frames_heard
             if heard.is_whole:
                 break
+        self._decoded += 1
+        if self._decoded % WINDOWS_BETWEEN_TRIMS == 0:
+            give_back_freed_memory()
         return found
 
     def close(self) -> None:
@@ -98,8 +105,8 @@ class WhisperDecoder:
         """Tries one way after the other until the outcome is sound; else the best has to do."""
         tried: list[tuple[Pass, Way]] = []
         for way in ways(features, is_prompted=bool(how.initial_prompt or how.hotwords)):
-            if way.no_repeat_ngram_size and not all(heard.went_wrong for heard, _ in tried):
-                break  # it is no cure for anything else
+            if tried and tried[-1][0].loops != way.is_cure_for_loops:
+                continue
             heard = self._try(way, features.shape[1], tokenizer, how)
             tried.append((heard, way))
             if heard.is_sound:

@@ -39,17 +39,23 @@ class CleanupChoices(Strict):
     """What shall go."""
 
     max_age_hours: float = Field(
-        24, ge=0, le=CENTURY_HOURS, allow_inf_nan=False, description="Jobs that ended before go."
+        default=24,
+        ge=0,
+        le=CENTURY_HOURS,
+        allow_inf_nan=False,
+        description="Jobs that ended before go.",
     )
-    deep: bool = Field(False, description="Every job that has ended goes, whatever its age.")
-    dry_run: bool = Field(False, description="Only count.")
+    deep: bool = Field(
+        default=False, description="Every job that has ended goes, whatever its age."
+    )
+    dry_run: bool = Field(default=False, description="Only count.")
 
 
 class ResetChoices(Strict):
     """The words without which nothing happens."""
 
-    confirmation: str = Field("", max_length=100, description="Must be: ERASE EVERYTHING")
-    dry_run: bool = Field(False, description="Only count.")
+    confirmation: str = Field(default="", max_length=100, description="Must be: ERASE EVERYTHING")
+    dry_run: bool = Field(default=False, description="Only count.")
 
 
 @router.get("/stats", responses=described())

@@ -1,6 +1,7 @@
 """Following a job live."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
@@ -43,7 +44,7 @@ async def follow_job(
     place = _place(last_event_id)
     place = (after or 0) if place is None else place
     job = await _job(face, job_id, resuming=bool(place))
-    if face.streams >= face.settings.max_streams:
+    if len(face.stories) >= face.settings.max_streams:
         raise RefusedError(503, "too many event streams are open", reason=Reason.STAGE_UNAVAILABLE)
     story = Story(face.orchestrator, face.texts, job_id, place)
     if place and job is not None and job.state in telling.TERMINAL and not await story.has_more():
@@ -73,12 +74,12 @@ async def _job(face: Face, job_id: str, *, resuming: bool) -> job_pb2.Job | None
 
 
 async def _counted(face: Face, story: Story) -> AsyncIterator[bytes]:
-    face.streams += 1
-    STREAMS_OPEN.set(face.streams)
+    face.stories.add(story)
+    STREAMS_OPEN.set(len(face.stories))
     try:
-        async for piece in story.told(face.stopping):
-            yield piece
+        async with aclosing(story.told()) as told:
+            async for piece in told:
+                yield piece
     finally:
-        face.streams -= 1
-        STREAMS_OPEN.set(face.streams)
-        await story.close()
+        face.stories.discard(story)
+        STREAMS_OPEN.set(len(face.stories))

@@ -1,10 +1,14 @@
 """Looking at jobs, and ending them."""
 
+import asyncio
+from contextlib import suppress
+from time import time
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
 from gateway import heard, telling
+from gateway.backend import Orchestrator
 from gateway.face import FaceOf
 from gateway.problems import described
 from gateway.shapes import Deleted, Detail, JobList, StateWord, Summary
@@ -18,6 +22,9 @@ router = APIRouter(tags=["jobs"])
 
 ENDING_SECONDS = 60.0
 """A stage that is killed for it takes a moment."""
+
+FRESH_SECONDS = 10.0
+LETTER_PAUSES = (0.0, 0.1, 0.3, 1.0)
 
 JobId = Annotated[str, Path(max_length=64, examples=["01997b3e-6e0a-7c44-9d5f-0d3a5a3f2c11"])]
 
@@ -73,17 +80,24 @@ async def retry_job(job_id: JobId, face: FaceOf) -> Summary:
     orchestrator = face.orchestrator
     job = await orchestrator.job(job_id)
     if job.state == job_pb2.JOB_STATE_FAILED:
-        try:
-            replayed = await orchestrator.ask(
-                orchestrator.admin.ReplayDeadLetter,
-                admin_pb.ReplayDeadLetterRequest(job_id=job_id),
-            )
-            return telling.summary(replayed.job)
-        except NotFoundError:  # its letter was purged
-            pass
+        replayed = await _replayed(orchestrator, job)
+        if replayed is not None:
+            return telling.summary(replayed)
     request = pb.RepeatJobRequest(job_id=job_id, request_id=new_id(), correlation_id=current())
     repeated = await orchestrator.ask(orchestrator.pipeline.RepeatJob, request, ENDING_SECONDS)
     return telling.summary(repeated.job)
+
+
+async def _replayed(orchestrator: Orchestrator, job: job_pb2.Job) -> job_pb2.Job | None:
+    """None if its letter was purged. A job that failed just now gets its letter in a moment."""
+    request = admin_pb.ReplayDeadLetterRequest(job_id=job.job_id)
+    fresh = time() - job.end_time.seconds < FRESH_SECONDS
+    for pause in LETTER_PAUSES if fresh else (0.0,):
+        await asyncio.sleep(pause)
+        with suppress(NotFoundError):
+            done = await orchestrator.ask(orchestrator.admin.ReplayDeadLetter, request)
+            return done.job
+    return None
 
 
 @router.delete("/jobs/{job_id}", responses=described(404))

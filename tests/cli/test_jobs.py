@@ -60,6 +60,16 @@ def _many(count: int) -> list[job_pb.Job]:
     ]
 
 
+async def test_jobs_are_searched_by_the_server() -> None:
+    pipeline = ScriptedPipeline()
+
+    async with serving(pipeline) as address:
+        ended = await run("jobs", "--search", "Some words", "--server", address)
+
+    assert ended.code == 0, ended.err
+    assert [request.query for request in pipeline.listed] == ["Some words"]
+
+
 async def test_jobs_are_listed_over_pages_up_to_the_limit() -> None:
     pipeline = ScriptedPipeline()
     pipeline.jobs = _many(7)

@@ -13,6 +13,7 @@ from uuid import uuid4
 import nats
 import pytest
 
+from cli.channel import answers_http
 from cli.directories import RUN_PREFIX, run_directory
 from mesh.addresses import free_ports
 from tests.cli.command import MARK, commands, finish, marked, names_in, run, start
@@ -204,6 +205,36 @@ async def test_up_serves_until_it_is_told_to_stop(tmp_path: Path, mesh: dict[str
     assert f"logs: {tmp_path / 'data' / 'logs'}" in ended.err
     assert "downloader.log" in names_in(tmp_path / "data" / "logs")
     assert alive(mesh) == []
+
+
+async def test_up_serves_the_web_page_and_says_where(tmp_path: Path, mesh: dict[str, str]) -> None:
+    first, http = four_free_ports(), free_ports(1)[0]
+    arguments = [*up_arguments(tmp_path, first), "--http-port", str(http)]
+
+    process = await start(*arguments, **mesh)
+    lines = [await ready_line(process) for _ in range(3)]
+    alive = await answers_http(f"127.0.0.1:{http}")
+    process.send_signal(signal.SIGTERM)
+    ended = await finish(process)
+
+    assert f"web page: http://127.0.0.1:{http}\n" in lines
+    assert alive
+    assert ended.code == 0
+    assert "gateway.log" in names_in(tmp_path / "data" / "logs")
+
+
+async def test_a_taken_http_port_is_one_line_that_names_its_option(
+    tmp_path: Path, mesh: dict[str, str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        arguments = [*up_arguments(tmp_path, four_free_ports()), "--http-port", port]
+        ended = await run(*arguments, **mesh)
+
+    assert ended.code == 4
+    assert f"cannot listen on 127.0.0.1:{port} (gateway)" in ended.err
+    assert "--http-port" in ended.err
+    assert ended.err.count("\n") == 1
 
 
 async def test_a_second_up_on_the_same_data_is_refused(

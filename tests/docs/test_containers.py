@@ -19,8 +19,9 @@ from tests.docs.pages import ROOT, page
 
 DOCKERFILE = page("Dockerfile").replace("\\\n", " ")
 COMPOSE: dict[str, Any] = yaml.safe_load(page("docker-compose.yml"))
-SERVICES = ("orchestrator", "downloader", "normalizer", "transcriber")
-PORTS = {"orchestrator": 50051, "downloader": 50052, "normalizer": 50053, "transcriber": 50054}
+SERVICES = ("orchestrator", "downloader", "normalizer", "transcriber", "gateway")
+PORTS = dict(zip(SERVICES, (50051, 50052, 50053, 50054, 8000), strict=True))
+METRICS = dict(zip(SERVICES, range(9101, 9106), strict=True))
 
 
 def _target(name: str) -> str:
@@ -57,8 +58,8 @@ def test_a_target_runs_its_service_and_listens_where_it_says(name: str) -> None:
     assert find_spec(f"{name}.__main__")
     assert f'CMD ["python", "-P", "-m", "{name}"]' in target
     assert f"{name.upper()}_LISTEN=0.0.0.0:{port}" in target
-    assert f'healthcheck.py", "127.0.0.1:{port}"]' in target
-    assert f"EXPOSE {port} {port - 50051 + 9101}" in target
+    assert f"127.0.0.1:{port}" in target.split("HEALTHCHECK")[1]
+    assert f"EXPOSE {port} {METRICS[name]}" in target
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -89,20 +90,19 @@ def test_compose_builds_targets_that_exist_from_files_that_exist() -> None:
             assert known, volume
 
 
-def test_only_two_ports_are_published_and_only_on_loopback() -> None:
+def test_only_what_people_need_is_published_and_only_on_loopback() -> None:
     published = [
         port for service in COMPOSE["services"].values() for port in service.get("ports", ())
     ]
 
-    assert sorted(published) == ["127.0.0.1:50051:50051", "127.0.0.1:9090:9090"]
+    needed = (50051, 8000, 9090)
+    assert sorted(published) == [f"127.0.0.1:{port}:{port}" for port in needed]
 
 
 def test_prometheus_asks_every_service() -> None:
     [job] = yaml.safe_load(page("deploy/prometheus.yml"))["scrape_configs"]
 
-    assert job["static_configs"][0]["targets"] == [
-        f"{name}:{PORTS[name] - 50051 + 9101}" for name in SERVICES
-    ]
+    assert job["static_configs"][0]["targets"] == [f"{name}:{METRICS[name]}" for name in SERVICES]
 
 
 def test_the_real_broker_accepts_its_configuration() -> None:

@@ -56,3 +56,12 @@ def test_every_setting_a_page_names_is_in_the_table_of_settings() -> None:
 
     for path in PAGES:
         assert set(re.findall(rf"\b(?:{prefixes})_[A-Z_]+", page(path))) <= known, path
+
+
+def test_the_portuguese_readme_names_the_same_options_and_exit_codes() -> None:
+    english, portuguese = page("README.md"), page("README.pt-BR.md")
+
+    for pattern in (r"^\| `(-[^|]*)` \|", r"^\| (\d+) \|"):
+        named = [re.findall(pattern, text, re.MULTILINE) for text in (english, portuguese)]
+        options = [[re.findall(r"--?[a-z0-9-]+", row) or row for row in found] for found in named]
+        assert options[0] == options[1]

@@ -10,10 +10,11 @@ import structlog
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 from prometheus_client import REGISTRY
+from structlog.contextvars import bound_contextvars
 
 from mesh.calls import truthful
 from mesh.channel import open_channel
-from mesh.correlation import KEY, adopt
+from mesh.correlation import KEY, adopt, call_metadata
 from mesh.errors import UnavailableError, UnusableMediaError
 from mesh.frames import read_data, read_start
 from mesh.logs import configure_logs
@@ -45,6 +46,20 @@ async def test_the_callers_correlation_id_is_kept_and_told_back(server: RunningS
 
     assert titles == ["thread-1"]
     assert told[KEY] == "thread-1"
+
+
+@pytest.mark.parametrize("given", ["fil d'été", "tab\there", "線"])
+async def test_a_correlation_id_no_header_can_hold_arrives_all_the_same(
+    server: RunningServer, given: str
+) -> None:
+    with bound_contextvars(correlation_id=given):
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            call = rpc.DownloaderServiceStub(channel).Download(
+                pb.DownloadRequest(), metadata=call_metadata()
+            )
+            titles = [response.media.title async for response in call]
+
+    assert titles == [given]
 
 
 async def test_a_call_without_one_is_given_one(server: RunningServer) -> None:

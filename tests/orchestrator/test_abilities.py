@@ -101,3 +101,29 @@ async def test_english_from_a_transcriber_that_lists_no_translations_is_left_to_
     accepted = await client.create(options=job_pb2.JobOptions(language_out="en"))
 
     assert accepted.options.language_out == "en"
+
+
+async def test_a_caller_is_told_what_the_stages_can_do_and_what_the_operator_allows(
+    start: Start, script: Script
+) -> None:
+    script.missing = {"isolate_vocals": "no engine is installed"}
+    script.translations.insert(0, NLLB)
+    async with start(max_upload_bytes=1000, cache_hours=2) as client:
+        found = await client.pipeline.GetAbilities(pb.GetAbilitiesRequest())
+
+    lacking = {one.option: one.why_not for one in found.options if not one.honoured}
+    assert lacking == {"isolate_vocals": "no engine is installed"}
+    assert found.translations[0] == NLLB
+    assert [model.name for model in found.models if model.selected]
+    assert found.limits.max_upload_bytes == 1000
+    assert found.limits.cache_time.seconds == 7200
+    assert not found.silent_stages
+
+
+async def test_stages_that_cannot_be_asked_are_named(start: Start) -> None:
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    async with start(normalizer=nobody, transcriber=nobody) as client:
+        found = await client.pipeline.GetAbilities(pb.GetAbilitiesRequest())
+
+    assert list(found.silent_stages) == ["normalizer", "transcriber"]
+    assert not found.models

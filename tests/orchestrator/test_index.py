@@ -13,7 +13,7 @@ from orchestrator.index import JobIndex, Shelf
 from orchestrator.jobs import Jobs
 from orchestrator.sharing import Shared
 from orchestrator.stages import StateId
-from ytcaption.v1 import job_pb2
+from ytcaption.v1 import job_pb2, media_pb2
 
 STATES: list[StateId] = [
     job_pb2.JOB_STATE_QUEUED,
@@ -83,6 +83,79 @@ def test_following_the_tokens_lists_every_job_once(
     assert listed == sorted(
         (key for key, state in model.items() if not states or state in states), reverse=True
     )
+
+
+TALK = job_pb2.Job(
+    job_id="0199ab-1",
+    state=job_pb2.JOB_STATE_SUCCEEDED,
+    source=job_pb2.Source(url="https://video.test/watch?v=XyZ"),
+    media=media_pb2.MediaInfo(title="Straßenmusik à Orléans"),
+)
+MEMO = job_pb2.Job(
+    job_id="0199cd-2",
+    state=job_pb2.JOB_STATE_FAILED,
+    source=job_pb2.Source(upload=job_pb2.Upload(file_name="Memo 7.ogg")),
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("STRASSEN", [TALK]),
+        ("a\u0300 orle\u0301ans", [TALK]),  # composed otherwise
+        ("watch?v=xyz", [TALK]),
+        ("memo 7", [MEMO]),
+        ("0199", [MEMO, TALK]),
+        ("0199CD", [MEMO]),
+        ("99cd", []),  # of an id only the beginning
+        ("orléans\nhttps", []),
+        ("nothing of this", []),
+    ],
+)
+def test_a_search_looks_at_title_address_name_and_the_beginning_of_the_id(
+    query: str, found: list[job_pb2.Job]
+) -> None:
+    shelf = _shelf(TALK, MEMO)
+
+    page = shelf.page(10, "", [], query)
+
+    assert [job.job_id for job in page.jobs] == [job.job_id for job in found]
+    assert page.total == len(found)
+
+
+def test_a_search_is_paged_and_narrowed_by_state_like_any_other_list() -> None:
+    talks = [job_pb2.Job(job_id=f"t{number}", media=TALK.media) for number in range(5)]
+    for number, talk in enumerate(talks):
+        talk.state = STATES[number % 2]
+    shelf = _shelf(MEMO, *talks)
+
+    first = shelf.page(2, "", [], "musik")
+    second = shelf.page(2, first.next_token, [], "musik")
+    queued = shelf.page(9, "", [STATES[0]], "musik")
+
+    assert [job.job_id for job in (*first.jobs, *second.jobs)] == ["t4", "t3", "t2", "t1"]
+    assert (first.total, queued.total) == (5, 3)
+
+
+def test_a_search_sees_what_a_job_has_become_and_not_what_it_was() -> None:
+    shelf = _shelf(TALK, MEMO)
+    renamed = job_pb2.Job()
+    renamed.CopyFrom(TALK)
+    renamed.media.title = "Another title"
+
+    shelf.put(TALK.job_id, job_pb2.JobRecord(job=renamed).SerializeToString())
+    shelf.remove(MEMO.job_id)
+
+    assert shelf.page(9, "", [], "musik").total == 0
+    assert shelf.page(9, "", [], "another").total == 1
+    assert shelf.page(9, "", [], "memo").total == 0
+
+
+def _shelf(*jobs: job_pb2.Job) -> Shelf:
+    shelf = Shelf()
+    for job in jobs:
+        shelf.put(job.job_id, job_pb2.JobRecord(job=job).SerializeToString())
+    return shelf
 
 
 @given(changes)

@@ -59,10 +59,10 @@ def test_a_pass_that_falls_silent_while_somebody_speaks_leaves_the_rest_to_be_as
     "worse",
     [
         heard(at(0), *[7] * 60, at(19.5)),
-        heard(at(0), 1, 2, 3, at(10), at(10)),
+        heard(at(0), 1, 2, 3, at(17), at(17)),
         heard(at(0), 1, 2, 3, at(19.5), logprob=-1.5),
     ],
-    ids=["it repeats itself", "it breaks off", "it is unsure"],
+    ids=["it repeats itself", "it leaves a scrap", "it is unsure"],
 )
 def test_what_is_not_sound_is_believed_only_if_nothing_better_comes(worse: Pass) -> None:
     good = heard(at(0), 1, 2, 3, at(19.5))

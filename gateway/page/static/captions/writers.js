@@ -116,14 +116,12 @@ export const WRITERS = {
   lrc: { write: lrc, type: "application/x-lrc" },
 };
 
+const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\\/:*?"<>|]+/gu;
+
 /** A name no file system stumbles over. */
 export function fileName(title, format) {
   const safe = String(title)
-    // deno-lint-ignore no-control-regex
-    .replace(
-      /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\\/:*?"<>|]+/g,
-      " ",
-    )
+    .replace(UNSAFE, " ")
     .replace(/\s+/g, " ").replace(/^[. ]+|[. ]+$/g, "").slice(0, 120).trim();
   return `${safe || "captions"}.${format}`;
 }

@@ -1,0 +1,144 @@
+"""Dead letters, second lives and housekeeping over HTTP."""
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.client import Client
+from tests.gateway.http import settled, story
+from tests.site import Site
+
+
+@pytest.fixture
+async def dead(http: httpx2.AsyncClient, site: Site) -> dict[str, Any]:
+    """A job that failed for good."""
+    order = {"youtube_url": f"{site.url}/files/gone.ogg", "force": True}
+    job_id = (await http.post("/pipeline", json=order)).json()["job_id"]
+    await story(http, job_id)  # its last event comes after the letter
+    return await settled(http, job_id)
+
+
+async def test_a_dead_letter_says_what_died_and_why(
+    http: httpx2.AsyncClient, dead: dict[str, Any]
+) -> None:
+    page = (await http.get("/dead-letters", params={"limit": 1})).json()
+    matching = (await http.get("/dead-letters", params={"reason": "VIDEO_NOT_FOUND"})).json()
+    others = (await http.get("/dead-letters", params={"reason": "NO_AUDIO"})).json()
+
+    [letter] = page["dead_letters"]
+    assert letter["job_id"] == dead["job_id"]
+    assert letter["youtube_url"] == dead["youtube_url"]
+    assert (letter["reason"], letter["stage"]) == ("VIDEO_NOT_FOUND", "download")
+    assert not letter["retryable"]
+    assert page["total"] >= matching["total"] >= 1
+    assert others == {"total": 0, "next_page_token": "", "dead_letters": []}
+
+
+async def test_a_replayed_letter_is_the_same_job_again(
+    http: httpx2.AsyncClient, dead: dict[str, Any]
+) -> None:
+    replayed = await http.post(f"/dead-letters/{dead['job_id']}/replay")
+    again = await settled(http, dead["job_id"])
+
+    assert replayed.status_code == 202
+    assert replayed.json().items() >= {"job_id": dead["job_id"], "state": "queued"}.items()
+    assert again["attempt"] > dead["attempt"]
+
+
+async def test_letters_are_removed_one_by_one_or_by_what_they_say(
+    http: httpx2.AsyncClient, dead: dict[str, Any]
+) -> None:
+    path = f"/dead-letters/{dead['job_id']}"
+    same = {"reason": "VIDEO_NOT_FOUND"}
+
+    counted = (await http.delete("/dead-letters", params={**same, "dry_run": "true"})).json()
+    old = (await http.delete("/dead-letters", params={"older_than_hours": "1"})).json()
+    one = (await http.delete(path)).json()
+    twice = await http.delete(path)
+    rest = (await http.delete("/dead-letters", params=same)).json()
+
+    assert counted["dead_letters_removed"] >= 1
+    assert old["dead_letters_removed"] == 0
+    assert one == {"dead_letters_removed": 1, "dry_run": False}
+    assert twice.status_code == 404
+    assert rest["dead_letters_removed"] == counted["dead_letters_removed"] - 1
+
+
+async def test_a_failed_job_whose_letter_is_gone_is_run_as_a_new_one(
+    http: httpx2.AsyncClient, dead: dict[str, Any]
+) -> None:
+    await http.delete(f"/dead-letters/{dead['job_id']}")
+
+    retried = await http.post(f"/jobs/{dead['job_id']}/retry")
+
+    assert retried.status_code == 202
+    assert retried.json()["job_id"] != dead["job_id"]
+    assert retried.json()["youtube_url"] == dead["youtube_url"]
+
+
+async def test_a_finished_upload_can_be_heard_again(
+    http: httpx2.AsyncClient, heard: dict[str, Any], client: Client
+) -> None:
+    retried = (await http.post(f"/jobs/{heard['job_id']}/retry")).json()
+    again = await settled(http, retried["job_id"])
+
+    assert retried["job_id"] != heard["job_id"]
+    assert again["transcription_text"] == heard["transcription_text"]
+    assert again["cached_from_job_id"] is None
+    assert again["file_name"] == heard["file_name"]
+
+
+async def test_a_job_under_way_is_not_run_twice(http: httpx2.AsyncClient, site: Site) -> None:
+    site.release.clear()
+    order = {"youtube_url": f"{site.url}/held/sample.ogg", "force": True}
+    job_id = (await http.post("/pipeline", json=order)).json()["job_id"]
+
+    refused = await http.post(f"/jobs/{job_id}/retry")
+    deleted = (await http.delete(f"/jobs/{job_id}")).json()
+    site.release.set()
+
+    assert (refused.status_code, refused.json()["reason"]) == (409, "JOB_NOT_ENDED")
+    assert deleted["job_id"] == job_id
+    assert deleted["events_removed"] >= 1
+    assert (await http.get(f"/jobs/{job_id}")).status_code == 404
+
+
+async def test_an_order_sent_twice_is_one_job(http: httpx2.AsyncClient, spoken_url: str) -> None:
+    order = {"youtube_url": spoken_url, "request_id": "the same wish"}
+
+    first, second = [(await http.post("/pipeline", json=order)).json() for _ in range(2)]
+
+    assert first["job_id"] == second["job_id"]
+
+
+async def test_figures_for_prometheus_name_routes_not_paths(
+    http: httpx2.AsyncClient, heard: dict[str, Any]
+) -> None:
+    await http.get(f"/jobs/{heard['job_id']}")
+
+    text = (await http.get("/metrics")).text
+
+    assert 'ytcaption_http_requests_total{method="GET",route="/jobs/{job_id}",status="200"}' in text
+    assert heard["job_id"] not in text
+
+
+async def test_a_factory_reset_leaves_nothing_and_says_who_did_what(
+    http: httpx2.AsyncClient, heard: dict[str, Any]
+) -> None:
+    words = {"confirmation": "ERASE EVERYTHING"}
+
+    counted = (await http.post("/admin/factory-reset", json={**words, "dry_run": True})).json()
+    kept = (await http.get("/jobs")).json()["total"]
+    done = (await http.post("/admin/factory-reset", json=words)).json()
+
+    assert counted["orchestrator"]["jobs_removed"] == kept >= 1
+    assert done["orchestrator"]["jobs_removed"] == kept
+    assert done.keys() >= {"message", "orchestrator", "microservices", "warning"}
+    assert done["microservices"].keys() == {
+        *("video-downloader", "audio-normalization", "audio-transcriber")
+    }
+    for service in done["microservices"].values():
+        assert service["status"] == "done"
+        assert service["data"].keys() == {"files_removed", "tasks_purged"}
+    assert (await http.get("/jobs")).json() == {"total": 0, "next_page_token": "", "jobs": []}

@@ -1,0 +1,209 @@
+"""What is refused, by whom, and in which words; and what protects those who ask."""
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from gateway.limits import UNCOUNTED
+from mesh.addresses import free_ports
+from tests.gateway.conftest import Gateways
+from tests.gateway.http import running_gateway
+
+NOBODY = "01997b3e-6e0a-7c44-9d5f-0d3a5a3f2c11"
+INVALID = ("REQUEST_INVALID",)
+PROBLEM = {"type", "title", "status", "detail", "reason", "retryable", "correlation_id"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "reason"),
+    [
+        ("GET", f"/jobs/{NOBODY}", 404, "JOB_NOT_FOUND"),
+        ("GET", "/jobs/not-an-id", 404, "JOB_NOT_FOUND"),
+        ("GET", f"/jobs/{NOBODY}/events", 404, "JOB_NOT_FOUND"),
+        ("GET", f"/jobs/{NOBODY}/captions.srt", 404, "JOB_NOT_FOUND"),
+        ("GET", f"/jobs/{NOBODY}/cues", 404, "JOB_NOT_FOUND"),
+        ("GET", f"/jobs/{NOBODY}/audio", 404, "JOB_NOT_FOUND"),
+        ("GET", f"/jobs/{NOBODY}/captions.docx", 422, "REQUEST_INVALID"),
+        ("POST", f"/jobs/{NOBODY}/cancel", 404, "JOB_NOT_FOUND"),
+        ("POST", f"/jobs/{NOBODY}/retry", 404, "JOB_NOT_FOUND"),
+        ("DELETE", f"/jobs/{NOBODY}", 404, "JOB_NOT_FOUND"),
+        ("POST", f"/dead-letters/{NOBODY}/replay", 404, "DEAD_LETTER_NOT_FOUND"),
+        ("DELETE", f"/dead-letters/{NOBODY}", 404, "DEAD_LETTER_NOT_FOUND"),
+        ("GET", "/dead-letters?page_token=x", 400, "REQUEST_INVALID"),
+        ("GET", "/jobs?limit=0", 422, "REQUEST_INVALID"),
+        ("GET", "/jobs?state=lost", 422, "REQUEST_INVALID"),
+        ("POST", "/admin/factory-reset", 400, "CONFIRMATION_MISSING"),
+        ("GET", "/no/such/page", 404, "PAGE_NOT_FOUND"),
+        ("PUT", "/jobs", 405, "REQUEST_INVALID"),
+    ],
+)
+async def test_a_refusal_is_a_problem_with_a_reason(
+    http: httpx2.AsyncClient, method: str, path: str, status: int, reason: str
+) -> None:
+    answer = await http.request(method, path, headers={"X-Correlation-Id": "my-thread"})
+
+    problem = answer.json()
+    assert (answer.status_code, problem["reason"]) == (status, reason)
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert problem.keys() >= PROBLEM
+    assert problem["status"] == status
+    assert problem["correlation_id"] == answer.headers["X-Correlation-Id"] == "my-thread"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason", "field"),
+    [
+        ({}, 422, "REQUEST_INVALID", "youtube_url"),
+        ({"youtube_url": 7}, 422, "REQUEST_INVALID", "youtube_url"),
+        ({"youtube_url": "https://x.test/", "tubes": 1}, 422, "REQUEST_INVALID", "tubes"),
+        (
+            {"youtube_url": "https://x.test/", "cue_rules": {"max_lines": 9}},
+            *(422, "REQUEST_INVALID", "cue_rules.max_lines"),
+        ),
+        ({"youtube_url": "ftp://x.test/"}, 400, "UNSUPPORTED_URL", None),
+        (
+            {"youtube_url": "https://x.test/", "language": "klingon"},
+            *(400, "LANGUAGE_UNKNOWN", None),
+        ),
+        (
+            {"youtube_url": "https://x.test/", "language_out": "pt"},
+            *(422, "TRANSLATION_UNSUPPORTED", None),
+        ),
+        ({"youtube_url": "https://x.test/\ud800"}, 422, "REQUEST_INVALID", "youtube_url"),
+        ({"youtube_url": "https://x.test/", "beam_size": "\ud800"}, 422, *INVALID, "beam_size"),
+    ],
+)
+async def test_an_order_that_cannot_be_honoured_is_refused_at_the_door(
+    http: httpx2.AsyncClient, body: dict[str, Any], status: int, reason: str, field: str | None
+) -> None:
+    content = json.dumps(body)  # as ASCII: half a surrogate pair cannot be sent otherwise
+    json_type = {"Content-Type": "application/json"}
+
+    problem = (await http.post("/pipeline", content=content, headers=json_type)).json()
+
+    assert (problem["status"], problem["reason"]) == (status, reason), problem
+    assert problem.get("field") == field
+
+
+async def test_a_body_that_is_no_json_or_too_long_is_refused(http: httpx2.AsyncClient) -> None:
+    json_type = {"Content-Type": "application/json"}
+
+    broken = await http.post("/pipeline", headers=json_type, content=b'{"youtube_url": ')
+    long = await http.post("/pipeline", headers=json_type, content=b" " * 2_000_000)
+
+    assert (broken.status_code, broken.json()["reason"]) == (422, "REQUEST_INVALID")
+    assert (long.status_code, long.json()["reason"]) == (413, "TOO_LARGE")
+
+
+async def test_without_an_orchestrator_everything_is_a_503_that_says_so() -> None:
+    async with running_gateway(orchestrator=f"127.0.0.1:{free_ports(1)[0]}") as http:
+        answer = await http.get("/jobs")
+        health = await http.get("/health")
+        alive = await http.get("/live")
+
+    assert answer.status_code == 503
+    assert (
+        answer.json().items()
+        >= {
+            "reason": "STAGE_UNAVAILABLE",
+            "retryable": True,
+            "detail": "the orchestrator does not answer",
+        }.items()
+    )
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert health.status_code == 503
+    assert health.json()["status"] == "unhealthy"
+    assert health.json()["microservices"].keys() >= {"video-downloader", "audio-transcriber"}
+    assert alive.status_code == 200
+
+
+async def test_who_asks_too_often_is_told_when_to_come_back(gateways: Gateways) -> None:
+    async with gateways(rate_per_second=0.5, rate_burst=3) as http:
+        answers = [await http.get("/jobs") for _ in range(4)]
+        watched = [await http.get(path) for path in sorted(UNCOUNTED)]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert answers[3].json()["reason"] == "RATE_LIMITED"
+    assert 1 <= int(answers[3].headers["Retry-After"]) <= 2
+    assert [answer.status_code for answer in watched] == [200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.test"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+    ],
+)
+async def test_a_page_of_another_site_may_change_nothing(
+    http: httpx2.AsyncClient, headers: dict[str, str]
+) -> None:
+    for method, path in (("POST", f"/jobs/{NOBODY}/cancel"), ("DELETE", "/dead-letters")):
+        answer = await http.request(method, path, headers=headers)
+
+        assert (answer.status_code, answer.json()["reason"]) == (403, "REQUEST_INVALID")
+
+
+async def test_our_own_page_may(http: httpx2.AsyncClient) -> None:
+    own = {"Origin": str(http.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+
+    answer = await http.post(f"/jobs/{NOBODY}/cancel", headers=own)
+
+    assert answer.status_code == 404
+
+
+async def test_a_name_that_is_not_ours_is_refused(http: httpx2.AsyncClient) -> None:
+    """Else a page could point a name of its own at this machine, and read everything."""
+    foreign = await http.get("/jobs", headers={"Host": "rebound.test"})
+    local = await http.get("/jobs", headers={"Host": "localhost:8000"})
+
+    assert (foreign.status_code, local.status_code) == (403, 200)
+
+
+async def test_nobody_else_may_read_answers_unless_the_operator_says_so(
+    http: httpx2.AsyncClient, gateways: Gateways
+) -> None:
+    asked = {"Origin": "https://app.test", "Access-Control-Request-Method": "POST"}
+
+    closed = await http.options("/pipeline", headers=asked)
+    plain = await http.get("/jobs", headers={"Origin": "https://app.test"})
+    async with gateways(cors_origins="https://app.test") as opened:
+        allowed = await opened.options("/pipeline", headers=asked)
+        done = await opened.post(f"/jobs/{NOBODY}/cancel", headers={"Origin": "https://app.test"})
+        other = await opened.get("/jobs", headers={"Origin": "https://evil.test"})
+
+    assert "access-control-allow-origin" not in closed.headers | plain.headers | other.headers
+    assert allowed.headers["access-control-allow-origin"] == "https://app.test"
+    assert done.status_code == 404
+    assert done.headers["access-control-allow-origin"] == "https://app.test"
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/no/such/page", "/docs", "/docs/start.js"])
+async def test_every_answer_is_hardened(http: httpx2.AsyncClient, path: str) -> None:
+    headers = (await http.get(path)).headers
+
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Correlation-Id"]
+
+
+async def test_the_reference_needs_no_other_host(http: httpx2.AsyncClient) -> None:
+    page = await http.get("/docs")
+    again = await http.get("/docs/start.js")
+    known = await http.get("/docs/start.js", headers={"If-None-Match": again.headers["ETag"]})
+
+    assert page.headers["Content-Type"].startswith("text/html")
+    assert "://" not in page.text
+    for asset in ("swagger-ui.css", "swagger-ui-bundle.js"):
+        assert f"/docs/assets/{asset}" in page.text
+        assert (await http.get(f"/docs/assets/{asset}")).status_code == 200
+    assert again.headers["Cache-Control"] == "no-cache"
+    assert known.status_code == 304

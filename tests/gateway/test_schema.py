@@ -1,0 +1,57 @@
+"""What the OpenAPI description allows is asked of the real gateway, and answers are held to it."""
+
+from typing import Any
+
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi import checks
+
+from gateway.app import create_app
+from gateway.settings import Settings
+from tests.conftest import RealMesh
+from tests.site import Site
+
+EXAMPLES = 8
+DESCRIBED = schemathesis.openapi.from_dict(create_app(Settings()).openapi())
+CHECKS = [
+    not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+]
+
+
+@DESCRIBED.exclude(path="/admin/factory-reset").parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_no_answer_is_other_than_described(
+    case: "schemathesis.Case[Any]", real_mesh: RealMesh, site: Site
+) -> None:
+    _keep_to_loopback(case, site)
+
+    case.call_and_validate(base_url=real_mesh.http, checks=CHECKS)
+
+
+def _keep_to_loopback(case: Any, site: Site) -> None:
+    """No job of these goes anywhere but to our own site."""
+    if isinstance(case.body, dict) and str(case.body.get("youtube_url", "")).startswith("http"):
+        case.body["youtube_url"] = f"{site.url}/files/described.ogg"
+
+
+def test_every_route_is_described_with_its_problems() -> None:
+    described = create_app(Settings()).openapi()
+
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            responses = operation["responses"]
+            assert {"400", "422", "429", "503"} <= responses.keys(), (method, path)
+            problem = responses["422"]["content"]["application/problem+json"]["schema"]
+            assert problem == {"$ref": "#/components/schemas/Problem"}
+            assert "HTTPValidationError" not in str(operation)
+    assert "Problem" in described["components"]["schemas"]

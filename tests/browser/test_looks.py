@@ -80,6 +80,7 @@ def test_a_finished_job(look: Look, finished_job: str) -> None:
     page.goto(f"/#/job/{finished_job}")
     expect(page.locator(".line")).to_have_count(6)
     page.get_by_label("Position").fill("8")
+    page.get_by_label("Position").blur()
     expect(page.locator(".line").nth(2)).to_have_attribute("aria-current", "true")
     judged("finished")
     page.locator(".line").nth(4).dblclick()

@@ -22,7 +22,12 @@ const frame = shell({ redraw: () => turn() });
 document.body.prepend(...frame.elements);
 const turn = route(frame.outlet, ROUTES, frame.arrived);
 
-const ANYWHERE = { "?": showHelp, n: () => go("/"), j: () => go("/jobs") };
+/** The search of a list; a transcript has its own. */
+function search() {
+  document.querySelector("[data-shortcut=search]")?.focus();
+}
+
+const ANYWHERE = { "?": showHelp, "/": search, n: () => go("/"), j: () => go("/jobs") };
 
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;

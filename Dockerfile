@@ -1,4 +1,4 @@
-# One image a service: docker build --target orchestrator|downloader|normalizer|transcriber .
+# One image a service: docker build --target orchestrator|downloader|normalizer|transcriber|gateway .
 FROM python:3.11-slim AS base
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /opt/ytcaption
@@ -9,6 +9,7 @@ COPY orchestrator orchestrator
 COPY downloader downloader
 COPY normalizer normalizer
 COPY transcriber transcriber
+COPY gateway gateway
 COPY cli cli
 COPY gen gen
 # The sources are installed, not run from here: -P below keeps this folder off the path.
@@ -61,3 +62,12 @@ EXPOSE 50051 9101
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
     CMD ["python", "/usr/local/lib/ytcaption/healthcheck.py", "127.0.0.1:50051"]
 CMD ["python", "-P", "-m", "orchestrator"]
+
+FROM base AS gateway
+# A browser on this machine calls it by these names; see GATEWAY_HOSTS before you publish it elsewhere.
+ENV GATEWAY_LISTEN=0.0.0.0:8000 GATEWAY_METRICS_LISTEN=0.0.0.0:9105 \
+    GATEWAY_HOSTS=localhost,127.0.0.1,gateway
+EXPOSE 8000 9105
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
+    CMD ["python", "/usr/local/lib/ytcaption/healthcheck.py", "http://127.0.0.1:8000/live"]
+CMD ["python", "-P", "-m", "gateway"]

@@ -7,7 +7,7 @@ import pytest
 from mesh.settings import ServiceSettings
 from tests.docs.pages import code, page, rows
 
-SERVICES = ("orchestrator", "downloader", "normalizer", "transcriber")
+SERVICES = ("orchestrator", "downloader", "normalizer", "transcriber", "gateway")
 
 
 def _settings(service: str) -> type[ServiceSettings]:

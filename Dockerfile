@@ -64,8 +64,10 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
 CMD ["python", "-P", "-m", "orchestrator"]
 
 FROM base AS gateway
-ENV GATEWAY_LISTEN=0.0.0.0:8000 GATEWAY_METRICS_LISTEN=0.0.0.0:9105
+# A browser on this machine calls it by these names; see GATEWAY_HOSTS before you publish it elsewhere.
+ENV GATEWAY_LISTEN=0.0.0.0:8000 GATEWAY_METRICS_LISTEN=0.0.0.0:9105 \
+    GATEWAY_HOSTS=localhost,127.0.0.1,gateway
 EXPOSE 8000 9105
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/live', timeout=3)"]
+    CMD ["python", "/usr/local/lib/ytcaption/healthcheck.py", "http://127.0.0.1:8000/live"]
 CMD ["python", "-P", "-m", "gateway"]

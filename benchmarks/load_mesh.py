@@ -42,6 +42,7 @@ class Orchestrator:
     pid: int
     channels: list[grpc.aio.Channel]
     ready_seconds: float = 0
+    address: str = ""
 
     @property
     def rss(self) -> int:
@@ -118,7 +119,7 @@ async def running_orchestrator(
     service = [sys.executable, "-P", "-m", "orchestrator"]
     log = site.folder / f"orchestrator-{prefix}.log"
     async with child(service, environment, log) as process, _connected(listen) as channels:
-        orchestrator = Orchestrator(process.pid, channels)
+        orchestrator = Orchestrator(process.pid, channels, address=listen)
         await _until_ready(process, orchestrator, log)
         orchestrator.ready_seconds = monotonic() - began
         yield orchestrator

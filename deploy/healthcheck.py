@@ -1,6 +1,10 @@
-"""Exits with 0 if the gRPC server at host:port says it is serving: `healthcheck.py HOST:PORT`."""
+"""Exits with 0 if who is asked says it is serving: `healthcheck.py HOST:PORT|http://HOST:PORT/PATH`.
+
+host:port is asked by gRPC's own health check, an address by HTTP.
+"""
 
 import sys
+import urllib.request
 from typing import Any
 
 import grpc
@@ -13,6 +17,19 @@ NO_PROXY = (("grpc.enable_http_proxy", 0),)
 
 def main(address: str) -> int:
     """0 if it serves, 1 if it does not, or nobody answers."""
+    return _by_http(address) if address.startswith("http://") else _by_grpc(address)
+
+
+def _by_http(address: str) -> int:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(address, timeout=SECONDS) as answer:
+            return 0 if answer.status == 200 else 1
+    except OSError:
+        return 1
+
+
+def _by_grpc(address: str) -> int:
     with grpc.insecure_channel(address, options=NO_PROXY) as channel:
         try:
             stub: Any = HealthStub(channel)  # its stubs are untyped

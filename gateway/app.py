@@ -12,8 +12,8 @@ from starlette.middleware.cors import CORSMiddleware
 
 from gateway import problems
 from gateway.backend import connected
+from gateway.endings import Endings
 from gateway.face import Face
-from gateway.heard import Texts
 from gateway.limits import Limits
 from gateway.observing import Watch
 from gateway.routes import admin, dead_letters, events, files, health, jobs, page, pipeline
@@ -42,7 +42,7 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with connected(settings.orchestrator) as orchestrator:
-            app.state.face = Face(settings, orchestrator, Texts(orchestrator))
+            app.state.face = Face(settings, orchestrator, Endings(orchestrator))
             yield
 
     app = FastAPI(

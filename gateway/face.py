@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from gateway.backend import Orchestrator
-from gateway.heard import Texts
+from gateway.endings import Endings
 from gateway.settings import Settings
 from gateway.stories import Story
 
@@ -17,7 +17,7 @@ class Face:
 
     settings: Settings
     orchestrator: Orchestrator
-    texts: Texts
+    endings: Endings
     stories: set[Story] = field(default_factory=set)
     """Event streams open now."""
 

@@ -79,22 +79,6 @@ def cues(found: dict[str, Any]) -> list[shapes.Cue]:
     ]
 
 
-class Texts:
-    """The whole text of a job, read once however many ask for it at the same moment."""
-
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._orchestrator = orchestrator
-        self._reading: dict[str, asyncio.Task[str]] = {}
-
-    async def of(self, job_id: str) -> str:
-        """The text as it is now."""
-        reading = self._reading.get(job_id)
-        if reading is None:
-            reading = self._reading[job_id] = asyncio.ensure_future(self._read(job_id))
-            reading.add_done_callback(lambda _: self._reading.pop(job_id, None))
-        # Whoever goes away must not take the others' answer along.
-        return await asyncio.shield(reading)
-
-    async def _read(self, job_id: str) -> str:
-        request = pb.GetCaptionsRequest(job_id=job_id)
-        return str((await document(self._orchestrator, request))["text"])
+async def text_of(orchestrator: Orchestrator, job_id: str) -> str:
+    """The whole text as it is now."""
+    return str((await document(orchestrator, pb.GetCaptionsRequest(job_id=job_id)))["text"])

@@ -1,7 +1,6 @@
 """What a job's watch says, between the task that listens and the client that reads."""
 
 import asyncio
-from collections import deque
 from contextlib import aclosing, suppress
 from math import inf
 
@@ -23,7 +22,7 @@ class Mailbox:
         self._orchestrator = orchestrator
         self._job_id = job_id
         self._after = after
-        self._events: deque[pb.WatchJobResponse] = deque()
+        self._events: list[pb.WatchJobResponse] = []
         self._progress: pb.WatchJobResponse | None = None
         self._news = asyncio.Event()
         self._room = asyncio.Event()
@@ -68,24 +67,21 @@ class Mailbox:
             self._room.clear()
             await self._room.wait()
 
-    async def next(self, seconds: float) -> pb.WatchJobResponse | None:
-        """The next update; None if there was none for so long. Raises ClosedError at the end."""
+    async def next(self, seconds: float) -> list[pb.WatchJobResponse]:
+        """All that waits; nothing if nothing came for so long. Raises ClosedError at the end."""
         if not self._has_news():
             self._news.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._news.wait()
-        if self._events:
-            self._room.set()
-            return self._events.popleft()
+        waiting, self._events = self._events, []
+        self._room.set()
         if self._progress is not None:
-            newest, self._progress = self._progress, None
-            return newest
-        if self._failure is not None:
-            raise self._failure
-        if self._closed:
-            raise ClosedError
-        return None
+            waiting.append(self._progress)
+            self._progress = None
+        if waiting or not self._closed:
+            return waiting
+        raise self._failure or ClosedError
 
     def _has_news(self) -> bool:
         return bool(self._events) or self._progress is not None or self._closed

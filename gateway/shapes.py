@@ -66,6 +66,14 @@ class Stages(Shape):
     transcription: Stage
 
 
+class Figures(Shape):
+    """How far a job is, live."""
+
+    overall_progress: float = Percent
+    status: StatusWord
+    stages: Stages
+
+
 class Word(Shape):
     """One spoken word."""
 

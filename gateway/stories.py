@@ -6,9 +6,9 @@ from structlog import get_logger
 
 from gateway import telling
 from gateway.backend import Orchestrator
-from gateway.heard import Texts, has_text
+from gateway.endings import Endings
 from gateway.mailbox import ClosedError, Mailbox
-from gateway.story_events import BEGINNING, HEARTBEAT, finished, sent, stored
+from gateway.story_events import BEGINNING, HEARTBEAT, figures, sent, stored
 from mesh.errors import MeshError
 from ytcaption.v1 import event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -22,8 +22,10 @@ NO_TEXT = {"transcription_text", "transcription_segments"}
 class Story:
     """One client's way through the story of a job."""
 
-    def __init__(self, orchestrator: Orchestrator, texts: Texts, job_id: str, after: int) -> None:
-        self._texts = texts
+    def __init__(
+        self, orchestrator: Orchestrator, endings: Endings, job_id: str, after: int
+    ) -> None:
+        self._endings = endings
         self._job_id = job_id
         self._mail = Mailbox(orchestrator, job_id, after)
         self._held: list[pb.WatchJobResponse] = []
@@ -36,15 +38,11 @@ class Story:
         """Whether there is anything after where the client is, of a job that has ended."""
         self._mail.open()
         try:
-            while True:
-                update = await self._mail.next(HEARTBEAT_SECONDS)
-                if update is None:
-                    continue
-                self._held.append(update)
-                if update.sequence or update.job.state not in telling.TERMINAL:
-                    return True
+            while not any(map(_is_news, self._held)):
+                self._held += await self._mail.next(HEARTBEAT_SECONDS)
         except ClosedError:
             return False
+        return True
 
     def stop(self) -> None:
         """Breaks it off; the client will come back to somebody else."""
@@ -56,16 +54,19 @@ class Story:
         yield BEGINNING
         self._mail.open()
         try:
-            for update in self._held:
-                for piece in self._tell(update):
-                    yield piece
+            waiting = self._held
             while True:
-                coming = await self._mail.next(HEARTBEAT_SECONDS)
-                for piece in [HEARTBEAT] if coming is None else self._tell(coming):
-                    yield piece
+                # What came together goes out together.
+                told = [piece for update in waiting for piece in self._tell(update)]
+                if told:
+                    yield b"".join(told)
+                waiting = await self._mail.next(HEARTBEAT_SECONDS)
+                if not waiting:
+                    yield HEARTBEAT
         except ClosedError:
             if not self._stopped:
-                yield await self._last_words()
+                sequence, job = self._end or (0, self._job)
+                yield await self._endings.of(job, sequence)
         except MeshError as error:
             # The client comes back and hears why.
             log.info("a story broke off", job_id=self._job_id, error=str(error))
@@ -82,28 +83,17 @@ class Story:
                 self._job = update.job
                 told.append(sent("job", telling.detail(update.job), exclude=NO_TEXT))
             case "progress":
-                told.append(sent("progress", self._figures(update.progress)))
+                told.append(figures(self._job_id, update.progress.SerializeToString()))
             case "event" if update.event.type == event_pb2.EVENT_TYPE_JOB_FINISHED:
                 self._end = update.sequence, update.event.job_finished.job
             case "event":
                 told.append(stored(self._job_id, update.sequence, update.event))
         return told
 
-    def _figures(self, progress: job_pb2.JobProgress) -> dict[str, object]:
-        running = job_pb2.JOB_STATE_RUNNING
-        return {
-            "overall_progress": telling.percent(progress.progress),
-            "status": telling.status_word(running, progress.stages),
-            "stages": telling.stages(self._job_id, progress.stages),
-        }
 
-    async def _last_words(self) -> bytes:
-        """A job that has outlived its story ends without an id."""
-        sequence, job = self._end or (0, self._job)
-        detail = telling.detail(job)
-        if has_text(job):
-            detail.transcription_text = await self._texts.of(self._job_id)
-        return finished(sequence, detail)
+def _is_news(update: pb.WatchJobResponse) -> bool:
+    """Whether a client that has heard the end has not heard this."""
+    return bool(update.sequence) or update.job.state not in telling.TERMINAL
 
 
 def _ending(job: job_pb2.Job) -> event_pb2.Event:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,6 +12,7 @@ from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 
 BEGINNING = b"retry: 1000\n\n"
 HEARTBEAT = b": still here\n\n"
+KEPT_FIGURES = 256
 Data = BaseModel | Mapping[str, object]
 
 
@@ -33,6 +35,18 @@ def _plain(value: Any) -> Any:
 def finished(sequence: int, detail: shapes.Detail) -> bytes:
     """The last event of a stream."""
     return sent("finished", detail, sequence=sequence, exclude={"transcription_segments"})
+
+
+@lru_cache(maxsize=KEPT_FIGURES)
+def figures(job_id: str, progress: bytes) -> bytes:
+    """Live figures; a crowd that watches one job shares the work of writing them down."""
+    found = job_pb2.JobProgress.FromString(progress)
+    told = shapes.Figures.model_construct(
+        overall_progress=telling.percent(found.progress),
+        status=telling.status_word(job_pb2.JOB_STATE_RUNNING, found.stages),
+        stages=telling.stages(job_id, found.stages),
+    )
+    return sent("progress", told)
 
 
 def stored(job_id: str, sequence: int, event: event_pb2.Event) -> bytes:

@@ -46,7 +46,7 @@ async def follow_job(
     job = await _job(face, job_id, resuming=bool(place))
     if len(face.stories) >= face.settings.max_streams:
         raise RefusedError(503, "too many event streams are open", reason=Reason.STAGE_UNAVAILABLE)
-    story = Story(face.orchestrator, face.texts, job_id, place)
+    story = Story(face.orchestrator, face.endings, job_id, place)
     if place and job is not None and job.state in telling.TERMINAL and not await story.has_more():
         return Response(status_code=204)
     return StreamingResponse(_counted(face, story), media_type=MEDIA_TYPE, headers=HEADERS)

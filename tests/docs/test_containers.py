@@ -16,12 +16,19 @@ import yaml  # type: ignore[import-untyped]
 from mesh import broker
 from mesh.server import running_server
 from tests.docs.pages import ROOT, page
+from tests.gateway.http import running_gateway
 
 DOCKERFILE = page("Dockerfile").replace("\\\n", " ")
 COMPOSE: dict[str, Any] = yaml.safe_load(page("docker-compose.yml"))
 SERVICES = ("orchestrator", "downloader", "normalizer", "transcriber", "gateway")
-PORTS = dict(zip(SERVICES, (50051, 50052, 50053, 50054, 8000), strict=True))
-METRICS = dict(zip(SERVICES, range(9101, 9106), strict=True))
+PORTS = {
+    "orchestrator": (50051, 9101),
+    "downloader": (50052, 9102),
+    "normalizer": (50053, 9103),
+    "transcriber": (50054, 9104),
+    "gateway": (8000, 9105),
+}
+"""Of the service, and of its metrics."""
 
 
 def _target(name: str) -> str:
@@ -53,13 +60,14 @@ def test_every_package_of_the_wheel_is_copied() -> None:
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_target_runs_its_service_and_listens_where_it_says(name: str) -> None:
-    target, port = _target(name), PORTS[name]
+    target, (port, metrics_port) = _target(name), PORTS[name]
+    asked = f"http://127.0.0.1:{port}/live" if name == "gateway" else f"127.0.0.1:{port}"
 
     assert find_spec(f"{name}.__main__")
     assert f'CMD ["python", "-P", "-m", "{name}"]' in target
     assert f"{name.upper()}_LISTEN=0.0.0.0:{port}" in target
-    assert f"127.0.0.1:{port}" in target.split("HEALTHCHECK")[1]
-    assert f"EXPOSE {port} {METRICS[name]}" in target
+    assert f'healthcheck.py", "{asked}"]' in target
+    assert f"EXPOSE {port} {metrics_port}" in target
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -90,19 +98,22 @@ def test_compose_builds_targets_that_exist_from_files_that_exist() -> None:
             assert known, volume
 
 
-def test_only_what_people_need_is_published_and_only_on_loopback() -> None:
+def test_only_three_ports_are_published_and_only_on_loopback() -> None:
     published = [
         port for service in COMPOSE["services"].values() for port in service.get("ports", ())
     ]
 
-    needed = (50051, 8000, 9090)
-    assert sorted(published) == [f"127.0.0.1:{port}:{port}" for port in needed]
+    assert sorted(published) == [
+        *("127.0.0.1:50051:50051", "127.0.0.1:8000:8000", "127.0.0.1:9090:9090")
+    ]
 
 
 def test_prometheus_asks_every_service() -> None:
     [job] = yaml.safe_load(page("deploy/prometheus.yml"))["scrape_configs"]
 
-    assert job["static_configs"][0]["targets"] == [f"{name}:{METRICS[name]}" for name in SERVICES]
+    assert job["static_configs"][0]["targets"] == [
+        f"{name}:{PORTS[name][1]}" for name in SERVICES
+    ]
 
 
 def test_the_real_broker_accepts_its_configuration() -> None:
@@ -126,6 +137,15 @@ def test_the_broker_is_as_careful_as_the_embedded_one(line: str) -> None:
 async def test_the_health_check_says_what_the_server_says(serving: bool, code: int) -> None:
     async with running_server([], serving=serving) as server:
         assert await _health_check(f"127.0.0.1:{server.port}") == code
+
+
+async def test_the_health_check_asks_a_gateway_whether_it_listens() -> None:
+    async with running_gateway(orchestrator="127.0.0.1:1") as http:
+        alive = await _health_check(f"{http.base_url}live")
+        lost = await _health_check(f"{http.base_url}nowhere")
+
+    assert (alive, lost) == (0, 1)
+    assert await _health_check(f"{http.base_url}live") == 1
 
 
 async def test_the_health_check_fails_if_nobody_answers() -> None:

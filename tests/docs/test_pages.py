@@ -52,7 +52,7 @@ def test_every_make_target_named_exists() -> None:
 
 def test_every_setting_a_page_names_is_in_the_table_of_settings() -> None:
     known = {code(row[0]) for row in rows(page("docs/settings.md"))}
-    prefixes = "ORCHESTRATOR|DOWNLOADER|NORMALIZER|TRANSCRIBER"
+    prefixes = "ORCHESTRATOR|DOWNLOADER|NORMALIZER|TRANSCRIBER|GATEWAY"
 
     for path in PAGES:
         assert set(re.findall(rf"\b(?:{prefixes})_[A-Z_]+", page(path))) <= known, path

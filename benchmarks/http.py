@@ -1,0 +1,211 @@
+"""What the gateway bears: `python -m benchmarks.http [--streams 200] [--segments 40] …`.
+
+Starts a real nats-server, null stages, an orchestrator and a gateway, each a process of its own,
+and opens event streams from this one. Measures the gateway's memory before and after, and how long
+an event takes from the moment the orchestrator wrote it to a client over HTTP; beside it the same
+over gRPC, without the gateway. Exits with 1 if a stream lost or doubled an event.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import time
+
+import click
+import httpx2
+import psutil
+
+from benchmarks.children import child, last_words
+from benchmarks.load_figures import MB, Figure, spread, table, to_json
+from benchmarks.load_mesh import Orchestrator, Site, running_orchestrator, running_stages
+from benchmarks.load_stages import Plan
+from benchmarks.load_watch import watchers_held
+from benchmarks.results import write_json
+from mesh.addresses import free_ports
+from mesh.broker import running_broker
+from ytcaption.v1 import pipeline_service_pb2 as pb
+
+RESULTS = Path(__file__).parent / "results"
+START_SECONDS = 60.0
+STORY_SECONDS = 240.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A running gateway."""
+
+    pid: int
+    base: str
+
+    @property
+    def rss(self) -> int:
+        """Bytes of memory it has."""
+        return int(psutil.Process(self.pid).memory_info().rss)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time it has used."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
+
+@dataclass(slots=True)
+class Heard:
+    """What one client heard."""
+
+    arrivals: dict[int, float] = field(default_factory=dict)
+    """When each stored event came, by its id."""
+    doubled: int = 0
+    figures: int = 0
+    finished: bool = False
+
+
+@asynccontextmanager
+async def running_gateway(site: Site, orchestrator: str) -> AsyncIterator[Gateway]:
+    """A gateway until the block ends."""
+    port = free_ports(1)[0]
+    environment = {
+        "GATEWAY_LISTEN": f"127.0.0.1:{port}",
+        "GATEWAY_METRICS_LISTEN": "",
+        "GATEWAY_ORCHESTRATOR": orchestrator,
+        "GATEWAY_RATE_PER_SECOND": "0",
+        "GATEWAY_GRACE_SECONDS": "0",
+        "GATEWAY_LOG_LEVEL": "WARNING",
+    }
+    log = site.folder / "gateway.log"
+    service = [sys.executable, "-P", "-m", "gateway"]
+    async with child(service, environment, log) as process:
+        base = f"http://127.0.0.1:{port}"
+        async with httpx2.AsyncClient(base_url=base) as client, asyncio.timeout(START_SECONDS):
+            while not await _answers(client):
+                if process.returncode is not None:
+                    raise RuntimeError(f"the gateway did not start: {last_words(log)}")
+                await asyncio.sleep(0.05)
+        yield Gateway(process.pid, base)
+
+
+async def _answers(client: httpx2.AsyncClient) -> bool:
+    try:
+        return (await client.get("/health")).status_code in (200, 503)
+    except httpx2.TransportError:
+        return False
+
+
+async def follow(client: httpx2.AsyncClient, job_id: str, begun: "asyncio.Semaphore") -> Heard:
+    """Reads a stream to its end."""
+    heard = Heard()
+    async with client.stream("GET", f"/jobs/{job_id}/events") as answer:
+        begun.release()
+        async for line in answer.aiter_lines():
+            name, _, value = line.partition(": ")
+            if name == "event":
+                heard.figures += value == "progress"
+                heard.finished = value == "finished"
+            elif name == "id":
+                heard.doubled += int(value) in heard.arrivals
+                heard.arrivals[int(value)] = time()
+    return heard
+
+
+async def told(orchestrator: Orchestrator, job_id: str) -> dict[int, float]:
+    """When each event of the story was written, by its place."""
+    watch = orchestrator.pipelines[0].WatchJob(pb.WatchJobRequest(job_id=job_id))
+    return {
+        update.sequence: update.event.timestamp.ToNanoseconds() / 1e9
+        async for update in watch
+        if update.sequence
+    }
+
+
+async def streams_held(site: Site, streams: int, plan: Plan) -> list[Figure]:
+    """One job, many streams on one gateway."""
+    async with (
+        running_orchestrator(site, "HTTP") as orchestrator,
+        running_gateway(site, orchestrator.address) as gateway,
+    ):
+        limits = httpx2.Limits(max_connections=streams + 10)
+        async with httpx2.AsyncClient(
+            base_url=gateway.base, limits=limits, timeout=httpx2.Timeout(STORY_SECONDS)
+        ) as client:
+            order = {"youtube_url": plan.url, "force": True}
+            job_id = (await client.post("/pipeline", json=order)).json()["job_id"]
+            before, began = gateway.rss, asyncio.Semaphore(0)
+            clients = [asyncio.ensure_future(follow(client, job_id, began)) for _ in range(streams)]
+            for _ in range(streams):
+                await began.acquire()
+            opened, idle = gateway.rss, gateway.cpu_seconds
+            async with running_stages(site), asyncio.timeout(STORY_SECONDS):
+                heard = await asyncio.gather(*clients)
+            ended, worked = gateway.rss, gateway.cpu_seconds - idle
+        story = await told(orchestrator, job_id)
+    return [*_delays(heard, story), *_costs(heard, (before, opened, ended), worked)]
+
+
+def _delays(heard: list[Heard], story: dict[int, float]) -> list[Figure]:
+    whole = sum(
+        one.finished and not one.doubled and one.arrivals.keys() == story.keys() for one in heard
+    )
+    # The first was written before anybody listened.
+    late = sorted(story)[1:]
+    delays = [one.arrivals[place] - story[place] for one in heard for place in late]
+    return [
+        Figure("streams held to the end, with every event once", whole, "", len(heard)),
+        *spread("event to client over HTTP", delays),
+        Figure("events a stream", len(story), ""),
+        Figure("live figures a stream", sum(one.figures for one in heard) / len(heard), ""),
+    ]
+
+
+def _costs(heard: list[Heard], memory: tuple[int, int, int], worked: float) -> list[Figure]:
+    before, opened, ended = memory
+    sent = sum(len(one.arrivals) + one.figures for one in heard)
+    return [
+        Figure("gateway's processor time an event", worked / sent * 1e6, "µs"),
+        Figure("gateway's memory before", before / MB, "MB"),
+        Figure("gateway's memory with all streams open", opened / MB, "MB"),
+        Figure("gateway's memory after the last event", ended / MB, "MB"),
+        Figure("memory a stream", (max(opened, ended) - before) / len(heard) / 1000, "KB"),
+    ]
+
+
+async def measure(streams: int, plan: Plan) -> list[Figure]:
+    """Over HTTP, then over gRPC alone."""
+    with tempfile.TemporaryDirectory(prefix="ytcaption-http-") as name:
+        folder = Path(name)
+        async with running_broker(folder / "nats") as broker:
+            site = Site(broker, folder, f"127.0.0.1:{free_ports(1)[0]}")
+            over_http = await streams_held(site, streams, plan)
+            alone = await watchers_held(site, streams, plan)
+    beside = ("event to watcher, p50", "event to watcher, p99")
+    return [
+        *over_http,
+        *(
+            Figure(f"beside it, over gRPC: {one.name}", one.value, one.unit)
+            for one in alone
+            if one.name in beside
+        ),
+    ]
+
+
+@click.command()
+@click.option("--streams", default=200, show_default=True, help="Event streams open at once.")
+@click.option("--segments", default=40, show_default=True, help="Segments of the job.")
+@click.option("--every", default=0.25, show_default=True, help="Seconds between two of them.")
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, help="For the JSON.")
+def main(streams: int, segments: int, every: float, results: Path) -> None:
+    """Measures the gateway with many open event streams."""
+    plan = Plan(segments=segments, every=every)
+    figures = asyncio.run(measure(streams, plan))
+    click.echo(table(figures))
+    asked = {"streams": streams, **asdict(plan)}
+    path = write_json("http", {"asked": asked, "figures": to_json(figures)}, results)
+    click.echo(f"written to {path}", err=True)
+    sys.exit(0 if all(figure.met for figure in figures) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -111,9 +111,7 @@ def test_only_three_ports_are_published_and_only_on_loopback() -> None:
 def test_prometheus_asks_every_service() -> None:
     [job] = yaml.safe_load(page("deploy/prometheus.yml"))["scrape_configs"]
 
-    assert job["static_configs"][0]["targets"] == [
-        f"{name}:{PORTS[name][1]}" for name in SERVICES
-    ]
+    assert job["static_configs"][0]["targets"] == [f"{name}:{PORTS[name][1]}" for name in SERVICES]
 
 
 def test_the_real_broker_accepts_its_configuration() -> None:
@@ -141,11 +139,11 @@ async def test_the_health_check_says_what_the_server_says(serving: bool, code: i
 
 async def test_the_health_check_asks_a_gateway_whether_it_listens() -> None:
     async with running_gateway(orchestrator="127.0.0.1:1") as http:
-        alive = await _health_check(f"{http.base_url}live")
-        lost = await _health_check(f"{http.base_url}nowhere")
+        alive = await _health_check(f"{http.base_url}/live")
+        lost = await _health_check(f"{http.base_url}/nowhere")
 
     assert (alive, lost) == (0, 1)
-    assert await _health_check(f"{http.base_url}live") == 1
+    assert await _health_check(f"{http.base_url}/live") == 1
 
 
 async def test_the_health_check_fails_if_nobody_answers() -> None:

@@ -55,7 +55,7 @@ def test_every_setting_a_page_names_is_in_the_table_of_settings() -> None:
     prefixes = "ORCHESTRATOR|DOWNLOADER|NORMALIZER|TRANSCRIBER|GATEWAY"
 
     for path in PAGES:
-        assert set(re.findall(rf"\b(?:{prefixes})_[A-Z_]+", page(path))) <= known, path
+        assert set(re.findall(rf"\b(?:{prefixes})_[A-Z0-9_]+", page(path))) <= known, path
 
 
 def test_the_portuguese_readme_names_the_same_options_and_exit_codes() -> None:

@@ -37,7 +37,8 @@ async def follow(
 ) -> AsyncGenerator[pb.WatchJobResponse, None]:
     """Every update once, in order, until the job is terminal.
 
-    A server that never answered at all is not waited for.
+    A server that never answered at all is not waited for, unless the caller was told of earlier
+    events: then there is one.
     """
     place = _Place(after_sequence)
     while True:
@@ -61,7 +62,7 @@ class _Place:
     def __init__(self, after_sequence: int) -> None:
         self.after_sequence = after_sequence
         self.at_end = False
-        self._heard_at: float | None = None
+        self._heard_at: float | None = monotonic() if after_sequence else None
         self._pause = FIRST_PAUSE_SECONDS
 
     def heard_within(self, seconds: float) -> bool:

@@ -149,15 +149,19 @@ def _delays(heard: list[Heard], story: dict[int, float]) -> list[Figure]:
     whole = sum(
         one.finished and not one.doubled and one.arrivals.keys() == story.keys() for one in heard
     )
-    # The first was written before anybody listened.
-    late = sorted(story)[1:]
-    delays = [one.arrivals[place] - story[place] for one in heard for place in late]
+    # The first was written before anybody listened; the last brings the whole text.
+    *others, last = sorted(story)[1:]
     return [
         Figure("streams held to the end, with every event once", whole, "", len(heard)),
-        *spread("event to client over HTTP", delays),
+        *spread("event to client over HTTP", _late(heard, story, others)),
+        *spread("the end, with the text, to client", _late(heard, story, [last])),
         Figure("events a stream", len(story), ""),
         Figure("live figures a stream", sum(one.figures for one in heard) / len(heard), ""),
     ]
+
+
+def _late(heard: list[Heard], story: dict[int, float], places: list[int]) -> list[float]:
+    return [one.arrivals[place] - story[place] for one in heard for place in places]
 
 
 def _costs(heard: list[Heard], memory: tuple[int, int, int], worked: float) -> list[Figure]:

@@ -9,6 +9,9 @@ from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 
 GIB = 1024**3
+MAX_WAITING = 10_000
+MAX_TOLD = 200_000
+WEEK_SECONDS = 7 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,11 @@ class Names:
         self.events_stream = f"{prefix}_EVENTS"
         self.dead_letter_stream = f"{prefix}_DLQ"
         self.exhausted_stream = f"{prefix}_EXHAUSTED"
+        self.collections_stream = f"{prefix}_COLLECTIONS"
+        self.inbox_stream = f"{prefix}_INBOX"
+        self.outbox_stream = f"{prefix}_OUTBOX"
+        self.webhooks_stream = f"{prefix}_WEBHOOKS"
+        self.deliveries_stream = f"{prefix}_DELIVERIES"
         self.jobs_bucket = f"{prefix}_JOBS"
         self.artifacts_bucket = f"{prefix}_ARTIFACTS"
         self._root = prefix.lower()
@@ -55,9 +63,29 @@ class Names:
         """Subject of one kind of stored event of a job."""
         return f"{self._root}.events.{job_id}.{kind}"
 
-    def dead_letter(self, job_id: str) -> str:
-        """Subject of a job's dead letter."""
-        return f"{self._root}.dlq.{job_id}"
+    def dead_letter(self, letter_id: str) -> str:
+        """Subject of a dead letter; a job's has the job's id."""
+        return f"{self._root}.dlq.{letter_id}"
+
+    def collection(self, collection_id: str) -> str:
+        """Subject of the one item that keeps a collection going."""
+        return f"{self._root}.collections.{collection_id}"
+
+    def incoming(self, kind: Literal["start_collection", "iniciar_coleta", "*"]) -> str:
+        """Subject on which anyone may start a collection: as protobuf, or as JSON."""
+        return f"{self._root}.in.{kind}"
+
+    def outgoing(self, kind: str) -> str:
+        """Subject on which the four kinds of the original contract are told as JSON."""
+        return f"{self._root}.out.{kind}"
+
+    def webhook(self, event_id: str) -> str:
+        """Subject of a webhook that has to be delivered."""
+        return f"{self._root}.webhooks.{event_id}"
+
+    def delivery(self, event_id: str) -> str:
+        """Subject of what is known about the delivery of a webhook."""
+        return f"{self._root}.deliveries.{event_id}"
 
     def exhausted(self) -> str:
         """Subjects on which the broker says which items it will not deliver any more."""
@@ -121,6 +149,32 @@ def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
             discard=api.DiscardPolicy.OLD,
             max_msgs=10_000,
         ),
+        *_side_streams(names, bounded),
+    ]
+
+
+def _side_streams(names: Names, bounded: api.StreamConfig) -> list[api.StreamConfig]:
+    """Small beside the others, and bounded by count: what is told in bytes is set aside."""
+    one_each = bounded.evolve(
+        retention=api.RetentionPolicy.WORK_QUEUE,
+        max_msgs=MAX_WAITING,
+        max_msgs_per_subject=1,
+        discard_new_per_subject=True,
+    )
+    kept_a_while = bounded.evolve(
+        discard=api.DiscardPolicy.OLD, max_msgs=MAX_TOLD, max_age=WEEK_SECONDS
+    )
+    return [
+        one_each.evolve(name=names.collections_stream, subjects=[names.collection("*")]),
+        one_each.evolve(name=names.webhooks_stream, subjects=[names.webhook("*")]),
+        bounded.evolve(
+            name=names.inbox_stream,
+            subjects=[names.incoming("*")],
+            retention=api.RetentionPolicy.WORK_QUEUE,
+            max_msgs=MAX_WAITING,
+        ),
+        kept_a_while.evolve(name=names.outbox_stream, subjects=[names.outgoing("*")]),
+        kept_a_while.evolve(name=names.deliveries_stream, subjects=[names.delivery("*")]),
     ]
 
 

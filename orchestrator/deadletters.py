@@ -1,4 +1,4 @@
-"""The dead-letter queue: one letter for each job that will not be tried again."""
+"""The dead-letter queue: one letter for each job, event or webhook that was given up."""
 
 import asyncio
 from collections import deque
@@ -58,6 +58,8 @@ class DeadLetters:
     async def bury(self, job: job_pb2.Job) -> None:
         """Writes the job's letter unless it is there already; one of an earlier death goes."""
         letter = job_pb2.DeadLetter(
+            kind=job_pb2.LETTER_KIND_JOB,
+            letter_id=job.job_id,
             job_id=job.job_id,
             correlation_id=job.correlation_id,
             work_item=job_pb2.WorkItem(
@@ -76,13 +78,17 @@ class DeadLetters:
                 return
             await self.remove(there)
 
+    async def keep(self, letter: job_pb2.DeadLetter) -> None:
+        """Writes a letter that is not about the death of a job; once for each `letter_id`."""
+        await self._store(letter)
+
     async def _store(self, letter: job_pb2.DeadLetter) -> bool:
         headers = {
             "Nats-Expected-Last-Subject-Sequence": "0",
             # A runner that was slow must not write it again after a replay took it away.
-            "Nats-Msg-Id": f"{letter.job_id}.{letter.attempts}",
+            "Nats-Msg-Id": f"{letter.letter_id}.{letter.attempts}",
         }
-        subject = self._bus.names.dead_letter(letter.job_id)
+        subject = self._bus.names.dead_letter(letter.letter_id)
         try:
             await self._bus.publish(subject, letter.SerializeToString(), headers)
         except APIError as error:
@@ -91,10 +97,10 @@ class DeadLetters:
             return False
         return True
 
-    async def of(self, job_id: str) -> job_pb2.DeadLetter | None:
-        """The job's letter, if it has one."""
+    async def of(self, letter_id: str) -> job_pb2.DeadLetter | None:
+        """The letter of that id, which is the job's if a job died; if there is one."""
         with suppress(ValueError):
-            subject = self._bus.names.dead_letter(str(UUID(job_id)))
+            subject = self._bus.names.dead_letter(str(UUID(letter_id)))
             async for stored in self._bus.read(self._stream, subject):
                 return _letter(stored)
         return None
@@ -151,6 +157,8 @@ class DeadLetters:
         return dead
 
     async def _is_dead(self, letter: job_pb2.DeadLetter) -> bool:
+        if letter.kind != job_pb2.LETTER_KIND_JOB:
+            return True
         try:
             job = (await self._jobs.get(letter.job_id)).job
         except NotFoundError:
@@ -185,7 +193,7 @@ class DeadLetters:
 
     async def remove(self, letter: job_pb2.DeadLetter) -> None:
         """Takes out this very letter; a later one of the same job stays."""
-        subject = self._bus.names.dead_letter(letter.job_id)
+        subject = self._bus.names.dead_letter(letter.letter_id)
         async with storing():
             await self._bus.jetstream.purge_stream(
                 self._stream, seq=letter.sequence + 1, subject=subject
@@ -195,6 +203,8 @@ class DeadLetters:
 def _letter(stored: Stored) -> job_pb2.DeadLetter:
     letter = job_pb2.DeadLetter.FromString(stored.data)
     letter.sequence = stored.sequence
+    letter.kind = letter.kind or job_pb2.LETTER_KIND_JOB  # from before there were others
+    letter.letter_id = letter.letter_id or letter.job_id
     return letter
 
 

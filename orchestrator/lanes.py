@@ -19,8 +19,12 @@ NORMAL_EVERY, LOW_EVERY = 4, 16
 
 
 def lane_of(job: job_pb2.Job) -> str:
-    """Where a job waits: told by its record alone, so that it has one place at all times."""
-    group = int.from_bytes(sha256(job.caller.encode()).digest()[:8], "big") % GROUPS
+    """Where a job waits: told by its record alone, so that it has one place at all times.
+
+    A collection takes turns with everyone else, as if it were a caller of its own.
+    """
+    whose = job.collection_id or job.caller
+    group = int.from_bytes(sha256(whose.encode()).digest()[:8], "big") % GROUPS
     return _name(PRIORITIES.get(job.priority, NORMAL), group)
 
 

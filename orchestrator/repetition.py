@@ -8,7 +8,7 @@ from orchestrator.artifacts import UPLOAD, Artifacts
 from orchestrator.jobs import TERMINAL, Jobs
 from orchestrator.options import Turn
 from orchestrator.room import Room
-from orchestrator.submission import Submission
+from orchestrator.submission import Submission, Wish
 from ytcaption.v1 import job_pb2
 
 
@@ -41,6 +41,5 @@ class Repetition:
         else:
             await self._room.check()
         turn = Turn(old.caller, old.priority)
-        return await self._submission.accept(
-            ticket, old.source, old.options, turn, correlation_id, force=True
-        )
+        wish = Wish(old.source, old.options, turn, correlation_id, force=True)
+        return await self._submission.accept(ticket, wish)

@@ -25,7 +25,7 @@ from orchestrator.repetition import Repetition
 from orchestrator.room import Room
 from orchestrator.settings import Settings
 from orchestrator.stats import limits_of
-from orchestrator.submission import Submission
+from orchestrator.submission import Submission, Wish
 from orchestrator.told import Joined, Told
 from orchestrator.uploads import plain_name, received
 from ytcaption.v1 import job_pb2
@@ -67,9 +67,8 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         ticket = await submission.ticket(request.request_id)
         if not ticket.accepted:
             await self._engines.room.check()
-        job = ticket.accepted or await submission.accept(
-            ticket, source, options, turn, request.correlation_id, force=request.force
-        )
+        wish = Wish(source, options, turn, request.correlation_id, request.force)
+        job = ticket.accepted or await submission.accept(ticket, wish)
         return pb.CreateJobResponse(job=job)
 
     async def CreateJobFromUpload(
@@ -97,9 +96,8 @@ class PipelineServicer(rpc.PipelineServiceServicer):
                 file_name=plain_name(start.file_name), size_bytes=file.size, sha256=file.sha256
             )
         source = job_pb2.Source(upload=upload)
-        job = await engines.submission.accept(
-            ticket, source, options, turn, start.correlation_id, force=start.force
-        )
+        wish = Wish(source, options, turn, start.correlation_id, start.force)
+        job = await engines.submission.accept(ticket, wish)
         return pb.CreateJobFromUploadResponse(job=job)
 
     async def GetJob(self, request: pb.GetJobRequest, context: Any) -> pb.GetJobResponse:

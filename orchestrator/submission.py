@@ -31,6 +31,19 @@ class Ticket:
     accepted: job_pb2.Job | None
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a request is made of."""
+
+    source: job_pb2.Source
+    options: job_pb2.JobOptions
+    turn: Turn
+    correlation_id: str = ""
+    force: bool = False
+    webhook_url: str = ""
+    collection_id: str = ""
+
+
 class Submission:
     """Turns requests into durable jobs."""
 
@@ -52,27 +65,21 @@ class Submission:
         except NotFoundError:  # new, or an earlier try died half-way
             return Ticket(job_id, key, None)
 
-    async def accept(  # noqa: PLR0913 # what a request is made of
-        self,
-        ticket: Ticket,
-        source: job_pb2.Source,
-        options: job_pb2.JobOptions,
-        turn: Turn,
-        correlation_id: str,
-        *,
-        force: bool,
-    ) -> job_pb2.Job:
+    async def accept(self, ticket: Ticket, wish: Wish) -> job_pb2.Job:
         """Returns once both the job and its work item are on disk."""
+        named = check_word(wish.correlation_id, "correlation_id")
         job = job_pb2.Job(
             job_id=ticket.job_id,
-            correlation_id=check_word(correlation_id, "correlation_id") or current() or new_id(),
-            source=source,
-            options=options,
+            correlation_id=named or current() or new_id(),
+            collection_id=wish.collection_id,
+            source=wish.source,
+            options=wish.options,
             state=job_pb2.JOB_STATE_QUEUED,
             max_attempts=self._max_attempts,
             create_time=from_current_time(),
-            caller=turn.caller,
-            priority=turn.priority,
+            caller=wish.turn.caller,
+            priority=wish.turn.priority,
+            webhook_url=wish.webhook_url,
         )
         reset_stages(job)
         # The work item first: a runner that finds no job waits, then drops it. The other way
@@ -81,8 +88,8 @@ class Submission:
         record = job_pb2.JobRecord(
             job=job,
             request_id=ticket.request_key,
-            force=force,
-            cache_key=cache_key(source, options),
+            force=wish.force,
+            cache_key=cache_key(wish.source, wish.options),
         )
         try:
             await self._jobs.create(record)

@@ -9,6 +9,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ytcaption.v1 import job_pb2 as _job_pb2
 from ytcaption.v1 import media_pb2 as _media_pb2
 import builtins as _builtins
@@ -21,6 +22,34 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _DeliveryState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DeliveryStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeliveryState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DELIVERY_STATE_UNSPECIFIED: _DeliveryState.ValueType  # 0
+    """Never sent by a server."""
+    DELIVERY_STATE_PENDING: _DeliveryState.ValueType  # 1
+    """An attempt will be made."""
+    DELIVERY_STATE_DELIVERED: _DeliveryState.ValueType  # 2
+    """Somebody took it."""
+    DELIVERY_STATE_DEAD: _DeliveryState.ValueType  # 3
+    """It was given up; a dead letter says why."""
+
+class DeliveryState(_DeliveryState, metaclass=_DeliveryStateEnumTypeWrapper):
+    """The life of a webhook."""
+
+DELIVERY_STATE_UNSPECIFIED: DeliveryState.ValueType  # 0
+"""Never sent by a server."""
+DELIVERY_STATE_PENDING: DeliveryState.ValueType  # 1
+"""An attempt will be made."""
+DELIVERY_STATE_DELIVERED: DeliveryState.ValueType  # 2
+"""Somebody took it."""
+DELIVERY_STATE_DEAD: DeliveryState.ValueType  # 3
+"""It was given up; a dead letter says why."""
+Global___DeliveryState: _TypeAlias = DeliveryState  # noqa: Y015
 
 @_typing.final
 class GetStatsRequest(_message.Message):
@@ -430,7 +459,7 @@ class ReplayDeadLetterRequest(_message.Message):
 
     JOB_ID_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
-    """The job that died."""
+    """The job that died, or the `letter_id` of another letter."""
     def __init__(
         self,
         *,
@@ -446,14 +475,14 @@ Global___ReplayDeadLetterRequest: _TypeAlias = ReplayDeadLetterRequest  # noqa: 
 
 @_typing.final
 class ReplayDeadLetterResponse(_message.Message):
-    """The job, queued again."""
+    """What was given another chance."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     JOB_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def job(self) -> _job_pb2.Job:
-        """The same job."""
+        """The same job, queued again. Unset unless a job had died."""
 
     def __init__(
         self,
@@ -479,7 +508,7 @@ class PurgeDeadLettersRequest(_message.Message):
     BEFORE_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
-    """Only this job's; empty means all that match the rest."""
+    """Only this job's, or the one with this `letter_id`; empty means all that match the rest."""
     reason: _builtins.str
     """Only those with this reason; empty means all."""
     dry_run: _builtins.bool
@@ -525,3 +554,167 @@ class PurgeDeadLettersResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PurgeDeadLettersResponse: _TypeAlias = PurgeDeadLettersResponse  # noqa: Y015
+
+@_typing.final
+class ListWebhookDeliveriesRequest(_message.Message):
+    """Which webhooks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """At most this many; 0 means 50, more than 200 means 200."""
+    page_token: _builtins.str
+    """`next_page_token` of the previous page; empty means the first."""
+    job_id: _builtins.str
+    """Only those that tell of this job; empty means all."""
+    collection_id: _builtins.str
+    """Only those that tell of this collection; empty means all."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        job_id: _builtins.str = ...,
+        collection_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "job_id", b"job_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWebhookDeliveriesRequest: _TypeAlias = ListWebhookDeliveriesRequest  # noqa: Y015
+
+@_typing.final
+class ListWebhookDeliveriesResponse(_message.Message):
+    """One page of webhooks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DELIVERIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def deliveries(self) -> _containers.RepeatedCompositeFieldContainer[Global___WebhookDelivery]:
+        """Newest first."""
+
+    def __init__(
+        self,
+        *,
+        deliveries: _abc.Iterable[Global___WebhookDelivery] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deliveries", b"deliveries", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListWebhookDeliveriesResponse: _TypeAlias = ListWebhookDeliveriesResponse  # noqa: Y015
+
+@_typing.final
+class WebhookDelivery(_message.Message):
+    """One webhook and every attempt to deliver it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENT_ID_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    ATTEMPTS_FIELD_NUMBER: _builtins.int
+    NEXT_ATTEMPT_TIME_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    event_id: _builtins.str
+    """The id of the event it tells of, and its `webhook-id`: the same in every attempt."""
+    type: _builtins.str
+    """"job.finished", "collection.gathered" or "collection.settled"."""
+    url: _builtins.str
+    """Where it goes."""
+    job_id: _builtins.str
+    """The job it tells of; empty if it is a collection."""
+    collection_id: _builtins.str
+    """The collection it tells of; empty if it is a job."""
+    state: Global___DeliveryState.ValueType
+    """Where it stands."""
+    @_builtins.property
+    def attempts(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeliveryAttempt]:
+        """Oldest first."""
+
+    @_builtins.property
+    def next_attempt_time(self) -> _timestamp_pb2.Timestamp:
+        """When the next attempt is due. Unset unless there will be one."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """When the event happened."""
+
+    def __init__(
+        self,
+        *,
+        event_id: _builtins.str = ...,
+        type: _builtins.str = ...,
+        url: _builtins.str = ...,
+        job_id: _builtins.str = ...,
+        collection_id: _builtins.str = ...,
+        state: Global___DeliveryState.ValueType = ...,
+        attempts: _abc.Iterable[Global___DeliveryAttempt] | None = ...,
+        next_attempt_time: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "next_attempt_time", b"next_attempt_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "create_time", b"create_time", "event_id", b"event_id", "job_id", b"job_id", "next_attempt_time", b"next_attempt_time", "state", b"state", "type", b"type", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WebhookDelivery: _TypeAlias = WebhookDelivery  # noqa: Y015
+
+@_typing.final
+class DeliveryAttempt(_message.Message):
+    """One attempt to deliver a webhook."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """From 1."""
+    status: _builtins.int
+    """The HTTP status; 0 if there was no answer."""
+    error: _builtins.str
+    """What went wrong, in words; empty if it was taken."""
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """When it began."""
+
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """How long it took."""
+
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        duration: _duration_pb2.Duration | None = ...,
+        status: _builtins.int = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "error", b"error", "number", b"number", "start_time", b"start_time", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeliveryAttempt: _TypeAlias = DeliveryAttempt  # noqa: Y015

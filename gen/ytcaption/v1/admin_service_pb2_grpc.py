@@ -70,6 +70,11 @@ class AdminServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.PurgeDeadLettersRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.PurgeDeadLettersResponse.FromString,
                 _registered_method=True)
+        self.ListWebhookDeliveries = channel.unary_unary(
+                '/ytcaption.v1.AdminService/ListWebhookDeliveries',
+                request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer:
@@ -112,7 +117,7 @@ class AdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReplayDeadLetter(self, request, context):
-        """Gives a dead job a new attempt.
+        """Gives a dead job a new attempt, sends an event again, or a webhook.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -120,6 +125,13 @@ class AdminServiceServicer:
 
     def PurgeDeadLetters(self, request, context):
         """Removes dead letters; their jobs stay FAILED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListWebhookDeliveries(self, request, context):
+        """Lists webhooks that were or will be sent, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -162,6 +174,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.PurgeDeadLetters,
                     request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.PurgeDeadLettersRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.PurgeDeadLettersResponse.SerializeToString,
+            ),
+            'ListWebhookDeliveries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWebhookDeliveries,
+                    request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -354,6 +371,33 @@ class AdminService:
             '/ytcaption.v1.AdminService/PurgeDeadLetters',
             ytcaption_dot_v1_dot_admin__service__pb2.PurgeDeadLettersRequest.SerializeToString,
             ytcaption_dot_v1_dot_admin__service__pb2.PurgeDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWebhookDeliveries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.AdminService/ListWebhookDeliveries',
+            ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesRequest.SerializeToString,
+            ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

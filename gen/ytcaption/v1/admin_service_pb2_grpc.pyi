@@ -27,9 +27,11 @@ class AdminServiceStub:
     ListDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListDeadLettersRequest, _admin_service_pb2.ListDeadLettersResponse]
     """Lists dead letters, newest first."""
     ReplayDeadLetter: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ReplayDeadLetterRequest, _admin_service_pb2.ReplayDeadLetterResponse]
-    """Gives a dead job a new attempt."""
+    """Gives a dead job a new attempt, sends an event again, or a webhook."""
     PurgeDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.PurgeDeadLettersRequest, _admin_service_pb2.PurgeDeadLettersResponse]
     """Removes dead letters; their jobs stay FAILED."""
+    ListWebhookDeliveries: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListWebhookDeliveriesRequest, _admin_service_pb2.ListWebhookDeliveriesResponse]
+    """Lists webhooks that were or will be sent, newest first."""
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """For the people who run the mesh."""
@@ -80,7 +82,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.ReplayDeadLetterRequest,
         context: _aio.ServicerContext[_admin_service_pb2.ReplayDeadLetterRequest, _abc.Awaitable[_admin_service_pb2.ReplayDeadLetterResponse]],
     ) -> _abc.Awaitable[_admin_service_pb2.ReplayDeadLetterResponse]:
-        """Gives a dead job a new attempt."""
+        """Gives a dead job a new attempt, sends an event again, or a webhook."""
 
     @_abc_1.abstractmethod
     def PurgeDeadLetters(
@@ -89,5 +91,13 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_admin_service_pb2.PurgeDeadLettersRequest, _abc.Awaitable[_admin_service_pb2.PurgeDeadLettersResponse]],
     ) -> _abc.Awaitable[_admin_service_pb2.PurgeDeadLettersResponse]:
         """Removes dead letters; their jobs stay FAILED."""
+
+    @_abc_1.abstractmethod
+    def ListWebhookDeliveries(
+        self,
+        request: _admin_service_pb2.ListWebhookDeliveriesRequest,
+        context: _aio.ServicerContext[_admin_service_pb2.ListWebhookDeliveriesRequest, _abc.Awaitable[_admin_service_pb2.ListWebhookDeliveriesResponse]],
+    ) -> _abc.Awaitable[_admin_service_pb2.ListWebhookDeliveriesResponse]:
+        """Lists webhooks that were or will be sent, newest first."""
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _aio.Server) -> None: ...

@@ -23,11 +23,12 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
-from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from ytcaption.v1 import collection_pb2 as ytcaption_dot_v1_dot_collection__pb2
 from ytcaption.v1 import job_pb2 as ytcaption_dot_v1_dot_job__pb2
+from ytcaption.v1 import media_pb2 as ytcaption_dot_v1_dot_media__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%ytcaption/v1/collection_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16ytcaption/v1/job.proto\"\x93\x03\n\nCollection\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x02 \x01(\t\x12\x0f\n\x07sources\x18\x03 \x03(\t\x12)\n\x07options\x18\x04 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12,\n\x05state\x18\x05 \x01(\x0e\x32\x1d.ytcaption.v1.CollectionState\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x64\x65\x61\x64line\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1a\n\x12\x64iscovery_complete\x18\t \x01(\x08\x12)\n\x06\x63ounts\x18\n \x03(\x0b\x32\x19.ytcaption.v1.MemberCount\x12\x15\n\rmax_in_flight\x18\x0b \x01(\x05\"F\n\x0bMemberCount\x12(\n\x05state\x18\x01 \x01(\x0e\x32\x19.ytcaption.v1.MemberState\x12\r\n\x05\x63ount\x18\x02 \x01(\r\"\xbf\x01\n\x06Member\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nsource_url\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12(\n\x05state\x18\x04 \x01(\x0e\x32\x19.ytcaption.v1.MemberState\x12\x15\n\x08progress\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12&\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x15.ytcaption.v1.Failure\x12\x0c\n\x04late\x18\x07 \x01(\x08\x42\x0b\n\t_progress\"\x92\x02\n\x17\x43reateCollectionRequest\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rmax_in_flight\x18\x04 \x01(\x05\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x06 \x01(\t\x12\x11\n\tfrom_date\x18\x07 \x01(\t\x12\x0f\n\x07to_date\x18\x08 \x01(\t\x12\x13\n\x0bmax_members\x18\t \x01(\x05\x12\x13\n\x0bwebhook_url\x18\n \x01(\t\"H\n\x18\x43reateCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\"T\n\x14GetCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x85\x01\n\x15GetCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\x12%\n\x07members\x18\x02 \x03(\x0b\x32\x14.ytcaption.v1.Member\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"?\n\x16ListCollectionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x17ListCollectionsResponse\x12-\n\x0b\x63ollections\x18\x01 \x03(\x0b\x32\x18.ytcaption.v1.Collection\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"G\n\x16WatchCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x04\"\x8d\x01\n\x17WatchCollectionResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12.\n\ncollection\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.CollectionH\x00\x12&\n\x06member\x18\x03 \x01(\x0b\x32\x14.ytcaption.v1.MemberH\x00\x42\x08\n\x06update\"0\n\x17\x43\x61ncelCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\"H\n\x18\x43\x61ncelCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\"0\n\x17\x44\x65leteCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\"0\n\x18\x44\x65leteCollectionResponse\x12\x14\n\x0cjobs_removed\x18\x01 \x01(\x04\"U\n\x10GetReportRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12*\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x1a.ytcaption.v1.ReportFormat\"\"\n\x11GetReportResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c*\xae\x01\n\x0f\x43ollectionState\x12 \n\x1c\x43OLLECTION_STATE_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x43OLLECTION_STATE_RUNNING\x10\x01\x12\x1d\n\x19\x43OLLECTION_STATE_COMPLETE\x10\x02\x12\x1c\n\x18\x43OLLECTION_STATE_PARTIAL\x10\x03\x12\x1e\n\x1a\x43OLLECTION_STATE_CANCELLED\x10\x04*\xcc\x01\n\x0bMemberState\x12\x1c\n\x18MEMBER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14MEMBER_STATE_PENDING\x10\x01\x12\x18\n\x14MEMBER_STATE_RUNNING\x10\x02\x12\x1a\n\x16MEMBER_STATE_COMPLETED\x10\x03\x12\x17\n\x13MEMBER_STATE_FAILED\x10\x04\x12\x1a\n\x16MEMBER_STATE_TIMED_OUT\x10\x05\x12\x1a\n\x16MEMBER_STATE_CANCELLED\x10\x06*\xa7\x01\n\x0cReportFormat\x12\x1d\n\x19REPORT_FORMAT_UNSPECIFIED\x10\x00\x12\x16\n\x12REPORT_FORMAT_JSON\x10\x01\x12\x1a\n\x16REPORT_FORMAT_MARKDOWN\x10\x02\x12\x16\n\x12REPORT_FORMAT_HTML\x10\x03\x12\x15\n\x11REPORT_FORMAT_PDF\x10\x04\x12\x15\n\x11REPORT_FORMAT_ZIP\x10\x05\x32\xb7\x05\n\x11\x43ollectionService\x12\x61\n\x10\x43reateCollection\x12%.ytcaption.v1.CreateCollectionRequest\x1a&.ytcaption.v1.CreateCollectionResponse\x12]\n\rGetCollection\x12\".ytcaption.v1.GetCollectionRequest\x1a#.ytcaption.v1.GetCollectionResponse\"\x03\x90\x02\x01\x12\x63\n\x0fListCollections\x12$.ytcaption.v1.ListCollectionsRequest\x1a%.ytcaption.v1.ListCollectionsResponse\"\x03\x90\x02\x01\x12`\n\x0fWatchCollection\x12$.ytcaption.v1.WatchCollectionRequest\x1a%.ytcaption.v1.WatchCollectionResponse0\x01\x12\x61\n\x10\x43\x61ncelCollection\x12%.ytcaption.v1.CancelCollectionRequest\x1a&.ytcaption.v1.CancelCollectionResponse\x12\x66\n\x10\x44\x65leteCollection\x12%.ytcaption.v1.DeleteCollectionRequest\x1a&.ytcaption.v1.DeleteCollectionResponse\"\x03\x90\x02\x02\x12N\n\tGetReport\x12\x1e.ytcaption.v1.GetReportRequest\x1a\x1f.ytcaption.v1.GetReportResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%ytcaption/v1/collection_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dytcaption/v1/collection.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\"\x8d\x03\n\x17\x43reateCollectionRequest\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rmax_in_flight\x18\x04 \x01(\x05\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x06 \x01(\t\x12\x11\n\tfrom_date\x18\x07 \x01(\t\x12\x0f\n\x07to_date\x18\x08 \x01(\t\x12\x13\n\x0bmax_members\x18\t \x01(\x05\x12\x13\n\x0bwebhook_url\x18\n \x01(\t\x12\x11\n\taddresses\x18\x0b \x03(\t\x12\x0e\n\x06period\x18\x0c \x01(\t\x12\r\n\x05title\x18\r \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x0e \x01(\t\x12(\n\x08priority\x18\x0f \x01(\x0e\x32\x16.ytcaption.v1.Priority\x12\r\n\x05\x66orce\x18\x10 \x01(\x08\"H\n\x18\x43reateCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\"T\n\x14GetCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x85\x01\n\x15GetCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\x12%\n\x07members\x18\x02 \x03(\x0b\x32\x14.ytcaption.v1.Member\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"?\n\x16ListCollectionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x17ListCollectionsResponse\x12-\n\x0b\x63ollections\x18\x01 \x03(\x0b\x32\x18.ytcaption.v1.Collection\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"G\n\x16WatchCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x04\"\xbf\x01\n\x17WatchCollectionResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12.\n\ncollection\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.CollectionH\x00\x12&\n\x06member\x18\x03 \x01(\x0b\x32\x14.ytcaption.v1.MemberH\x00\x12\x30\n\x08progress\x18\x04 \x01(\x0b\x32\x1c.ytcaption.v1.MemberProgressH\x00\x42\x08\n\x06update\">\n\x17\x43\x61ncelCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"H\n\x18\x43\x61ncelCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\"0\n\x17\x44\x65leteCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\"0\n\x18\x44\x65leteCollectionResponse\x12\x14\n\x0cjobs_removed\x18\x01 \x01(\x04\"\x8a\x01\n\x10GetReportRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12*\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x1a.ytcaption.v1.ReportFormat\x12\x33\n\x0e\x63\x61ption_format\x18\x03 \x01(\x0e\x32\x1b.ytcaption.v1.CaptionFormat\"I\n\x11GetReportResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x11\n\tfile_name\x18\x03 \x01(\t*\xa7\x01\n\x0cReportFormat\x12\x1d\n\x19REPORT_FORMAT_UNSPECIFIED\x10\x00\x12\x16\n\x12REPORT_FORMAT_JSON\x10\x01\x12\x1a\n\x16REPORT_FORMAT_MARKDOWN\x10\x02\x12\x16\n\x12REPORT_FORMAT_HTML\x10\x03\x12\x15\n\x11REPORT_FORMAT_PDF\x10\x04\x12\x15\n\x11REPORT_FORMAT_ZIP\x10\x05\x32\xb7\x05\n\x11\x43ollectionService\x12\x61\n\x10\x43reateCollection\x12%.ytcaption.v1.CreateCollectionRequest\x1a&.ytcaption.v1.CreateCollectionResponse\x12]\n\rGetCollection\x12\".ytcaption.v1.GetCollectionRequest\x1a#.ytcaption.v1.GetCollectionResponse\"\x03\x90\x02\x01\x12\x63\n\x0fListCollections\x12$.ytcaption.v1.ListCollectionsRequest\x1a%.ytcaption.v1.ListCollectionsResponse\"\x03\x90\x02\x01\x12`\n\x0fWatchCollection\x12$.ytcaption.v1.WatchCollectionRequest\x1a%.ytcaption.v1.WatchCollectionResponse0\x01\x12\x61\n\x10\x43\x61ncelCollection\x12%.ytcaption.v1.CancelCollectionRequest\x1a&.ytcaption.v1.CancelCollectionResponse\x12\x66\n\x10\x44\x65leteCollection\x12%.ytcaption.v1.DeleteCollectionRequest\x1a&.ytcaption.v1.DeleteCollectionResponse\"\x03\x90\x02\x02\x12N\n\tGetReport\x12\x1e.ytcaption.v1.GetReportRequest\x1a\x1f.ytcaption.v1.GetReportResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,46 +41,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COLLECTIONSERVICE'].methods_by_name['ListCollections']._serialized_options = b'\220\002\001'
   _globals['_COLLECTIONSERVICE'].methods_by_name['DeleteCollection']._loaded_options = None
   _globals['_COLLECTIONSERVICE'].methods_by_name['DeleteCollection']._serialized_options = b'\220\002\002'
-  _globals['_COLLECTIONSTATE']._serialized_start=2118
-  _globals['_COLLECTIONSTATE']._serialized_end=2292
-  _globals['_MEMBERSTATE']._serialized_start=2295
-  _globals['_MEMBERSTATE']._serialized_end=2499
-  _globals['_REPORTFORMAT']._serialized_start=2502
-  _globals['_REPORTFORMAT']._serialized_end=2669
-  _globals['_COLLECTION']._serialized_start=145
-  _globals['_COLLECTION']._serialized_end=548
-  _globals['_MEMBERCOUNT']._serialized_start=550
-  _globals['_MEMBERCOUNT']._serialized_end=620
-  _globals['_MEMBER']._serialized_start=623
-  _globals['_MEMBER']._serialized_end=814
-  _globals['_CREATECOLLECTIONREQUEST']._serialized_start=817
-  _globals['_CREATECOLLECTIONREQUEST']._serialized_end=1091
-  _globals['_CREATECOLLECTIONRESPONSE']._serialized_start=1093
-  _globals['_CREATECOLLECTIONRESPONSE']._serialized_end=1165
-  _globals['_GETCOLLECTIONREQUEST']._serialized_start=1167
-  _globals['_GETCOLLECTIONREQUEST']._serialized_end=1251
-  _globals['_GETCOLLECTIONRESPONSE']._serialized_start=1254
-  _globals['_GETCOLLECTIONRESPONSE']._serialized_end=1387
-  _globals['_LISTCOLLECTIONSREQUEST']._serialized_start=1389
-  _globals['_LISTCOLLECTIONSREQUEST']._serialized_end=1452
-  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_start=1454
-  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_end=1551
-  _globals['_WATCHCOLLECTIONREQUEST']._serialized_start=1553
-  _globals['_WATCHCOLLECTIONREQUEST']._serialized_end=1624
-  _globals['_WATCHCOLLECTIONRESPONSE']._serialized_start=1627
-  _globals['_WATCHCOLLECTIONRESPONSE']._serialized_end=1768
-  _globals['_CANCELCOLLECTIONREQUEST']._serialized_start=1770
-  _globals['_CANCELCOLLECTIONREQUEST']._serialized_end=1818
-  _globals['_CANCELCOLLECTIONRESPONSE']._serialized_start=1820
-  _globals['_CANCELCOLLECTIONRESPONSE']._serialized_end=1892
-  _globals['_DELETECOLLECTIONREQUEST']._serialized_start=1894
-  _globals['_DELETECOLLECTIONREQUEST']._serialized_end=1942
-  _globals['_DELETECOLLECTIONRESPONSE']._serialized_start=1944
-  _globals['_DELETECOLLECTIONRESPONSE']._serialized_end=1992
-  _globals['_GETREPORTREQUEST']._serialized_start=1994
-  _globals['_GETREPORTREQUEST']._serialized_end=2079
-  _globals['_GETREPORTRESPONSE']._serialized_start=2081
-  _globals['_GETREPORTRESPONSE']._serialized_end=2115
-  _globals['_COLLECTIONSERVICE']._serialized_start=2672
-  _globals['_COLLECTIONSERVICE']._serialized_end=3367
+  _globals['_REPORTFORMAT']._serialized_start=1750
+  _globals['_REPORTFORMAT']._serialized_end=1917
+  _globals['_CREATECOLLECTIONREQUEST']._serialized_start=169
+  _globals['_CREATECOLLECTIONREQUEST']._serialized_end=566
+  _globals['_CREATECOLLECTIONRESPONSE']._serialized_start=568
+  _globals['_CREATECOLLECTIONRESPONSE']._serialized_end=640
+  _globals['_GETCOLLECTIONREQUEST']._serialized_start=642
+  _globals['_GETCOLLECTIONREQUEST']._serialized_end=726
+  _globals['_GETCOLLECTIONRESPONSE']._serialized_start=729
+  _globals['_GETCOLLECTIONRESPONSE']._serialized_end=862
+  _globals['_LISTCOLLECTIONSREQUEST']._serialized_start=864
+  _globals['_LISTCOLLECTIONSREQUEST']._serialized_end=927
+  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_start=929
+  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_end=1026
+  _globals['_WATCHCOLLECTIONREQUEST']._serialized_start=1028
+  _globals['_WATCHCOLLECTIONREQUEST']._serialized_end=1099
+  _globals['_WATCHCOLLECTIONRESPONSE']._serialized_start=1102
+  _globals['_WATCHCOLLECTIONRESPONSE']._serialized_end=1293
+  _globals['_CANCELCOLLECTIONREQUEST']._serialized_start=1295
+  _globals['_CANCELCOLLECTIONREQUEST']._serialized_end=1357
+  _globals['_CANCELCOLLECTIONRESPONSE']._serialized_start=1359
+  _globals['_CANCELCOLLECTIONRESPONSE']._serialized_end=1431
+  _globals['_DELETECOLLECTIONREQUEST']._serialized_start=1433
+  _globals['_DELETECOLLECTIONREQUEST']._serialized_end=1481
+  _globals['_DELETECOLLECTIONRESPONSE']._serialized_start=1483
+  _globals['_DELETECOLLECTIONRESPONSE']._serialized_end=1531
+  _globals['_GETREPORTREQUEST']._serialized_start=1534
+  _globals['_GETREPORTREQUEST']._serialized_end=1672
+  _globals['_GETREPORTRESPONSE']._serialized_start=1674
+  _globals['_GETREPORTRESPONSE']._serialized_end=1747
+  _globals['_COLLECTIONSERVICE']._serialized_start=1920
+  _globals['_COLLECTIONSERVICE']._serialized_end=2615
 # @@protoc_insertion_point(module_scope)

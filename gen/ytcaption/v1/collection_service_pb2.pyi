@@ -7,10 +7,11 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
-from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ytcaption.v1 import collection_pb2 as _collection_pb2
 from ytcaption.v1 import job_pb2 as _job_pb2
+from ytcaption.v1 import media_pb2 as _media_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -21,78 +22,6 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class _CollectionState:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _CollectionStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CollectionState.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    COLLECTION_STATE_UNSPECIFIED: _CollectionState.ValueType  # 0
-    """Never sent by a server."""
-    COLLECTION_STATE_RUNNING: _CollectionState.ValueType  # 1
-    """Members are found or run."""
-    COLLECTION_STATE_COMPLETE: _CollectionState.ValueType  # 2
-    """Terminal: every member completed."""
-    COLLECTION_STATE_PARTIAL: _CollectionState.ValueType  # 3
-    """Some members failed, timed out or were cancelled; late results may still improve it."""
-    COLLECTION_STATE_CANCELLED: _CollectionState.ValueType  # 4
-    """Terminal: a caller asked to stop."""
-
-class CollectionState(_CollectionState, metaclass=_CollectionStateEnumTypeWrapper):
-    """The life of a collection."""
-
-COLLECTION_STATE_UNSPECIFIED: CollectionState.ValueType  # 0
-"""Never sent by a server."""
-COLLECTION_STATE_RUNNING: CollectionState.ValueType  # 1
-"""Members are found or run."""
-COLLECTION_STATE_COMPLETE: CollectionState.ValueType  # 2
-"""Terminal: every member completed."""
-COLLECTION_STATE_PARTIAL: CollectionState.ValueType  # 3
-"""Some members failed, timed out or were cancelled; late results may still improve it."""
-COLLECTION_STATE_CANCELLED: CollectionState.ValueType  # 4
-"""Terminal: a caller asked to stop."""
-Global___CollectionState: _TypeAlias = CollectionState  # noqa: Y015
-
-class _MemberState:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _MemberStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemberState.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    MEMBER_STATE_UNSPECIFIED: _MemberState.ValueType  # 0
-    """Never sent by a server."""
-    MEMBER_STATE_PENDING: _MemberState.ValueType  # 1
-    """Found, not begun."""
-    MEMBER_STATE_RUNNING: _MemberState.ValueType  # 2
-    """Under way."""
-    MEMBER_STATE_COMPLETED: _MemberState.ValueType  # 3
-    """It has captions."""
-    MEMBER_STATE_FAILED: _MemberState.ValueType  # 4
-    """It failed for good."""
-    MEMBER_STATE_TIMED_OUT: _MemberState.ValueType  # 5
-    """It had not ended at the deadline."""
-    MEMBER_STATE_CANCELLED: _MemberState.ValueType  # 6
-    """A caller asked to stop."""
-
-class MemberState(_MemberState, metaclass=_MemberStateEnumTypeWrapper):
-    """The life of a member as its collection sees it."""
-
-MEMBER_STATE_UNSPECIFIED: MemberState.ValueType  # 0
-"""Never sent by a server."""
-MEMBER_STATE_PENDING: MemberState.ValueType  # 1
-"""Found, not begun."""
-MEMBER_STATE_RUNNING: MemberState.ValueType  # 2
-"""Under way."""
-MEMBER_STATE_COMPLETED: MemberState.ValueType  # 3
-"""It has captions."""
-MEMBER_STATE_FAILED: MemberState.ValueType  # 4
-"""It failed for good."""
-MEMBER_STATE_TIMED_OUT: MemberState.ValueType  # 5
-"""It had not ended at the deadline."""
-MEMBER_STATE_CANCELLED: MemberState.ValueType  # 6
-"""A caller asked to stop."""
-Global___MemberState: _TypeAlias = MemberState  # noqa: Y015
 
 class _ReportFormat:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -131,156 +60,6 @@ REPORT_FORMAT_ZIP: ReportFormat.ValueType  # 5
 Global___ReportFormat: _TypeAlias = ReportFormat  # noqa: Y015
 
 @_typing.final
-class Collection(_message.Message):
-    """Many recordings under one request."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    COLLECTION_ID_FIELD_NUMBER: _builtins.int
-    CORRELATION_ID_FIELD_NUMBER: _builtins.int
-    SOURCES_FIELD_NUMBER: _builtins.int
-    OPTIONS_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
-    CREATE_TIME_FIELD_NUMBER: _builtins.int
-    UPDATE_TIME_FIELD_NUMBER: _builtins.int
-    DEADLINE_FIELD_NUMBER: _builtins.int
-    DISCOVERY_COMPLETE_FIELD_NUMBER: _builtins.int
-    COUNTS_FIELD_NUMBER: _builtins.int
-    MAX_IN_FLIGHT_FIELD_NUMBER: _builtins.int
-    collection_id: _builtins.str
-    """UUIDv7 chosen by the server."""
-    correlation_id: _builtins.str
-    """Shared by every member."""
-    state: Global___CollectionState.ValueType
-    """Where it stands."""
-    discovery_complete: _builtins.bool
-    """Whether every source was listed to its end."""
-    max_in_flight: _builtins.int
-    """Members in flight at once, at most."""
-    @_builtins.property
-    def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What was asked for."""
-
-    @_builtins.property
-    def options(self) -> _job_pb2.JobOptions:
-        """Options for every member."""
-
-    @_builtins.property
-    def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was accepted."""
-
-    @_builtins.property
-    def update_time(self) -> _timestamp_pb2.Timestamp:
-        """When any field last changed."""
-
-    @_builtins.property
-    def deadline(self) -> _timestamp_pb2.Timestamp:
-        """What is missing then is marked TIMED_OUT. Unset: never."""
-
-    @_builtins.property
-    def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemberCount]:
-        """Members by state."""
-
-    def __init__(
-        self,
-        *,
-        collection_id: _builtins.str = ...,
-        correlation_id: _builtins.str = ...,
-        sources: _abc.Iterable[_builtins.str] | None = ...,
-        options: _job_pb2.JobOptions | None = ...,
-        state: Global___CollectionState.ValueType = ...,
-        create_time: _timestamp_pb2.Timestamp | None = ...,
-        update_time: _timestamp_pb2.Timestamp | None = ...,
-        deadline: _timestamp_pb2.Timestamp | None = ...,
-        discovery_complete: _builtins.bool = ...,
-        counts: _abc.Iterable[Global___MemberCount] | None = ...,
-        max_in_flight: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "deadline", b"deadline", "options", b"options", "update_time", b"update_time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "correlation_id", b"correlation_id", "counts", b"counts", "create_time", b"create_time", "deadline", b"deadline", "discovery_complete", b"discovery_complete", "max_in_flight", b"max_in_flight", "options", b"options", "sources", b"sources", "state", b"state", "update_time", b"update_time"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Collection: _TypeAlias = Collection  # noqa: Y015
-
-@_typing.final
-class MemberCount(_message.Message):
-    """How many members are in one state."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STATE_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
-    state: Global___MemberState.ValueType
-    """The state."""
-    count: _builtins.int
-    """How many."""
-    def __init__(
-        self,
-        *,
-        state: Global___MemberState.ValueType = ...,
-        count: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "state", b"state"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___MemberCount: _TypeAlias = MemberCount  # noqa: Y015
-
-@_typing.final
-class Member(_message.Message):
-    """One recording of a collection."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    JOB_ID_FIELD_NUMBER: _builtins.int
-    SOURCE_URL_FIELD_NUMBER: _builtins.int
-    TITLE_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
-    PROGRESS_FIELD_NUMBER: _builtins.int
-    FAILURE_FIELD_NUMBER: _builtins.int
-    LATE_FIELD_NUMBER: _builtins.int
-    job_id: _builtins.str
-    """Its job."""
-    source_url: _builtins.str
-    """Its address."""
-    title: _builtins.str
-    """Its title; untrusted text."""
-    state: Global___MemberState.ValueType
-    """Where it stands."""
-    progress: _builtins.float
-    """Share of the recording that is heard, 0 to 1. Unset while the length is unknown."""
-    late: _builtins.bool
-    """It ended after the deadline."""
-    @_builtins.property
-    def failure(self) -> _job_pb2.Failure:
-        """Why it failed. Unset unless it did."""
-
-    def __init__(
-        self,
-        *,
-        job_id: _builtins.str = ...,
-        source_url: _builtins.str = ...,
-        title: _builtins.str = ...,
-        state: Global___MemberState.ValueType = ...,
-        progress: _builtins.float | None = ...,
-        failure: _job_pb2.Failure | None = ...,
-        late: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_progress", b"_progress", "failure", b"failure", "progress", b"progress"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_progress", b"_progress", "failure", b"failure", "job_id", b"job_id", "late", b"late", "progress", b"progress", "source_url", b"source_url", "state", b"state", "title", b"title"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__progress: _TypeAlias = _typing.Literal["progress"]  # noqa: Y015
-    _WhichOneofArgType__progress: _TypeAlias = _typing.Literal["_progress", b"_progress"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__progress) -> _WhichOneofReturnType__progress | None: ...
-
-Global___Member: _TypeAlias = Member  # noqa: Y015
-
-@_typing.final
 class CreateCollectionRequest(_message.Message):
     """What to collect."""
 
@@ -296,6 +75,12 @@ class CreateCollectionRequest(_message.Message):
     TO_DATE_FIELD_NUMBER: _builtins.int
     MAX_MEMBERS_FIELD_NUMBER: _builtins.int
     WEBHOOK_URL_FIELD_NUMBER: _builtins.int
+    ADDRESSES_FIELD_NUMBER: _builtins.int
+    PERIOD_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    FORCE_FIELD_NUMBER: _builtins.int
     max_in_flight: _builtins.int
     """Members in flight at once; 0 means the service's setting."""
     request_id: _builtins.str
@@ -309,10 +94,20 @@ class CreateCollectionRequest(_message.Message):
     max_members: _builtins.int
     """At most this many members; 0 means the service's limit."""
     webhook_url: _builtins.str
-    """Address told when the collection ends; empty means nobody."""
+    """Address told when the collection is gathered, and when it is settled; empty means nobody."""
+    period: _builtins.str
+    """A year (2025), month (2025-10) or day of publication, instead of the two days."""
+    title: _builtins.str
+    """What it is called in reports, at most 200 characters; may be empty."""
+    caller: _builtins.str
+    """Who asks, at most 128 characters."""
+    priority: _job_pb2.Priority.ValueType
+    """Whether its members go before others. Unset means NORMAL."""
+    force: _builtins.bool
+    """Run even what was captioned lately."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Addresses, playlists, channels or searches."""
+        """Playlists, channels or searches ("ytsearch5:…"), listed one after the other; at most 20."""
 
     @_builtins.property
     def options(self) -> _job_pb2.JobOptions:
@@ -321,6 +116,10 @@ class CreateCollectionRequest(_message.Message):
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """What is missing after this long is marked TIMED_OUT. Unset: never."""
+
+    @_builtins.property
+    def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Recordings: each is one member, and nobody looks for others behind it. With `sources`, at least one."""
 
     def __init__(
         self,
@@ -335,10 +134,16 @@ class CreateCollectionRequest(_message.Message):
         to_date: _builtins.str = ...,
         max_members: _builtins.int = ...,
         webhook_url: _builtins.str = ...,
+        addresses: _abc.Iterable[_builtins.str] | None = ...,
+        period: _builtins.str = ...,
+        title: _builtins.str = ...,
+        caller: _builtins.str = ...,
+        priority: _job_pb2.Priority.ValueType = ...,
+        force: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["correlation_id", b"correlation_id", "from_date", b"from_date", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "request_id", b"request_id", "sources", b"sources", "timeout", b"timeout", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "caller", b"caller", "correlation_id", b"correlation_id", "force", b"force", "from_date", b"from_date", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "period", b"period", "priority", b"priority", "request_id", b"request_id", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -352,13 +157,13 @@ class CreateCollectionResponse(_message.Message):
 
     COLLECTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def collection(self) -> Global___Collection:
+    def collection(self) -> _collection_pb2.Collection:
         """The collection, now durable."""
 
     def __init__(
         self,
         *,
-        collection: Global___Collection | None = ...,
+        collection: _collection_pb2.Collection | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -410,18 +215,18 @@ class GetCollectionResponse(_message.Message):
     next_page_token: _builtins.str
     """Empty on the last page."""
     @_builtins.property
-    def collection(self) -> Global___Collection:
+    def collection(self) -> _collection_pb2.Collection:
         """The collection as it stands."""
 
     @_builtins.property
-    def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___Member]:
+    def members(self) -> _containers.RepeatedCompositeFieldContainer[_collection_pb2.Member]:
         """One page of its members."""
 
     def __init__(
         self,
         *,
-        collection: Global___Collection | None = ...,
-        members: _abc.Iterable[Global___Member] | None = ...,
+        collection: _collection_pb2.Collection | None = ...,
+        members: _abc.Iterable[_collection_pb2.Member] | None = ...,
         next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection"]  # noqa: Y015
@@ -469,13 +274,13 @@ class ListCollectionsResponse(_message.Message):
     next_page_token: _builtins.str
     """Empty on the last page."""
     @_builtins.property
-    def collections(self) -> _containers.RepeatedCompositeFieldContainer[Global___Collection]:
+    def collections(self) -> _containers.RepeatedCompositeFieldContainer[_collection_pb2.Collection]:
         """Newest first."""
 
     def __init__(
         self,
         *,
-        collections: _abc.Iterable[Global___Collection] | None = ...,
+        collections: _abc.Iterable[_collection_pb2.Collection] | None = ...,
         next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -521,28 +326,34 @@ class WatchCollectionResponse(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     COLLECTION_FIELD_NUMBER: _builtins.int
     MEMBER_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Position in the stored story; 0 for what is not part of it."""
     @_builtins.property
-    def collection(self) -> Global___Collection:
-        """The collection itself changed."""
+    def collection(self) -> _collection_pb2.Collection:
+        """The collection itself changed, other than in its counts; always the first response."""
 
     @_builtins.property
-    def member(self) -> Global___Member:
+    def member(self) -> _collection_pb2.Member:
         """One member changed."""
+
+    @_builtins.property
+    def progress(self) -> _collection_pb2.MemberProgress:
+        """Live figures of one member."""
 
     def __init__(
         self,
         *,
         sequence: _builtins.int = ...,
-        collection: Global___Collection | None = ...,
-        member: Global___Member | None = ...,
+        collection: _collection_pb2.Collection | None = ...,
+        member: _collection_pb2.Member | None = ...,
+        progress: _collection_pb2.MemberProgress | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection", "member", b"member", "update", b"update"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection", "member", b"member", "progress", b"progress", "update", b"update"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection", "member", b"member", "sequence", b"sequence", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection", "member", b"member", "progress", b"progress", "sequence", b"sequence", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_update: _TypeAlias = _typing.Literal["collection", "member"]  # noqa: Y015
+    _WhichOneofReturnType_update: _TypeAlias = _typing.Literal["collection", "member", "progress"]  # noqa: Y015
     _WhichOneofArgType_update: _TypeAlias = _typing.Literal["update", b"update"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_update) -> _WhichOneofReturnType_update | None: ...
 
@@ -555,16 +366,20 @@ class CancelCollectionRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
+    note: _builtins.str
+    """Why, for people; may be empty."""
     def __init__(
         self,
         *,
         collection_id: _builtins.str = ...,
+        note: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "note", b"note"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -578,13 +393,13 @@ class CancelCollectionResponse(_message.Message):
 
     COLLECTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def collection(self) -> Global___Collection:
+    def collection(self) -> _collection_pb2.Collection:
         """The collection as it stands."""
 
     def __init__(
         self,
         *,
-        collection: Global___Collection | None = ...,
+        collection: _collection_pb2.Collection | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -646,19 +461,23 @@ class GetReportRequest(_message.Message):
 
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
     FORMAT_FIELD_NUMBER: _builtins.int
+    CAPTION_FORMAT_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
     format: Global___ReportFormat.ValueType
     """The shape it is wanted in."""
+    caption_format: _media_pb2.CaptionFormat.ValueType
+    """The shape of captions in a zip."""
     def __init__(
         self,
         *,
         collection_id: _builtins.str = ...,
         format: Global___ReportFormat.ValueType = ...,
+        caption_format: _media_pb2.CaptionFormat.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "format", b"format"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caption_format", b"caption_format", "collection_id", b"collection_id", "format", b"format"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -671,16 +490,24 @@ class GetReportResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CHUNK_FIELD_NUMBER: _builtins.int
+    MEDIA_TYPE_FIELD_NUMBER: _builtins.int
+    FILE_NAME_FIELD_NUMBER: _builtins.int
     chunk: _builtins.bytes
     """Bytes in order, at most 64 KiB."""
+    media_type: _builtins.str
+    """Its media type; in the first response only."""
+    file_name: _builtins.str
+    """A name to save it under; in the first response only."""
     def __init__(
         self,
         *,
         chunk: _builtins.bytes = ...,
+        media_type: _builtins.str = ...,
+        file_name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "file_name", b"file_name", "media_type", b"media_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

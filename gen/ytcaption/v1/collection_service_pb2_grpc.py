@@ -98,21 +98,22 @@ class CollectionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchCollection(self, request, context):
-        """Streams the collection as it stands, then each member that changed; ends when it is terminal.
+        """Streams the collection as it stands, then each member that changed since `after_sequence`, once, then what
+        happens; ends when the collection is settled. A slow caller may miss intermediate progress, nothing else.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelCollection(self, request, context):
-        """Stops every member that is not terminal.
+        """Stops every member that is not terminal, and finds no more. A settled collection is returned as it is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteCollection(self, request, context):
-        """Removes every trace of a collection and its members.
+        """Removes every trace of a collection and its members; one that runs is cancelled first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -23,11 +23,13 @@ class CollectionServiceStub:
     ListCollections: _aio.UnaryUnaryMultiCallable[_collection_service_pb2.ListCollectionsRequest, _collection_service_pb2.ListCollectionsResponse]
     """Lists collections, newest first."""
     WatchCollection: _aio.UnaryStreamMultiCallable[_collection_service_pb2.WatchCollectionRequest, _collection_service_pb2.WatchCollectionResponse]
-    """Streams the collection as it stands, then each member that changed; ends when it is terminal."""
+    """Streams the collection as it stands, then each member that changed since `after_sequence`, once, then what
+    happens; ends when the collection is settled. A slow caller may miss intermediate progress, nothing else.
+    """
     CancelCollection: _aio.UnaryUnaryMultiCallable[_collection_service_pb2.CancelCollectionRequest, _collection_service_pb2.CancelCollectionResponse]
-    """Stops every member that is not terminal."""
+    """Stops every member that is not terminal, and finds no more. A settled collection is returned as it is."""
     DeleteCollection: _aio.UnaryUnaryMultiCallable[_collection_service_pb2.DeleteCollectionRequest, _collection_service_pb2.DeleteCollectionResponse]
-    """Removes every trace of a collection and its members."""
+    """Removes every trace of a collection and its members; one that runs is cancelled first."""
     GetReport: _aio.UnaryStreamMultiCallable[_collection_service_pb2.GetReportRequest, _collection_service_pb2.GetReportResponse]
     """Streams one report over all members."""
 
@@ -64,7 +66,9 @@ class CollectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _collection_service_pb2.WatchCollectionRequest,
         context: _aio.ServicerContext[_collection_service_pb2.WatchCollectionRequest, _abc.AsyncIterator[_collection_service_pb2.WatchCollectionResponse]],
     ) -> _abc.AsyncIterator[_collection_service_pb2.WatchCollectionResponse]:
-        """Streams the collection as it stands, then each member that changed; ends when it is terminal."""
+        """Streams the collection as it stands, then each member that changed since `after_sequence`, once, then what
+        happens; ends when the collection is settled. A slow caller may miss intermediate progress, nothing else.
+        """
 
     @_abc_1.abstractmethod
     def CancelCollection(
@@ -72,7 +76,7 @@ class CollectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _collection_service_pb2.CancelCollectionRequest,
         context: _aio.ServicerContext[_collection_service_pb2.CancelCollectionRequest, _abc.Awaitable[_collection_service_pb2.CancelCollectionResponse]],
     ) -> _abc.Awaitable[_collection_service_pb2.CancelCollectionResponse]:
-        """Stops every member that is not terminal."""
+        """Stops every member that is not terminal, and finds no more. A settled collection is returned as it is."""
 
     @_abc_1.abstractmethod
     def DeleteCollection(
@@ -80,7 +84,7 @@ class CollectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _collection_service_pb2.DeleteCollectionRequest,
         context: _aio.ServicerContext[_collection_service_pb2.DeleteCollectionRequest, _abc.Awaitable[_collection_service_pb2.DeleteCollectionResponse]],
     ) -> _abc.Awaitable[_collection_service_pb2.DeleteCollectionResponse]:
-        """Removes every trace of a collection and its members."""
+        """Removes every trace of a collection and its members; one that runs is cancelled first."""
 
     @_abc_1.abstractmethod
     def GetReport(

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ytcaption.v1 import collection_pb2 as _collection_pb2
 from ytcaption.v1 import job_pb2 as _job_pb2
 from ytcaption.v1 import media_pb2 as _media_pb2
 import builtins as _builtins
@@ -53,6 +54,14 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     """An attempt gave up and another will follow."""
     EVENT_TYPE_JOB_FINISHED: _EventType.ValueType  # 16
     """The job is terminal; the last event of a life, and of the job unless it is replayed."""
+    EVENT_TYPE_MEMBER_CHANGED: _EventType.ValueType  # 20
+    """A member of a collection was found, or stands elsewhere than before."""
+    EVENT_TYPE_COLLECTION_CHANGED: _EventType.ValueType  # 21
+    """Something of a collection changed other than its members."""
+    EVENT_TYPE_COLLECTION_GATHERED: _EventType.ValueType  # 22
+    """Every member of a collection has ended, or its deadline passed: this is the aggregate."""
+    EVENT_TYPE_COLLECTION_SETTLED: _EventType.ValueType  # 23
+    """No member of a collection can change any more; its last event."""
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper):
     """Everything that can happen. The first four are the original contract between collectors and executors."""
@@ -81,6 +90,14 @@ EVENT_TYPE_ATTEMPT_FAILED: EventType.ValueType  # 15
 """An attempt gave up and another will follow."""
 EVENT_TYPE_JOB_FINISHED: EventType.ValueType  # 16
 """The job is terminal; the last event of a life, and of the job unless it is replayed."""
+EVENT_TYPE_MEMBER_CHANGED: EventType.ValueType  # 20
+"""A member of a collection was found, or stands elsewhere than before."""
+EVENT_TYPE_COLLECTION_CHANGED: EventType.ValueType  # 21
+"""Something of a collection changed other than its members."""
+EVENT_TYPE_COLLECTION_GATHERED: EventType.ValueType  # 22
+"""Every member of a collection has ended, or its deadline passed: this is the aggregate."""
+EVENT_TYPE_COLLECTION_SETTLED: EventType.ValueType  # 23
+"""No member of a collection can change any more; its last event."""
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 @_typing.final
@@ -107,6 +124,8 @@ class Event(_message.Message):
     SEGMENT_SETTLED_FIELD_NUMBER: _builtins.int
     ATTEMPT_FAILED_FIELD_NUMBER: _builtins.int
     JOB_FINISHED_FIELD_NUMBER: _builtins.int
+    MEMBER_CHANGED_FIELD_NUMBER: _builtins.int
+    COLLECTION_CHANGED_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
     """UUIDv7; the same event never has two."""
     correlation_id: _builtins.str
@@ -167,6 +186,14 @@ class Event(_message.Message):
     def job_finished(self) -> Global___JobFinished:
         """For JOB_FINISHED."""
 
+    @_builtins.property
+    def member_changed(self) -> Global___MemberChanged:
+        """For MEMBER_CHANGED."""
+
+    @_builtins.property
+    def collection_changed(self) -> Global___CollectionChanged:
+        """For COLLECTION_CHANGED, COLLECTION_GATHERED and COLLECTION_SETTLED."""
+
     def __init__(
         self,
         *,
@@ -188,12 +215,14 @@ class Event(_message.Message):
         segment_settled: Global___SegmentSettled | None = ...,
         attempt_failed: Global___AttemptFailed | None = ...,
         job_finished: Global___JobFinished | None = ...,
+        member_changed: Global___MemberChanged | None = ...,
+        collection_changed: Global___CollectionChanged | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_result", b"collection_result", "execution_result", b"execution_result", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "media_found", b"media_found", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "timestamp", b"timestamp"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_changed", b"collection_changed", "collection_result", b"collection_result", "execution_result", b"execution_result", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "media_found", b"media_found", "member_changed", b"member_changed", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "timestamp", b"timestamp"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_id", b"collection_id", "collection_result", b"collection_result", "correlation_id", b"correlation_id", "event_id", b"event_id", "execution_result", b"execution_result", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "job_id", b"job_id", "media_found", b"media_found", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "timestamp", b"timestamp", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_changed", b"collection_changed", "collection_id", b"collection_id", "collection_result", b"collection_result", "correlation_id", b"correlation_id", "event_id", b"event_id", "execution_result", b"execution_result", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "job_id", b"job_id", "media_found", b"media_found", "member_changed", b"member_changed", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "timestamp", b"timestamp", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["start_collection", "collection_result", "start_execution", "execution_result", "job_accepted", "attempt_started", "stage_changed", "media_found", "segment_settled", "attempt_failed", "job_finished"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["start_collection", "collection_result", "start_execution", "execution_result", "job_accepted", "attempt_started", "stage_changed", "media_found", "segment_settled", "attempt_failed", "job_finished", "member_changed", "collection_changed"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -208,9 +237,43 @@ class StartCollection(_message.Message):
     SOURCES_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     TIMEOUT_FIELD_NUMBER: _builtins.int
+    ADDRESSES_FIELD_NUMBER: _builtins.int
+    MAX_IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    FROM_DATE_FIELD_NUMBER: _builtins.int
+    TO_DATE_FIELD_NUMBER: _builtins.int
+    PERIOD_FIELD_NUMBER: _builtins.int
+    MAX_MEMBERS_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    WEBHOOK_URL_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    FORCE_FIELD_NUMBER: _builtins.int
+    max_in_flight: _builtins.int
+    """Members in flight at once; 0 means the service's setting."""
+    from_date: _builtins.str
+    """First day of publication wanted, YYYY-MM-DD; empty: no limit."""
+    to_date: _builtins.str
+    """Last day of publication wanted, YYYY-MM-DD; empty: no limit."""
+    period: _builtins.str
+    """A year, month or day of publication, instead of the two days."""
+    max_members: _builtins.int
+    """At most this many members; 0 means the service's limit."""
+    title: _builtins.str
+    """What the collection is called in reports; may be empty."""
+    webhook_url: _builtins.str
+    """Address told when the collection is gathered, and when it is settled; empty means nobody."""
+    request_id: _builtins.str
+    """Sending it twice starts one collection. Empty: the event's id is taken."""
+    caller: _builtins.str
+    """Who asks; may be empty."""
+    priority: _job_pb2.Priority.ValueType
+    """Whether members go before others. Unset means NORMAL."""
+    force: _builtins.bool
+    """Run even what was captioned lately."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Addresses, playlists, channels or searches."""
+        """The recording of one job; or playlists, channels and searches of a collection."""
 
     @_builtins.property
     def options(self) -> _job_pb2.JobOptions:
@@ -220,16 +283,32 @@ class StartCollection(_message.Message):
     def timeout(self) -> _duration_pb2.Duration:
         """What is missing after this long is marked TIMED_OUT. Unset: never."""
 
+    @_builtins.property
+    def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Recordings of a collection."""
+
     def __init__(
         self,
         *,
         sources: _abc.Iterable[_builtins.str] | None = ...,
         options: _job_pb2.JobOptions | None = ...,
         timeout: _duration_pb2.Duration | None = ...,
+        addresses: _abc.Iterable[_builtins.str] | None = ...,
+        max_in_flight: _builtins.int = ...,
+        from_date: _builtins.str = ...,
+        to_date: _builtins.str = ...,
+        period: _builtins.str = ...,
+        max_members: _builtins.int = ...,
+        title: _builtins.str = ...,
+        webhook_url: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        caller: _builtins.str = ...,
+        priority: _job_pb2.Priority.ValueType = ...,
+        force: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "sources", b"sources", "timeout", b"timeout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "caller", b"caller", "force", b"force", "from_date", b"from_date", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "period", b"period", "priority", b"priority", "request_id", b"request_id", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -530,3 +609,51 @@ class JobFinished(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___JobFinished: _TypeAlias = JobFinished  # noqa: Y015
+
+@_typing.final
+class MemberChanged(_message.Message):
+    """A member of a collection was found, or stands elsewhere than before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMBER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def member(self) -> _collection_pb2.Member:
+        """The member as it now stands."""
+
+    def __init__(
+        self,
+        *,
+        member: _collection_pb2.Member | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["member", b"member"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemberChanged: _TypeAlias = MemberChanged  # noqa: Y015
+
+@_typing.final
+class CollectionChanged(_message.Message):
+    """A collection stands elsewhere than before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def collection(self) -> _collection_pb2.Collection:
+        """The collection as it now stands."""
+
+    def __init__(
+        self,
+        *,
+        collection: _collection_pb2.Collection | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CollectionChanged: _TypeAlias = CollectionChanged  # noqa: Y015

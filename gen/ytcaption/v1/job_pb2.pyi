@@ -178,6 +178,34 @@ STAGE_STATE_SKIPPED: StageState.ValueType  # 6
 """Not needed for this job, or stopped because another stage ended the attempt."""
 Global___StageState: _TypeAlias = StageState  # noqa: Y015
 
+class _LetterKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LetterKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LetterKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LETTER_KIND_UNSPECIFIED: _LetterKind.ValueType  # 0
+    """Treated as JOB."""
+    LETTER_KIND_JOB: _LetterKind.ValueType  # 1
+    """A job that failed for good."""
+    LETTER_KIND_EVENT: _LetterKind.ValueType  # 2
+    """An event somebody sent us that starts nothing."""
+    LETTER_KIND_WEBHOOK: _LetterKind.ValueType  # 3
+    """A webhook nobody took."""
+
+class LetterKind(_LetterKind, metaclass=_LetterKindEnumTypeWrapper):
+    """What a dead letter is about."""
+
+LETTER_KIND_UNSPECIFIED: LetterKind.ValueType  # 0
+"""Treated as JOB."""
+LETTER_KIND_JOB: LetterKind.ValueType  # 1
+"""A job that failed for good."""
+LETTER_KIND_EVENT: LetterKind.ValueType  # 2
+"""An event somebody sent us that starts nothing."""
+LETTER_KIND_WEBHOOK: LetterKind.ValueType  # 3
+"""A webhook nobody took."""
+Global___LetterKind: _TypeAlias = LetterKind  # noqa: Y015
+
 @_typing.final
 class Job(_message.Message):
     """One recording on its way to captions."""
@@ -214,6 +242,7 @@ class Job(_message.Message):
     LANGUAGE_OUT_FIELD_NUMBER: _builtins.int
     HUMAN_CAPTIONS_FIELD_NUMBER: _builtins.int
     TRANSLATION_MODEL_FIELD_NUMBER: _builtins.int
+    WEBHOOK_URL_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """UUIDv7 chosen by the server; sorts by time of acceptance."""
     correlation_id: _builtins.str
@@ -248,6 +277,8 @@ class Job(_message.Message):
     """BCP-47 tag it was really translated into; empty if nothing was."""
     translation_model: _builtins.str
     """The model that was to translate, such as "nllb-200"; empty if none was, or the speech model did it itself."""
+    webhook_url: _builtins.str
+    """Address told when the job ends; empty means nobody."""
     @_builtins.property
     def source(self) -> Global___Source:
         """Where the audio comes from."""
@@ -333,10 +364,11 @@ class Job(_message.Message):
         language_out: _builtins.str = ...,
         human_captions: _media_pb2.CaptionTrack | None = ...,
         translation_model: _builtins.str = ...,
+        webhook_url: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "human_captions", b"human_captions", "language_probability", b"language_probability", "media", b"media", "options", b"options", "progress", b"progress", "source", b"source", "start_time", b"start_time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "applied_filters", b"applied_filters", "artifacts", b"artifacts", "attempt", b"attempt", "cached_from_job_id", b"cached_from_job_id", "caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "human_captions", b"human_captions", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "language_probability", b"language_probability", "max_attempts", b"max_attempts", "media", b"media", "model", b"model", "options", b"options", "priority", b"priority", "progress", b"progress", "segment_count", b"segment_count", "source", b"source", "stages", b"stages", "start_time", b"start_time", "state", b"state", "translation_model", b"translation_model", "update_time", b"update_time", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "applied_filters", b"applied_filters", "artifacts", b"artifacts", "attempt", b"attempt", "cached_from_job_id", b"cached_from_job_id", "caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "human_captions", b"human_captions", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "language_probability", b"language_probability", "max_attempts", b"max_attempts", "media", b"media", "model", b"model", "options", b"options", "priority", b"priority", "progress", b"progress", "segment_count", b"segment_count", "source", b"source", "stages", b"stages", "start_time", b"start_time", "state", b"state", "translation_model", b"translation_model", "update_time", b"update_time", "warnings", b"warnings", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__language_probability: _TypeAlias = _typing.Literal["language_probability"]  # noqa: Y015
     _WhichOneofArgType__language_probability: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability"]  # noqa: Y015
@@ -740,7 +772,7 @@ Global___Artifact: _TypeAlias = Artifact  # noqa: Y015
 
 @_typing.final
 class DeadLetter(_message.Message):
-    """A job that will not be tried again, as the dead-letter queue keeps it."""
+    """What will not be tried again, as the dead-letter queue keeps it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -752,17 +784,29 @@ class DeadLetter(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     FIRST_ATTEMPT_TIME_FIELD_NUMBER: _builtins.int
     DEAD_TIME_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    LETTER_ID_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Its sequence number in the queue."""
     job_id: _builtins.str
-    """The job that died."""
+    """The job that died, or that a webhook was to tell of; empty if there is none."""
     correlation_id: _builtins.str
-    """The job's correlation id."""
+    """The job's correlation id, or the event's as far as it could be read."""
     attempts: _builtins.int
     """How many attempts were made."""
+    kind: Global___LetterKind.ValueType
+    """What died."""
+    letter_id: _builtins.str
+    """What ReplayDeadLetter and PurgeDeadLetters take: the job's id, or one of the letter's own."""
+    content: _builtins.bytes
+    """Of an event the bytes as they came, of a webhook its delivery item; at most 64 KiB."""
+    collection_id: _builtins.str
+    """The collection a webhook was to tell of; empty if none."""
     @_builtins.property
     def work_item(self) -> Global___WorkItem:
-        """What was to be done."""
+        """What was to be done. Unset unless a job died."""
 
     @_builtins.property
     def failure(self) -> Global___Failure:
@@ -787,10 +831,14 @@ class DeadLetter(_message.Message):
         attempts: _builtins.int = ...,
         first_attempt_time: _timestamp_pb2.Timestamp | None = ...,
         dead_time: _timestamp_pb2.Timestamp | None = ...,
+        kind: Global___LetterKind.ValueType = ...,
+        letter_id: _builtins.str = ...,
+        content: _builtins.bytes = ...,
+        collection_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["dead_time", b"dead_time", "failure", b"failure", "first_attempt_time", b"first_attempt_time", "work_item", b"work_item"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "correlation_id", b"correlation_id", "dead_time", b"dead_time", "failure", b"failure", "first_attempt_time", b"first_attempt_time", "job_id", b"job_id", "sequence", b"sequence", "work_item", b"work_item"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "content", b"content", "correlation_id", b"correlation_id", "dead_time", b"dead_time", "failure", b"failure", "first_attempt_time", b"first_attempt_time", "job_id", b"job_id", "kind", b"kind", "letter_id", b"letter_id", "sequence", b"sequence", "work_item", b"work_item"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -36,6 +36,7 @@ class CreateJobRequest(_message.Message):
     FORCE_FIELD_NUMBER: _builtins.int
     CALLER_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
+    WEBHOOK_URL_FIELD_NUMBER: _builtins.int
     source_url: _builtins.str
     """The page or media address, http or https."""
     request_id: _builtins.str
@@ -48,6 +49,8 @@ class CreateJobRequest(_message.Message):
     """Who asks, at most 128 characters: callers take turns, however many jobs each has. Empty is a caller too."""
     priority: _job_pb2.Priority.ValueType
     """Whether it goes before others. Unset means NORMAL."""
+    webhook_url: _builtins.str
+    """Address told when the job ends; empty means nobody."""
     @_builtins.property
     def options(self) -> _job_pb2.JobOptions:
         """What the caller chooses; unset fields take their defaults."""
@@ -62,10 +65,11 @@ class CreateJobRequest(_message.Message):
         force: _builtins.bool = ...,
         caller: _builtins.str = ...,
         priority: _job_pb2.Priority.ValueType = ...,
+        webhook_url: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "correlation_id", b"correlation_id", "force", b"force", "options", b"options", "priority", b"priority", "request_id", b"request_id", "source_url", b"source_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "correlation_id", b"correlation_id", "force", b"force", "options", b"options", "priority", b"priority", "request_id", b"request_id", "source_url", b"source_url", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -139,6 +143,7 @@ class UploadStart(_message.Message):
     FORCE_FIELD_NUMBER: _builtins.int
     CALLER_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
+    WEBHOOK_URL_FIELD_NUMBER: _builtins.int
     file_name: _builtins.str
     """Name of the file, for people only."""
     request_id: _builtins.str
@@ -153,6 +158,8 @@ class UploadStart(_message.Message):
     """Who asks, at most 128 characters: callers take turns, however many jobs each has. Empty is a caller too."""
     priority: _job_pb2.Priority.ValueType
     """Whether it goes before others. Unset means NORMAL."""
+    webhook_url: _builtins.str
+    """Address told when the job ends; empty means nobody."""
     @_builtins.property
     def options(self) -> _job_pb2.JobOptions:
         """What the caller chooses; unset fields take their defaults."""
@@ -168,10 +175,11 @@ class UploadStart(_message.Message):
         force: _builtins.bool = ...,
         caller: _builtins.str = ...,
         priority: _job_pb2.Priority.ValueType = ...,
+        webhook_url: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "options", b"options", "size_bytes", b"size_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "caller", b"caller", "correlation_id", b"correlation_id", "file_name", b"file_name", "force", b"force", "options", b"options", "priority", b"priority", "request_id", b"request_id", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "caller", b"caller", "correlation_id", b"correlation_id", "file_name", b"file_name", "force", b"force", "options", b"options", "priority", b"priority", "request_id", b"request_id", "size_bytes", b"size_bytes", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__size_bytes: _TypeAlias = _typing.Literal["size_bytes"]  # noqa: Y015
     _WhichOneofArgType__size_bytes: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes"]  # noqa: Y015

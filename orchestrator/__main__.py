@@ -101,8 +101,6 @@ async def assembled(
         runner = Runner(bus, settings, queue, pipeline, gate, cache)
         control = Control(bus, Jobs(bus), queue, Feeds(bus))
         orphans = Orphans(bus, Jobs(bus), Shelves(bus), settings)
-        housekeeper = Housekeeper(bus, settings, index, control, room, orphans)
-        factory_reset = FactoryReset(bus, settings, control, queue, orphans)
         instruments = Instruments(
             bus=bus,
             records=CollectionRecords(bus),
@@ -114,6 +112,8 @@ async def assembled(
             lister=Lister(stages, gate, settings),
         )
         collections = collection_engines(settings, stages, instruments)
+        housekeeper = Housekeeper(bus, settings, index, control, room, orphans, collections.control)
+        factory_reset = FactoryReset(bus, settings, control, queue, orphans, collections.control)
         conductors = Conductors(instruments, settings, CollectionQueue(bus), queue)
         lost_collections = CollectionRescue(instruments.shelf, CollectionQueue(bus))
         tasks = [
@@ -207,7 +207,9 @@ def collection_engines(
         reading=CollectionReading(records, Ledgers(bus, records), instruments.index),
         shelf=instruments.shelf,
         feeds=feeds,
-        control=CollectionControl(bus, records, CollectionQueue(bus), feeds, instruments.control),
+        control=CollectionControl(
+            bus, records, CollectionQueue(bus), feeds, instruments.shelf, instruments.control
+        ),
     )
 
 

@@ -10,7 +10,6 @@ from nats.aio.msg import Msg
 from structlog import get_logger
 
 from mesh.bus import Bus
-from mesh.errors import MeshError, NotFoundError
 from mesh.tasks import stop
 from orchestrator.collections.discovery import Discovery, Exhausted, Found, Listed, Lister
 from orchestrator.collections.fanin import FanIn
@@ -18,7 +17,6 @@ from orchestrator.collections.fanout import FanOut
 from orchestrator.collections.journal import Journal
 from orchestrator.collections.ledger import (
     CANCELLED,
-    COMPLETED,
     PENDING,
     RUNNING,
     TIMED_OUT,
@@ -27,6 +25,7 @@ from orchestrator.collections.ledger import (
 from orchestrator.collections.members import copy_of, ended, never_begun, new_member
 from orchestrator.collections.records import CollectionRecords, KeptCollection
 from orchestrator.collections.shelf import CollectionShelf
+from orchestrator.collections.stopping import stop_jobs
 from orchestrator.control import Control
 from orchestrator.index import JobIndex
 from orchestrator.lease import LostError
@@ -40,7 +39,6 @@ LOOK_SECONDS = 1.0
 """What nobody told us of is found this soon."""
 FOUND_AT_ONCE = 10
 """So many members are noted before the next are begun."""
-STOPPED_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,22 +198,10 @@ class Conductor:
         if self._stopping is None:
             await self._find_no_more()
             await self._end_unbegun(CANCELLED)
-            self._stopping = asyncio.create_task(self._stop_jobs())
-
-    async def _stop_jobs(self) -> None:
-        turn = asyncio.Semaphore(STOPPED_AT_ONCE)
-
-        async def stop_one(job_id: str) -> None:
-            async with turn:
-                try:
-                    await self._with.control.cancel(job_id, self._collection.cancel_note)
-                except NotFoundError:  # deleted, or never made
-                    return
-                except MeshError as error:  # it is marked, and ends when its runner sees that
-                    log.warning("a member does not stop yet", job_id=job_id, error=str(error))
-
-        await asyncio.gather(*(stop_one(job_id) for job_id in self._fan_in.jobs.values()))
-        self._news.set()
+            jobs = self._fan_in.jobs.values()
+            self._stopping = asyncio.create_task(
+                stop_jobs(self._with.control, jobs, record.collection.cancel_note)
+            )
 
     async def _time_out_if_due(self) -> None:
         due = self._collection.HasField("deadline") and self._seconds_left() <= 0
@@ -251,7 +237,7 @@ class Conductor:
                 return False
             await self._gather()
         changed = self._copy()
-        changed.state, changed.settled = self._outcome(), self._fan_in.in_flight == 0
+        changed.state, changed.settled = self._journal.ledger.outcome, self._fan_in.in_flight == 0
         if changed.settled and not ledger.settled:
             await self._journal.tell(event_pb2.EVENT_TYPE_COLLECTION_SETTLED, changed)
         elif (changed.state, changed.settled) != (self._collection.state, self._collection.settled):
@@ -262,21 +248,10 @@ class Conductor:
 
     async def _gather(self) -> None:
         changed = self._copy()
-        changed.state = self._outcome()
+        changed.state = self._journal.ledger.outcome
         changed.end_time.CopyFrom(from_current_time())
         await self._journal.tell(event_pb2.EVENT_TYPE_COLLECTION_GATHERED, changed)
         log.info("collection gathered", state=changed.state, members=changed.member_count)
-
-    def _outcome(self) -> "collection_pb2.CollectionState.ValueType":
-        collection, ledger = self._collection, self._journal.ledger
-        if collection.state == collection_pb2.COLLECTION_STATE_CANCELLED:
-            return collection_pb2.COLLECTION_STATE_CANCELLED
-        whole = collection.discovery_complete and not any(
-            listing.HasField("failure") for listing in collection.listings
-        )
-        if whole and ledger.count(COMPLETED) == len(ledger.members):
-            return collection_pb2.COLLECTION_STATE_COMPLETE
-        return collection_pb2.COLLECTION_STATE_PARTIAL
 
     def _copy(self) -> collection_pb2.Collection:
         copied = collection_pb2.Collection()

@@ -1,14 +1,17 @@
 """Stopping and forgetting collections."""
 
 import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime
 
 from mesh.bus import Bus, storing
-from mesh.errors import NotFoundError, UnavailableError
+from mesh.errors import MeshError, NotFoundError, UnavailableError
 from mesh.reasons import Reason
 from orchestrator.collections.feed import CollectionFeeds
 from orchestrator.collections.ledger import Ledgers
 from orchestrator.collections.queue import CollectionQueue
 from orchestrator.collections.records import CollectionRecords, KeptCollection, request_pointer
+from orchestrator.collections.shelf import CollectionShelf
 from orchestrator.control import STOP_SECONDS, Control
 from orchestrator.jobs import Jobs
 from ytcaption.v1 import collection_pb2
@@ -22,18 +25,20 @@ AT_ONCE = 8
 class CollectionControl:
     """What callers may do to a collection from outside."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 # wiring
         self,
         bus: Bus,
         records: CollectionRecords,
         queue: CollectionQueue,
         feeds: CollectionFeeds,
+        shelf: CollectionShelf,
         jobs: Control,
     ) -> None:
         self._bus = bus
         self._records = records
         self._queue = queue
         self._feeds = feeds
+        self._shelf = shelf
         self._jobs = jobs
         self._ledgers = Ledgers(bus, records)
 
@@ -90,6 +95,37 @@ class CollectionControl:
 
         deleting = [delete(member.job_id) for member in ledger.members if member.job_id]
         return sum(await asyncio.gather(*deleting))
+
+    async def stop_all(self) -> list[str]:
+        """Cancels every collection that is not settled; returns what went wrong."""
+        turn = asyncio.Semaphore(AT_ONCE)
+
+        async def cancel(collection_id: str) -> str:
+            async with turn:
+                try:
+                    await self.cancel(collection_id, "removed")
+                except NotFoundError:
+                    return ""
+                except MeshError as error:
+                    return f"collection {collection_id}: {error}"
+            return ""
+
+        told = await asyncio.gather(*(cancel(one) for one in await self._shelf.unsettled()))
+        return [error for error in told if error]
+
+    async def forget_all(self) -> None:
+        """Removes what is stored of all settled collections; their jobs are somebody else's."""
+        await self.retire(datetime.max.replace(tzinfo=UTC))
+
+    async def retire(self, before: datetime) -> None:
+        """Removes collections that were settled before; their jobs retire by themselves."""
+        for collection_id in await self._shelf.ids():
+            record = self._shelf.record(collection_id)
+            if record is None or not record.collection.settled:
+                continue
+            if record.collection.update_time.ToDatetime(UTC) < before:
+                with suppress(NotFoundError):  # another replica was faster
+                    await self.forget(await self._records.get(collection_id))
 
     async def forget(self, kept: KeptCollection) -> None:
         """Removes what is stored of the collection itself."""

@@ -13,7 +13,6 @@ from orchestrator.collections.journal import Journal
 from orchestrator.collections.ledger import FAILED, awaits_its_job
 from orchestrator.collections.members import told_by_job
 from orchestrator.index import JobIndex
-from orchestrator.jobs import ACTIVE
 from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
 
 SHOW_SECONDS = 0.5
@@ -21,6 +20,8 @@ SHOW_SECONDS = 0.5
 
 MISSING_SECONDS = 1.0
 """A job that cannot be found for so long is gone, not just new."""
+
+DEAD = (None, job_pb2.JOB_STATE_FAILED)
 
 TELLING = frozenset(
     {
@@ -127,7 +128,7 @@ class FanIn:
         if not ledger.count(FAILED):
             return
         for member in ledger.members:
-            revived = member.state == FAILED and self._index.state(member.job_id) in ACTIVE
+            revived = member.state == FAILED and self._index.state(member.job_id) not in DEAD
             if revived and member.number not in self._open:
                 await self.follow(member)
 

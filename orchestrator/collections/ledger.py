@@ -14,6 +14,7 @@ from orchestrator.collections.records import CollectionRecords
 from orchestrator.story import StoryReader
 from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
 
+CollectionStateId: TypeAlias = "collection_pb2.CollectionState.ValueType"
 MemberStateId: TypeAlias = "collection_pb2.MemberState.ValueType"
 
 PENDING = collection_pb2.MEMBER_STATE_PENDING
@@ -43,7 +44,6 @@ class Ledger:
         self.settled = False
         """Whether the story has its end."""
         self._collection = collection_pb2.Collection()
-        self._addresses: set[str] = set()
         self._counts: Counter[MemberStateId] = Counter()
         self._late = 0
         self._forgotten = False
@@ -66,9 +66,18 @@ class Ledger:
         """Members in a state."""
         return self._counts[state]
 
-    def knows(self, address: str) -> bool:
-        """Whether it is a member's."""
-        return address in self._addresses
+    @property
+    def outcome(self) -> CollectionStateId:
+        """What is said of the collection once it is gathered."""
+        collection = self._collection
+        if collection.state == collection_pb2.COLLECTION_STATE_CANCELLED:
+            return collection_pb2.COLLECTION_STATE_CANCELLED
+        whole = collection.discovery_complete and not any(
+            listing.HasField("failure") for listing in collection.listings
+        )
+        if whole and self.count(COMPLETED) == len(self.members):
+            return collection_pb2.COLLECTION_STATE_COMPLETE
+        return collection_pb2.COLLECTION_STATE_PARTIAL
 
     def apply(self, sequence: int, event: event_pb2.Event) -> None:
         """Takes one event in."""
@@ -93,7 +102,6 @@ class Ledger:
     def _put(self, member: collection_pb2.Member) -> None:
         if member.number > len(self.members):
             self.members.append(member)
-            self._addresses.add(member.source_url)
         else:
             before = self.members[member.number - 1]
             self._counts[before.state] -= 1

@@ -52,7 +52,7 @@ def told_by_job(
     """The member as its job has it; None if that is nothing worth telling."""
     changed = copy_of(member)
     changed.attempt = job.attempt
-    changed.title = job.media.title or member.title
+    changed.title = member.title or job.media.title  # a feed knows better than a file name
     changed.language = job.language or member.language
     changed.upload_date = job.media.upload_date or member.upload_date
     if job.media.HasField("duration"):

@@ -1,4 +1,4 @@
-"""A channel on loopback with thirty recordings, some of which misbehave in a way that is counted."""
+"""A channel on loopback with thirty recordings, some of which misbehave as it is written here."""
 
 import socket
 from collections.abc import Iterator

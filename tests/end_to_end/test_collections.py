@@ -12,6 +12,7 @@ from google.protobuf.duration import from_seconds
 
 from tests.client import Client
 from tests.conftest import DATA, RealMesh, running_mesh
+from tests.downloader.site import content
 from tests.end_to_end.channel import (
     BROKEN,
     BUSY,
@@ -23,7 +24,6 @@ from tests.end_to_end.channel import (
     Channel,
     broadcasting,
 )
-from tests.downloader.site import content
 from tests.orchestrator.gatherings import collect, counts, read, watch
 from ytcaption.v1 import collection_pb2, job_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
@@ -187,17 +187,15 @@ def _assert_members(channel: Channel, members: list[collection_pb2.Member]) -> N
 def _assert_told_once(watcher: Watcher, settled: collection_pb2.Collection) -> None:
     sequences = [response.sequence for response in watcher.seen if response.sequence]
     assert sequences == sorted(set(sequences))
-    ends = watcher.ends()
-    assert ends == {
-        number: ["FAILED"]
-        if number in FAILING
-        else ["TIMED_OUT", "COMPLETED"]
-        if number in HANGING
-        else ["COMPLETED"]
-        for number in range(1, MEMBERS + 1)
-    }
+    assert watcher.ends() == {number: _ends_of(number) for number in range(1, MEMBERS + 1)}
     last = watcher.seen[-1].collection
     assert (last.settled, counts(last)) == (True, counts(settled))
+
+
+def _ends_of(number: int) -> list[str]:
+    if number in FAILING:
+        return ["FAILED"]
+    return ["TIMED_OUT", "COMPLETED"] if number in HANGING else ["COMPLETED"]
 
 
 async def _assert_jobs(

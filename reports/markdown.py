@@ -1,4 +1,4 @@
-"""The report as Markdown. Strangers' words stay words: every sign that could be markup is escaped."""
+"""The report as Markdown. Strangers' words stay words: any sign that could be markup is escaped."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,8 @@ class MarkdownReport:
             yield f"- {label}: {plain(value)}\n"
         for listing in collection.broken_listings:
             why = failed(listing.failure) if listing.failure else ""
-            yield f"- Listing broke off after {listing.found}: {plain(f'{listing.source}: {why}')}\n"
+            listed = plain(f"{listing.source}: {why}")
+            yield f"- Listing broke off after {listing.found}: {listed}\n"
         if not collection.members:
             yield "\nThere are no recordings in this collection.\n"
             return

@@ -4,7 +4,7 @@ import asyncio
 import pickle
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 
 from reports.model import Collection, Member, Text
@@ -20,7 +20,7 @@ class PressError(Exception):
 
 async def pressed(
     collection: Collection, members: AsyncIterator[tuple[Member, Text]]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The file in pieces. Texts are read one at a time; whoever stops listening stops the press."""
     process = await asyncio.create_subprocess_exec(
         # -P: a folder named like us where we were started is not us.

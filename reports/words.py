@@ -23,7 +23,9 @@ _SPACES = re.compile(r"\s+")
 def on_one_line(text: str) -> str:
     """Without line breaks, control signs and signs that change the direction of what follows."""
     spaced = _SPACES.sub(" ", text.replace("\x00", " "))
-    return "".join(sign for sign in spaced if _visible(sign)).strip()
+    if not spaced.isprintable():
+        spaced = "".join(filter(_visible, spaced))
+    return spaced.strip()
 
 
 def _visible(sign: str) -> bool:

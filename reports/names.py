@@ -14,6 +14,7 @@ _FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f%~$`]')
 def safe(text: str, limit: int = MAX_BYTES) -> str:
     """The text as a part of a file name; may be empty."""
     kept = _FORBIDDEN.sub("_", unicodedata.normalize("NFC", on_one_line(text)))
+    kept = "".join(sign if sign.isprintable() else "_" for sign in kept)
     cut = kept.encode()[:limit].decode(errors="ignore")
     # A file name must not end with a stop or a space on Windows, nor hide by beginning with one.
     return cut.strip(" .")

@@ -32,12 +32,16 @@ ZIP = collection_service_pb2.REPORT_FORMAT_ZIP
 
 @dataclass
 class Ledger:
+    """A collection as it stands."""
+
     collection: collection_pb2.Collection
     members: list[collection_pb2.Member] = field(default_factory=list)
 
 
 @dataclass
 class Ledgers:
+    """The only one there is."""
+
     kept: Ledger
 
     async def read(self, collection_id: str) -> Ledger:

@@ -69,7 +69,8 @@ class MarkdownReport:
 def plain(text: str) -> str:
     """The text as itself, on one line."""
     escaped = _SIGNS.sub(r"\\\1", on_one_line(text))
-    escaped = _ADDRESSES.sub(_unlinked, escaped)
+    if "://" in escaped or "www." in escaped.lower():
+        escaped = _ADDRESSES.sub(_unlinked, escaped)
     return _BEGINNINGS.sub(_not_a_beginning, escaped)
 
 

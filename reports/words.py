@@ -1,6 +1,5 @@
 """The words every format says things with, and strangers' words made harmless for the eye."""
 
-import re
 import unicodedata
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
@@ -17,12 +16,11 @@ STATES = {
 }
 _JOINERS = "\u200c\u200d\u00ad"
 """Of what nobody sees these belong to words; others turn text round, or hide."""
-_SPACES = re.compile(r"\s+")
 
 
 def on_one_line(text: str) -> str:
     """Without line breaks, control signs and signs that change the direction of what follows."""
-    spaced = _SPACES.sub(" ", text.replace("\x00", " "))
+    spaced = " ".join(text.split())
     if not spaced.isprintable():
         spaced = "".join(filter(_visible, spaced))
     return spaced.strip()

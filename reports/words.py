@@ -20,6 +20,8 @@ _JOINERS = "\u200c\u200d\u00ad"
 
 def on_one_line(text: str) -> str:
     """Without line breaks, control signs and signs that change the direction of what follows."""
+    if text.isprintable() and "  " not in text:
+        return text.strip()  # nearly all of what is said
     spaced = " ".join(text.split())
     if not spaced.isprintable():
         spaced = "".join(filter(_visible, spaced))

@@ -24,6 +24,7 @@ from tests.end_to_end.channel import (
     Channel,
     broadcasting,
 )
+from tests.end_to_end.reported import assert_reports, json_report
 from tests.orchestrator.gatherings import collect, counts, read, watch
 from ytcaption.v1 import collection_pb2, job_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
@@ -132,6 +133,9 @@ async def test_thirty_recordings_of_a_channel_are_counted_right_before_and_after
     stored, members = await read(client, made.collection_id)
     assert counts(stored) == counts(gathered)
     assert [m.number for m in members if _name(m.state) == "TIMED_OUT"] == list(HANGING)
+    report = await json_report(client, made.collection_id)
+    assert report["collection"]["counts"] == counts(gathered)
+    assert "late results may still come" in report["collection"]["summary"]
     channel.send_on.set()
 
     await watching
@@ -140,6 +144,7 @@ async def test_thirty_recordings_of_a_channel_are_counted_right_before_and_after
     _assert_members(channel, members)
     _assert_told_once(watcher, settled)
     await _assert_jobs(client, made.collection_id, members, before)
+    await assert_reports(client, channel, made.collection_id)
 
 
 async def _assert_still_listing(client: Client, channel: Channel, collection_id: str) -> None:

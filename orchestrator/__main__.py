@@ -204,7 +204,7 @@ def collection_engines(
     feeds = CollectionFeeds(bus)
     return CollectionEngines(
         submission=Collections(bus, settings, Abilities(stages), instruments.room),
-        reading=CollectionReading(records, Ledgers(bus, records), instruments.index),
+        reading=CollectionReading(bus, records, Ledgers(bus, records), instruments.index),
         shelf=instruments.shelf,
         feeds=feeds,
         control=CollectionControl(

@@ -9,7 +9,7 @@ from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
 from structlog import get_logger
 
-from mesh.bus import Bus
+from mesh.bus import Bus, outlast
 from mesh.tasks import stop
 from orchestrator.collections.discovery import Discovery, Exhausted, Found, Listed, Lister
 from orchestrator.collections.fanin import FanIn
@@ -87,7 +87,7 @@ class Conductor:
         """Returns once nothing of the collection can change any more."""
 
         async def on_cancel(_: Msg) -> None:
-            await self._with.index.catch_up()
+            self._fan_in.distrust()
             self._news.set()
 
         names, client = self._with.bus.names, self._with.bus.client
@@ -126,8 +126,9 @@ class Conductor:
             await self._note_missing(number)
         await self._stop_if_asked()
         await self._time_out_if_due()
-        if self._collection.state == collection_pb2.COLLECTION_STATE_RUNNING:
-            await self._fan_out.begin_more()
+        going = self._collection.state == collection_pb2.COLLECTION_STATE_RUNNING
+        if going and await self._fan_out.begin_more():
+            self._news.set()
         settled = await self._conclude()
         if not settled:
             await self._journal.save_sometimes()
@@ -169,7 +170,7 @@ class Conductor:
         if self._fan_out.intends(number) and going:
             return
         member = self._journal.ledger.members[number - 1]
-        await self._with.index.catch_up()
+        await outlast(self._with.index.catch_up)
         if self._with.index.stored(member.job_id) is not None:
             return
         intended = self._fan_out.intends(number) or await self._fan_out.resume(member)
@@ -188,9 +189,11 @@ class Conductor:
         record = self._with.shelf.record(self._collection.collection_id)
         if record is None:
             raise LostError(self._collection.collection_id)
-        if not record.cancel_requested:
+        cancelled = self._collection.state == collection_pb2.COLLECTION_STATE_CANCELLED
+        replayed = cancelled and self._journal.ledger.reopened  # by somebody who wants it to run
+        if not record.cancel_requested or replayed:
             return
-        if self._collection.state != collection_pb2.COLLECTION_STATE_CANCELLED:
+        if not cancelled:
             changed = self._copy()
             changed.state = collection_pb2.COLLECTION_STATE_CANCELLED
             changed.cancel_note = record.collection.cancel_note

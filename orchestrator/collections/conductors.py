@@ -53,19 +53,28 @@ class Conductors:
         try:
             async with self._items.listening():
                 while True:
-                    async with self._places:
-                        message = await self._items.next()
-                    task = asyncio.create_task(self._take(message))
+                    task = asyncio.create_task(self._take(await self._next()))
                     under_way.add(task)
                     task.add_done_callback(under_way.discard)
         finally:
             await stop(*under_way)
 
+    async def _next(self) -> Msg:
+        """The next item, and a place for it."""
+        await self._places.acquire()
+        try:
+            return await self._items.next()
+        except asyncio.CancelledError:
+            self._places.release()
+            raise
+
     async def _take(self, message: Msg) -> None:
         collection_id = collection_of_subject(message.subject)
-        async with self._places:
+        try:
             with bound_contextvars(collection_id=collection_id):
                 await self._handle(message, collection_id)
+        finally:
+            self._places.release()
 
     async def _handle(self, message: Msg, collection_id: str) -> None:
         """One delivery; whatever goes wrong here must not end the others."""

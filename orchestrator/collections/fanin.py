@@ -8,7 +8,7 @@ from time import monotonic
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from mesh.bus import Bus
+from mesh.bus import Bus, outlast
 from orchestrator.collections.journal import Journal
 from orchestrator.collections.ledger import FAILED, awaits_its_job
 from orchestrator.collections.members import told_by_job
@@ -98,7 +98,7 @@ class FanIn:
         """Tells what changed; returns members whose jobs are nowhere to be found."""
         if self._heard:
             self._heard = False
-            await self._index.catch_up()
+            await outlast(self._index.catch_up)
         await self._find_revived()
         return [number for number in list(self._open) if await self._is_missing(number)]
 

@@ -11,6 +11,7 @@ from time import monotonic
 
 from structlog import get_logger
 
+from mesh.bus import outlast
 from mesh.errors import MeshError
 from mesh.reasons import Reason
 from orchestrator.collections.fanin import FanIn
@@ -25,6 +26,8 @@ from ytcaption.v1 import collection_pb2, job_pb2
 
 log = get_logger(__name__)
 
+AT_ONCE = 10
+"""Between so many of them the deadline and a caller's wish to stop are looked at."""
 AGAIN_SECONDS = 1.0
 """Nobody says when there is room again, or the store is back."""
 
@@ -39,6 +42,7 @@ class FanOut:
         self._room = room
         self._intended: dict[int, Ticket] = {}
         """Members whose job is told of, but not yet made."""
+        self._max_in_flight = journal.collection.max_in_flight
         self._not_before = float("-inf")
         self._waiting = deque(
             member.number
@@ -54,14 +58,16 @@ class FanOut:
         """Whether a member's job is still to be made."""
         return number in self._intended
 
-    async def begin_more(self) -> None:
-        """Begins members as long as there are places, and room."""
+    async def begin_more(self) -> bool:
+        """Begins some members if there are places, and room; True if there are still both."""
         if monotonic() < self._not_before:
-            return
+            return False
         try:
             for number in list(self._intended):
                 await self._make(number)
-            while self._waiting and self._fan_in.in_flight < self._journal.collection.max_in_flight:
+            for _ in range(AT_ONCE):
+                if not self._waiting or self._fan_in.in_flight >= self._max_in_flight:
+                    return False
                 await self._begin(self._waiting[0])
                 self._waiting.popleft()
         except MeshError as error:
@@ -69,10 +75,12 @@ class FanOut:
                 raise
             log.warning("members wait", error=str(error))
             self._not_before = monotonic() + AGAIN_SECONDS
+            return False
+        return True
 
     async def resume(self, member: collection_pb2.Member) -> bool:
         """Carries out the intention of a conductor that died; False if the job was deleted."""
-        ticket = await self._submission.claimed(self._request_id(member))
+        ticket = await outlast(lambda: self._submission.claimed(self._request_id(member)))
         if ticket is None or ticket.job_id != member.job_id:
             return False
         self._intended[member.number] = ticket

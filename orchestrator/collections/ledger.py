@@ -43,6 +43,8 @@ class Ledger:
         self.request = event_pb2.StartCollection()
         self.settled = False
         """Whether the story has its end."""
+        self.reopened = False
+        """Whether it had one before: a dead member was replayed."""
         self._collection = collection_pb2.Collection()
         self._counts: Counter[MemberStateId] = Counter()
         self._late = 0
@@ -87,9 +89,11 @@ class Ledger:
                 self.request = event.start_collection
                 self._collection = collection_of(event)
             case "member_changed":
+                self.reopened = self.reopened or self.settled
                 self._put(event.member_changed.member)
             case "collection_changed":
                 self._collection = event.collection_changed.collection
+                self.reopened = self.reopened or self.settled
                 self.settled = event.type == event_pb2.EVENT_TYPE_COLLECTION_SETTLED
         self._collection.update_time.CopyFrom(event.timestamp)
 

@@ -1,12 +1,16 @@
 """Members a page at a time, with live figures of those under way."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
+from nats.js.errors import NotFoundError
+
+from mesh.bus import Bus, storing
 from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
 from orchestrator.collections.ledger import RUNNING, Ledgers
 from orchestrator.collections.members import copy_of
-from orchestrator.collections.records import CollectionRecords
+from orchestrator.collections.records import CollectionRecords, KeptCollection
 from orchestrator.index import MAX_PAGE, JobIndex
 from ytcaption.v1 import collection_pb2, job_pb2
 
@@ -23,7 +27,10 @@ class MemberPage:
 class CollectionReading:
     """Reads the record if that is enough, else the whole ledger."""
 
-    def __init__(self, records: CollectionRecords, ledgers: Ledgers, index: JobIndex) -> None:
+    def __init__(
+        self, bus: Bus, records: CollectionRecords, ledgers: Ledgers, index: JobIndex
+    ) -> None:
+        self._bus = bus
         self._records = records
         self._ledgers = ledgers
         self._index = index
@@ -37,13 +44,29 @@ class CollectionReading:
             )
         if not size:
             kept = await self._records.get(collection_id)
-            return MemberPage(kept.collection, [], "")
+            if not await self._is_behind(kept):
+                return MemberPage(kept.collection, [], "")
         ledger = await self._ledgers.read(collection_id)
         begin = int(token or 0)
         end = begin + min(size, MAX_PAGE)
         members = [self._with_figures(member) for member in ledger.members[begin:end]]
-        more = end < len(ledger.members)
+        more = bool(size) and end < len(ledger.members)
         return MemberPage(ledger.collection, members, str(end) if more else "")
+
+    async def _is_behind(self, kept: KeptCollection) -> bool:
+        """Whether the story tells more of the collection itself; whoever heard that may ask."""
+        if kept.collection.settled:
+            return False
+        names, jetstream = self._bus.names, self._bus.jetstream
+        async with storing():
+            for kind in ("collection_changed", "collection_gathered", "collection_settled"):
+                with suppress(NotFoundError):
+                    last = await jetstream.get_last_msg(
+                        names.events_stream, names.event(kept.id, kind), direct=True
+                    )
+                    if (last.seq or 0) > kept.record.sequence:
+                        return True
+        return False
 
     def _with_figures(self, member: collection_pb2.Member) -> collection_pb2.Member:
         stored = self._index.stored(member.job_id) if member.state == RUNNING else None

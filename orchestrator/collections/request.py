@@ -18,8 +18,9 @@ MAX_IN_FLIGHT = 1000
 MAX_TITLE = 200
 MAX_DAYS = 30
 """As long as stories are kept."""
-MAX_ADDRESS_BYTES = 512 * 1024
-"""All of them together: they are one message of the story."""
+MAX_ADDRESS_BYTES = 8 * 1024
+MAX_BYTES = 512 * 1024
+"""All addresses together: they are one message of the story."""
 
 
 def checked(request: pb.CreateCollectionRequest, settings: Settings) -> event_pb2.StartCollection:
@@ -57,6 +58,8 @@ def _distinct(given: Iterable[str], field: str) -> list[str]:
     found = list(dict.fromkeys(one.strip() for one in given))
     if "" in found:
         raise _invalid(f"one of {field} is empty")
+    if any(len(one.encode()) > MAX_ADDRESS_BYTES for one in found):
+        raise _invalid(f"one of {field} has more than {MAX_ADDRESS_BYTES} bytes")
     return found
 
 
@@ -82,8 +85,8 @@ def _check_amount(
     most = request.max_members or settings.max_members
     if len(addresses) > most:
         raise _invalid(f"{len(addresses)} addresses, but at most {most} members")
-    if sum(len(one.encode()) for one in (*sources, *addresses)) > MAX_ADDRESS_BYTES:
-        raise _invalid(f"the addresses have more than {MAX_ADDRESS_BYTES} bytes together")
+    if sum(len(one.encode()) for one in (*sources, *addresses)) > MAX_BYTES:
+        raise _invalid(f"the addresses have more than {MAX_BYTES} bytes together")
 
 
 def _check_days(request: pb.CreateCollectionRequest) -> None:

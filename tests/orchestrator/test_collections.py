@@ -11,6 +11,7 @@ from mesh.bus import Bus
 from mesh.errors import SourceRefusedError, UnavailableError
 from mesh.reasons import Reason
 from mesh.status import reason_of
+from orchestrator.collections.journal import Journal
 from tests.client import Client
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.gatherings import (
@@ -25,6 +26,7 @@ from tests.orchestrator.gatherings import (
     states,
     story,
     until_states,
+    watch,
     watched,
 )
 from tests.orchestrator.scripted import Script
@@ -128,13 +130,16 @@ async def test_single_jobs_get_their_turns_beside_a_big_collection(
     assert script.downloads.index("http://example.test/single.mp3") in (1, 2)
 
 
+TOO_LONG = [f"{SOURCE}/{number}/{'x' * 8000}" for number in range(70)]
+"""Together, and none of them alone."""
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({}, "REQUEST_INVALID"),
     ({"addresses": [" "]}, "REQUEST_INVALID"),
     ({"sources": ["file:///etc/passwd"]}, "UNSUPPORTED_URL"),
     ({"sources": [f"{SOURCE}/{number}" for number in range(21)]}, "REQUEST_INVALID"),
     ({"addresses": addresses(51)}, "REQUEST_INVALID"),
-    ({"addresses": [f"{SOURCE}/{'x' * 600_000}"]}, "REQUEST_INVALID"),
+    ({"addresses": [f"{SOURCE}/{'x' * 9000}"]}, "REQUEST_INVALID"),
+    ({"addresses": TOO_LONG[:50], "sources": TOO_LONG[50:]}, "REQUEST_INVALID"),
     ({"sources": [SOURCE], "period": "last year"}, "REQUEST_INVALID"),
     ({"sources": [SOURCE], "period": "2025", "from_date": "2025-01-01"}, "REQUEST_INVALID"),
     ({"sources": [SOURCE], "from_date": "2025-02-30"}, "REQUEST_INVALID"),
@@ -198,6 +203,39 @@ async def test_collections_are_listed_newest_first_and_read_in_pages(client: Cli
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await read(client, unknown)
         assert reason_of(caught.value) == "COLLECTION_NOT_FOUND"
+
+
+async def test_whoever_heard_the_end_finds_it_in_the_collection(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record follows the story, which is what watchers see."""
+
+    async def never(self: Journal) -> None:
+        await asyncio.Event().wait()
+
+    async def not_now(self: Journal) -> None:
+        pass
+
+    monkeypatch.setattr(Journal, "save", never)
+    monkeypatch.setattr(Journal, "save_sometimes", not_now)
+    made = await collect(client, "none")
+    async for seen in watch(client, made.collection_id):
+        if seen.collection.discovery_complete:
+            break
+    request = pb.GetCollectionRequest(collection_id=made.collection_id)
+    found = (await client.collections.GetCollection(request)).collection
+
+    assert found.discovery_complete
+
+
+async def test_collections_beyond_what_one_orchestrator_keeps_going_wait_their_turn(
+    start: Start,
+) -> None:
+    async with start(max_collections=1) as client:
+        made = [await collect(client, *addresses(2, f"set-{number}")) for number in range(3)]
+        for one in made:
+            collection, _ = await settled(client, one.collection_id)
+            assert counts(collection) == {"COMPLETED": 2}
 
 
 async def test_what_is_missing_at_the_deadline_is_timed_out_and_corrected_when_it_ends(

@@ -152,6 +152,24 @@ async def test_a_dead_member_that_is_replayed_ends_well_even_after_all_was_settl
     assert kinds(await story(bus, made.collection_id))["COLLECTION_SETTLED"] == 2
 
 
+async def test_a_dead_member_of_a_cancelled_collection_runs_if_somebody_replays_it(
+    client: Client, script: Script
+) -> None:
+    dead, hangs = addresses(2)
+    script.refusals = {dead: [SourceRefusedError("private", reason=Reason.VIDEO_PRIVATE)]}
+    script.hanging = {hangs}
+    made = await collect(client, dead, hangs)
+    await until_states(client, made.collection_id, FAILED=1, RUNNING=1)
+    await _cancel(client, made.collection_id)
+    _, members = await read(client, made.collection_id)
+
+    await replay(client, members[0].job_id)
+    await until_states(client, made.collection_id, COMPLETED=1, CANCELLED=1)
+    collection, _ = await settled(client, made.collection_id)
+
+    assert collection.state == CANCELLED
+
+
 async def test_cleanup_removes_settled_collections_and_no_others(
     client: Client, bus: Bus, script: Script
 ) -> None:

@@ -21,6 +21,8 @@ from orchestrator.control import Control
 from orchestrator.deadletters import DeadLetters
 from orchestrator.feed import Feeds
 from orchestrator.gate import Gate
+from orchestrator.heralds.herald import Herald
+from orchestrator.heralds.letters import EventSender
 from orchestrator.housekeeping import Housekeeper
 from orchestrator.index import JobIndex
 from orchestrator.jobs import Jobs
@@ -45,6 +47,7 @@ from ytcaption.v1 import (
     admin_service_pb2_grpc,
     collection_service_pb2,
     collection_service_pb2_grpc,
+    job_pb2,
     pipeline_service_pb2,
     pipeline_service_pb2_grpc,
 )
@@ -90,7 +93,10 @@ async def assembled(
         orphans = Orphans(bus, Jobs(bus), Shelves(bus), settings)
         housekeeper = Housekeeper(bus, settings, index, control, room, orphans)
         factory_reset = FactoryReset(bus, settings, control, queue, orphans)
+        herald = Herald(bus)
+        await herald.prepare()
         tasks = [
+            background.create_task(herald.keep_telling()),
             background.create_task(index.keep_warm()),
             background.create_task(runner.run()),
             background.create_task(housekeeper.keep_house()),
@@ -148,7 +154,12 @@ def services(  # noqa: PLR0913 # wiring
         stats=partial(stats.count, bus, index, queue),
         health=partial(health.look, settings, bus, stages),
         dead_letters=DeadLetters(bus),
-        replays=Replays(bus, queue, max_attempts=settings.max_attempts),
+        replays=Replays(
+            bus,
+            queue,
+            max_attempts=settings.max_attempts,
+            resend={job_pb2.LETTER_KIND_EVENT: EventSender(bus).send},
+        ),
         housekeeper=housekeeper,
         factory_reset=factory_reset,
         limits=stats.limits_of(settings),

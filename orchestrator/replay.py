@@ -71,15 +71,16 @@ class Replays:
         return None
 
     async def _send_again(self, letter: job_pb2.DeadLetter) -> None:
-        kind = job_pb2.LetterKind.Name(letter.kind).removeprefix("LETTER_KIND_").lower()
-        if letter.kind not in self._resend:
+        resend = self._resend.get(letter.kind)
+        if resend is None:
             raise UnsupportedError(
-                f"letters of kind {kind} cannot be replayed here", reason=Reason.NOT_IMPLEMENTED
+                f"letters of kind {letter.kind} cannot be replayed here",
+                reason=Reason.NOT_IMPLEMENTED,
             )
-        await self._resend[letter.kind](letter)
+        await resend(letter)
         # Last, so that it is never neither sent nor kept.
         await self._letters.remove(letter)
-        log.info("dead letter replayed", letter_id=letter.letter_id, kind=kind)
+        log.info("dead letter replayed", letter_id=letter.letter_id, kind=letter.kind)
 
     async def _replay_job(self, letter: job_pb2.DeadLetter) -> job_pb2.Job:
         kept = await self._jobs.get(letter.job_id)

@@ -272,7 +272,8 @@ async def test_an_outbox_that_is_away_delays_and_keeps_the_order(
 async def test_what_cannot_be_told_holds_nothing_up(broker_bus: Bus) -> None:
     names = broker_bus.names
     empty = happening("execution_result", event_pb2.ExecutionResult())
-    huge = happening("execution_result", event_pb2.ExecutionResult(model="\n" * 600_000))
+    huge = executed()
+    huge.execution_result.model = "\n" * 600_000
     async with telling(broker_bus):
         await broker_bus.publish(names.event(JOB, KINDS[0]), b"\xff")
         await store(broker_bus, empty)

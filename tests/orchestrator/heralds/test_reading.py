@@ -8,7 +8,7 @@ from google.protobuf.duration import from_seconds
 
 from mesh.errors import InvalidRequestError
 from orchestrator.heralds.incoming import Incoming
-from orchestrator.heralds.messages import parameters_of
+from orchestrator.heralds.messages import options_of, parameters_of
 from orchestrator.heralds.parameters import PORTUGUESE, CueRules, Download, Options, Parameters
 from orchestrator.heralds.reading import read, readable_correlation
 from tests.orchestrator.heralds.starting import as_json, event
@@ -256,6 +256,20 @@ def test_what_a_collection_was_told_is_told_again_in_the_same_words() -> None:
     )
 
     assert parameters_of(start).model_dump(exclude_none=True) == given
+
+
+def test_what_may_hold_a_password_is_not_told() -> None:
+    proxy = media_pb2.DownloadOptions(proxy="socks5://me:secret@proxy.test", user_agent="us")
+    start = event_pb2.StartCollection(
+        webhook_url="https://me:secret@hook.test",
+        request_id="secret",
+        options=job_pb2.JobOptions(download=proxy),
+    )
+
+    told = parameters_of(start).model_dump(exclude_none=True)
+
+    assert told == {"download": {"user_agent": "us"}}
+    assert options_of(start.options).model_dump(exclude_none=True) == told
 
 
 def test_an_event_without_a_name_of_its_own_is_told_by_where_it_is_stored() -> None:

@@ -96,7 +96,7 @@ class FactoryReset:
         own.size = max(0, stored - await self._stored_bytes())
 
     def _swept_whole(self) -> dict[str, str]:
-        """What may be left in these once the jobs are gone is nobody's: stories, letters, events, claims.
+        """What may be left in these once the jobs are gone is nobody's: stories, events, claims.
 
         The records themselves were replaced by tombstones, which tell other replicas.
         """

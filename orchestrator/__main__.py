@@ -34,6 +34,9 @@ from orchestrator.control import Control
 from orchestrator.deadletters import DeadLetters
 from orchestrator.feed import Feeds
 from orchestrator.gate import Gate
+from orchestrator.heralds.herald import Herald
+from orchestrator.heralds.inbox import Inbox
+from orchestrator.heralds.letters import EventSender
 from orchestrator.housekeeping import Housekeeper
 from orchestrator.index import JobIndex
 from orchestrator.jobs import Jobs
@@ -58,6 +61,7 @@ from ytcaption.v1 import (
     admin_service_pb2_grpc,
     collection_service_pb2,
     collection_service_pb2_grpc,
+    job_pb2,
     pipeline_service_pb2,
     pipeline_service_pb2_grpc,
 )
@@ -116,7 +120,11 @@ async def assembled(
         factory_reset = FactoryReset(bus, settings, control, queue, orphans, collections.control)
         conductors = Conductors(instruments, settings, CollectionQueue(bus), queue)
         lost_collections = CollectionRescue(instruments.shelf, CollectionQueue(bus))
+        herald, inbox = Herald(bus), Inbox(bus, collections.submission)
+        await herald.prepare()
         tasks = [
+            background.create_task(herald.keep_telling()),
+            background.create_task(inbox.keep_receiving()),
             background.create_task(index.keep_warm()),
             background.create_task(runner.run()),
             background.create_task(housekeeper.keep_house()),
@@ -177,7 +185,12 @@ def services(  # noqa: PLR0913 # wiring
         stats=partial(stats.count, bus, index, queue),
         health=partial(health.look, settings, bus, stages),
         dead_letters=DeadLetters(bus),
-        replays=Replays(bus, queue, max_attempts=settings.max_attempts),
+        replays=Replays(
+            bus,
+            queue,
+            max_attempts=settings.max_attempts,
+            resend={job_pb2.LETTER_KIND_EVENT: EventSender(bus).send},
+        ),
         housekeeper=housekeeper,
         factory_reset=factory_reset,
         limits=stats.limits_of(settings),

@@ -51,6 +51,8 @@ class Names:
             self.work_stream,
             self.events_stream,
             self.dead_letter_stream,
+            self.webhooks_stream,
+            self.deliveries_stream,
             f"KV_{self.jobs_bucket}",
             f"OBJ_{self.artifacts_bucket}",
         ]
@@ -174,7 +176,11 @@ def _side_streams(names: Names, bounded: api.StreamConfig) -> list[api.StreamCon
             max_msgs=MAX_WAITING,
         ),
         kept_a_while.evolve(name=names.outbox_stream, subjects=[names.outgoing("*")]),
-        kept_a_while.evolve(name=names.deliveries_stream, subjects=[names.delivery("*")]),
+        kept_a_while.evolve(
+            name=names.deliveries_stream,
+            subjects=[names.delivery("*")],
+            max_msgs_per_subject=1,  # each tells all that was known then
+        ),
     ]
 
 

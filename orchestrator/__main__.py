@@ -40,6 +40,9 @@ from orchestrator.shelves import Shelves
 from orchestrator.stages import STAGE_IDS, StageId, Stages, open_stages, selected_models
 from orchestrator.story import StoryReader
 from orchestrator.submission import Submission
+from orchestrator.webhooks.deliveries import Deliveries
+from orchestrator.webhooks.relay import Relay
+from orchestrator.webhooks.sender import Sender
 from ytcaption.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,
@@ -90,12 +93,16 @@ async def assembled(
         orphans = Orphans(bus, Jobs(bus), Shelves(bus), settings)
         housekeeper = Housekeeper(bus, settings, index, control, room, orphans)
         factory_reset = FactoryReset(bus, settings, control, queue, orphans)
+        relay, sender = Relay(bus), Sender(bus, settings)
+        await relay.prepare()
         tasks = [
             background.create_task(index.keep_warm()),
             background.create_task(runner.run()),
             background.create_task(housekeeper.keep_house()),
             background.create_task(Rescue(index, Jobs(bus), queue).keep_looking()),
             background.create_task(Backstop(bus).keep_looking()),
+            background.create_task(relay.run()),
+            background.create_task(sender.run()),
         ]
         try:
             offered = services(
@@ -149,6 +156,7 @@ def services(  # noqa: PLR0913 # wiring
         health=partial(health.look, settings, bus, stages),
         dead_letters=DeadLetters(bus),
         replays=Replays(bus, queue, max_attempts=settings.max_attempts),
+        deliveries=Deliveries(bus),
         housekeeper=housekeeper,
         factory_reset=factory_reset,
         limits=stats.limits_of(settings),

@@ -21,6 +21,8 @@ from orchestrator.control import Control
 from orchestrator.deadletters import DeadLetters
 from orchestrator.feed import Feeds
 from orchestrator.gate import Gate
+from orchestrator.heralds.herald import Herald
+from orchestrator.heralds.letters import EventSender
 from orchestrator.housekeeping import Housekeeper
 from orchestrator.index import JobIndex
 from orchestrator.jobs import Jobs
@@ -41,6 +43,7 @@ from orchestrator.stages import STAGE_IDS, StageId, Stages, open_stages, selecte
 from orchestrator.story import StoryReader
 from orchestrator.submission import Submission
 from orchestrator.webhooks.deliveries import Deliveries
+from orchestrator.webhooks.letters import WebhookReplays
 from orchestrator.webhooks.relay import Relay
 from orchestrator.webhooks.sender import Sender
 from ytcaption.v1 import (
@@ -48,6 +51,7 @@ from ytcaption.v1 import (
     admin_service_pb2_grpc,
     collection_service_pb2,
     collection_service_pb2_grpc,
+    job_pb2,
     pipeline_service_pb2,
     pipeline_service_pb2_grpc,
 )
@@ -95,7 +99,10 @@ async def assembled(
         factory_reset = FactoryReset(bus, settings, control, queue, orphans)
         relay, sender = Relay(bus), Sender(bus, settings)
         await relay.prepare()
+        herald = Herald(bus)
+        await herald.prepare()
         tasks = [
+            background.create_task(herald.keep_telling()),
             background.create_task(index.keep_warm()),
             background.create_task(runner.run()),
             background.create_task(housekeeper.keep_house()),
@@ -155,7 +162,15 @@ def services(  # noqa: PLR0913 # wiring
         stats=partial(stats.count, bus, index, queue),
         health=partial(health.look, settings, bus, stages),
         dead_letters=DeadLetters(bus),
-        replays=Replays(bus, queue, max_attempts=settings.max_attempts),
+        replays=Replays(
+            bus,
+            queue,
+            max_attempts=settings.max_attempts,
+            resend={
+                job_pb2.LETTER_KIND_EVENT: EventSender(bus).send,
+                job_pb2.LETTER_KIND_WEBHOOK: WebhookReplays(bus).resend,
+            },
+        ),
         deliveries=Deliveries(bus),
         housekeeper=housekeeper,
         factory_reset=factory_reset,

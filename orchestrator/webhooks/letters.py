@@ -1,7 +1,6 @@
 """Dead letters of webhooks: how one is written, and how it is given another chance."""
 
 from google.protobuf.timestamp import from_current_time
-from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import NotFoundError
@@ -11,8 +10,6 @@ from orchestrator.webhooks.deliveries import Deliveries, Kept
 from orchestrator.webhooks.queue import is_story_there, put_again
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2, webhook_pb2
-
-log = get_logger(__name__)
 
 GONE = 410
 
@@ -42,8 +39,8 @@ class WebhookReplays:
     """Puts webhooks back that were given up.
 
     The item first: from then on it is sent, whatever happens to us. It says how many attempts are
-    forgiven, which tells it from the item of the death. The letter goes last; one that outlives
-    its replay is taken out by the sender.
+    forgiven, which tells it from the item of the death. The letter goes last, by whoever asks; one
+    that outlives its replay is taken out by the sender.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -51,7 +48,7 @@ class WebhookReplays:
         self._deliveries = Deliveries(bus)
         self._letters = DeadLetters(bus)
 
-    async def replay(self, letter: job_pb2.DeadLetter) -> None:
+    async def resend(self, letter: job_pb2.DeadLetter) -> None:
         """Sends it again with all its attempts; NotFoundError if there is nothing left to send."""
         item = webhook_pb2.WebhookItem.FromString(letter.content)
         item.attempts = letter.attempts
@@ -66,8 +63,6 @@ class WebhookReplays:
         kept.delivery.state = pb.DELIVERY_STATE_PENDING
         kept.delivery.ClearField("next_attempt_time")
         await self._deliveries.save(kept)  # unless its sender was faster
-        await self._letters.remove(letter)
-        log.info("webhook replayed", event_id=item.event_id, attempts=letter.attempts)
 
 
 def _replayed_already(kept: Kept, letter: job_pb2.DeadLetter) -> bool:

@@ -125,5 +125,5 @@ def _tls(receiver: Receiver, certificate: str) -> ssl.SSLContext:
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    context.sni_callback = note  # type: ignore[assignment]
+    context.sni_callback = note
     return context

@@ -1,13 +1,14 @@
 """What can never be delivered is refused when it is asked for."""
 
 import pytest
+from pydantic import SecretStr
 
 from mesh.errors import InvalidRequestError, MeshError, SourceRefusedError
 from orchestrator.settings import Settings
 from orchestrator.webhooks.addresses import check_webhook
 from tests.orchestrator.webhooks.receiver import SECRET
 
-ON = Settings(webhook_secret=SECRET)
+ON = Settings(webhook_secret=SecretStr(SECRET))
 
 
 def reason(url: str, settings: Settings = ON) -> str:
@@ -60,7 +61,7 @@ def test_a_host_that_is_written_as_ours_is_forbidden_unless_the_operator_allows_
     url = f"http://{host}/hook"
 
     assert reason(url) == "ADDRESS_FORBIDDEN"
-    assert check_webhook(url, Settings(webhook_secret=SECRET, webhook_private=True)) == url
+    assert check_webhook(url, ON.model_copy(update={"webhook_private": True})) == url
 
 
 def test_without_a_secret_webhooks_are_off() -> None:

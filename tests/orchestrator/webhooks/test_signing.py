@@ -5,7 +5,7 @@ import hmac
 from datetime import UTC, datetime
 
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from orchestrator.settings import Settings
@@ -51,11 +51,11 @@ def test_a_secret_may_come_without_prefix_and_padding() -> None:
 @pytest.mark.parametrize("secret", ["hunter2", "whsec_hunter2", "whsec_" + "A" * 100, "whsec_é"])
 def test_what_is_no_secret_is_refused_and_not_shown(secret: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        Settings(webhook_secret=secret)
+        Settings(webhook_secret=SecretStr(secret))
 
     assert "webhook_secret" in str(caught.value)
     assert secret not in str(caught.value)
 
 
 def test_settings_do_not_show_their_secret() -> None:
-    assert SECRET not in repr(Settings(webhook_secret=SECRET))
+    assert SECRET not in repr(Settings(webhook_secret=SecretStr(SECRET)))

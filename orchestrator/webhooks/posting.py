@@ -8,15 +8,20 @@ answers, so nobody can answer differently the second time. TLS and the Host head
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpcore2 as httpcore
+from structlog import get_logger
 
 from mesh.public_addresses import is_public
 from orchestrator.webhooks.backoff import retry_after
+
+log = get_logger(__name__)
 
 MAX_ANSWER = 64 * 1024
 MAX_WORDS = 300
@@ -55,16 +60,21 @@ class Poster:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, *, private: bool, seconds: float) -> AsyncIterator[Self]:
+    async def opened(cls, *, private: bool, seconds: float, at_once: int) -> AsyncIterator[Self]:
         """Ready to send inside this block."""
+        # A lookup cannot be stopped: hung ones must not take up the threads everybody uses.
+        lookups = ThreadPoolExecutor(max_workers=2 * at_once, thread_name_prefix="lookup")
         pool = httpcore.AsyncConnectionPool(
             ssl_context=httpcore.default_ssl_context(),
             max_connections=None,
             max_keepalive_connections=0,
-            network_backend=_Checked(private=private, seconds=seconds),
+            network_backend=_Checked(lookups, private=private, seconds=seconds),
         )
-        async with pool:
-            yield cls(pool, seconds)
+        try:
+            async with pool:
+                yield cls(pool, seconds)
+        finally:
+            lookups.shutdown(wait=False, cancel_futures=True)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Never raises for what the receiver or the way there does."""
@@ -76,6 +86,9 @@ class Poster:
             answers.append(Answer(error=f"no answer within {self._seconds:g} s"))
         except PASSING as error:
             answers.append(Answer(error=_words(error)))
+        except Exception:  # counted like the others, lest it be repeated for ever
+            log.exception("cannot send a webhook")
+            answers.append(Answer(error="a fault of ours; the log knows more"))
         # Whatever happens to the rest of an answer, its status has been said.
         return answers[0]
 
@@ -110,7 +123,8 @@ def _words(error: Exception) -> str:
 class _Checked(httpcore.AsyncNetworkBackend):
     """Connects only to addresses that were looked at."""
 
-    def __init__(self, *, private: bool, seconds: float) -> None:
+    def __init__(self, lookups: Executor, *, private: bool, seconds: float) -> None:
+        self._lookups = lookups
         self._private = private
         self._seconds = seconds
         self._network = httpcore.AnyIOBackend()
@@ -136,8 +150,8 @@ class _Checked(httpcore.AsyncNetworkBackend):
 
     async def _addresses(self, host: str, port: int) -> list[str]:
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(
-                host, port, type=socket.SOCK_STREAM
+            found = await asyncio.get_running_loop().run_in_executor(
+                self._lookups, partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
             )
         except (OSError, UnicodeError) as error:
             raise httpcore.ConnectError(f"{host} cannot be resolved") from error

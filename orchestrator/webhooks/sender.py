@@ -75,7 +75,9 @@ class Sender:
         if not self._keys:
             return
         async with Poster.opened(
-            private=self._settings.webhook_private, seconds=self._settings.webhook_seconds
+            private=self._settings.webhook_private,
+            seconds=self._settings.webhook_seconds,
+            at_once=self._settings.webhook_at_once,
         ) as poster:
             await self._puller.run(lambda message: self._deal_with(message, poster))
 

@@ -16,7 +16,7 @@ NAME = "hooks.example.test"
 
 
 async def post(url: str, *, private: bool = True, seconds: float = 5) -> Answer:
-    async with Poster.opened(private=private, seconds=seconds) as poster:
+    async with Poster.opened(private=private, seconds=seconds, at_once=4) as poster:
         return await poster.post(url, {"webhook-id": "an-id"}, b"{}")
 
 
@@ -148,6 +148,17 @@ async def test_nonsense_instead_of_http_is_an_answer_too(receiver: Receiver) -> 
     receiver.answer(Reply(200, {"Content-Length": "1\r\nContent-Length: 2"}))
 
     assert (await post(receiver.url)).error
+
+
+async def test_a_fault_of_ours_counts_as_an_attempt(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr(httpcore2.AsyncConnectionPool, "stream", broken)
+
+    assert await post(receiver.url) == Answer(0, "a fault of ours; the log knows more")
 
 
 async def test_a_certificate_nobody_vouches_for_is_refused(resolver: dict[str, list[str]]) -> None:

@@ -113,6 +113,15 @@ class Settings(ServiceSettings):
     full_percent: float = Field(default=95, gt=0, le=100)
     """No job is accepted while a store is fuller than this."""
 
+    max_in_flight: int = Field(default=8, ge=1, le=1000)
+    """Members a collection has under way at once, unless its request says otherwise."""
+
+    max_members: int = Field(default=5000, ge=1, le=20_000)
+    """Most members of a collection; a request may ask for fewer."""
+
+    max_collections: int = Field(default=200, ge=1)
+    """Collections this orchestrator keeps going at once."""
+
     webhook_secret: SecretStr = SecretStr("")
     """Signs webhooks: whsec_ and base64 of 24 to 64 bytes. Empty: nobody may ask for webhooks.
     Several separated by blanks sign each webhook several times, while receivers change over."""

@@ -52,10 +52,6 @@ class Inbox:
             ),
         )
 
-    async def prepare(self) -> None:
-        """Makes what is missing on the broker."""
-        await self._pull.make()
-
     async def keep_receiving(self) -> None:
         """One event after another, until cancelled."""
         async for message in self._pull.messages():

@@ -47,7 +47,7 @@ def _set(message: Message, field: Field, value: Any) -> None:
 
 def options_of(options: job_pb2.JobOptions) -> Options:
     """The options as our JSON tells them."""
-    return Options.model_validate(_plain(options))
+    return Options.model_validate(_public(_plain(options)))
 
 
 def parameters_of(start: event_pb2.StartCollection) -> Parameters:
@@ -55,7 +55,15 @@ def parameters_of(start: event_pb2.StartCollection) -> Parameters:
     told = {**_plain(start), **_plain(start.options)}
     for elsewhere in ("sources", "addresses", "options"):
         told.pop(elsewhere, None)
-    return Parameters.model_validate(told)
+    return Parameters.model_validate(_public(told))
+
+
+def _public(told: dict[str, Any]) -> dict[str, Any]:
+    """Without what may hold a password, or is between the sender and us: everyone may listen."""
+    for private in ("webhook_url", "request_id"):
+        told.pop(private, None)
+    told.get("download", {}).pop("proxy", None)
+    return told
 
 
 def _plain(message: Message) -> dict[str, Any]:

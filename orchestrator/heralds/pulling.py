@@ -15,7 +15,7 @@ from mesh.errors import MeshError
 
 log = get_logger(__name__)
 
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 2.0
 AGAIN_SECONDS = 0.5
 
 

@@ -21,7 +21,8 @@ PROTOBUF_FORM = "start_collection"
 JSON_FORM = "iniciar_coleta"
 MAX_WORD = 128
 MAX_COMPLAINTS = 10
-SHAPES: dict[type, str] = {str: "lista", list: "enderecos", dict: "ambos"}
+SHAPES: dict[type, str] = {str: "<list>", list: "<addresses>", dict: "<both>"}
+"""Tags that can be no keys: they are left out where a complaint says where."""
 
 Word = Annotated[str, Field(min_length=1, max_length=MAX_WORD)]
 Address = Annotated[str, Field(min_length=1)]
@@ -39,9 +40,9 @@ def _shape(value: Any) -> str | None:
 
 
 Source = Annotated[
-    Annotated[Address, Tag("lista")]
-    | Annotated[list[Address], Field(min_length=1), Tag("enderecos")]
-    | Annotated[Both, Tag("ambos")],
+    Annotated[Address, Tag("<list>")]
+    | Annotated[list[Address], Field(min_length=1), Tag("<addresses>")]
+    | Annotated[Both, Tag("<both>")],
     Discriminator(_shape),
 ]
 

@@ -62,7 +62,8 @@ async def settled(client: Client, collection_id: str) -> tuple[Collection, list[
 
 async def read(client: Client, collection_id: str) -> tuple[Collection, list[Member]]:
     """As it stands, with all members."""
-    found, token = [], ""
+    found: list[Member] = []
+    token = ""
     while True:
         page = await client.collections.GetCollection(
             pb.GetCollectionRequest(collection_id=collection_id, page_size=200, page_token=token)

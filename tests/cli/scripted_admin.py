@@ -41,11 +41,14 @@ class ScriptedAdmin(admin_rpc.AdminServiceServicer):
     async def ReplayDeadLetter(  # noqa: N802
         self, request: admin_pb.ReplayDeadLetterRequest, context: Any
     ) -> admin_pb.ReplayDeadLetterResponse:
-        if request.job_id not in [letter.job_id for letter in self.letters]:
+        known = {letter.letter_id or letter.job_id: letter for letter in self.letters}
+        if request.job_id not in known:
             raise NotFoundError(
                 f"no dead letter of {request.job_id}", reason=Reason.DEAD_LETTER_NOT_FOUND
             )
         self.replayed.append(request.job_id)
+        if not known[request.job_id].job_id:
+            return admin_pb.ReplayDeadLetterResponse()
         return admin_pb.ReplayDeadLetterResponse(job=REPLAYED)
 
     async def PurgeDeadLetters(  # noqa: N802

@@ -17,6 +17,7 @@ from tests.orchestrator.heralds.starting import (
     receiving,
 )
 from tests.orchestrator.letters import dead_job, letters, purge
+from tests.orchestrator.polling import until
 from tests.orchestrator.scripted import Script
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2
@@ -109,6 +110,20 @@ async def test_an_event_of_which_only_a_part_was_kept_is_not_replayed(
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert reason_of(caught.value) == "REQUEST_INVALID"
     assert await letters_of(bus) == [letter]
+
+
+async def test_a_factory_reset_empties_inbox_and_outbox(client: Client, bus: Bus) -> None:
+    await client.finished((await client.create()).job_id)
+
+    async def told() -> bool:
+        info = await bus.jetstream.stream_info(bus.names.outbox_stream)
+        return info.state.messages == 4
+
+    await until(told)
+    await client.admin.FactoryReset(pb.FactoryResetRequest(confirmation="ERASE EVERYTHING"))
+
+    for stream in (bus.names.inbox_stream, bus.names.outbox_stream):
+        assert (await bus.jetstream.stream_info(stream)).state.messages == 0
 
 
 async def test_a_kind_nobody_can_send_again_is_refused_and_kept(client: Client, bus: Bus) -> None:

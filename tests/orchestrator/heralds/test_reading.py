@@ -19,7 +19,8 @@ MIDDAY = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
 def incoming(data: bytes, form: str = "iniciar_coleta", **fields: Any) -> Incoming:
-    return Incoming(f"ytc.in.{form}", data, **({"sequence": 3, "stored": MIDDAY} | fields))
+    place: dict[str, Any] = {"sequence": 3, "stored": MIDDAY}
+    return Incoming(f"ytc.in.{form}", data, **(place | fields))
 
 
 def asked(found: dict[str, Any]) -> CreateCollectionRequest:
@@ -192,7 +193,7 @@ def test_json_that_can_never_work_is_refused_with_the_place(found: Any, said: st
 
 
 def protobuf(**fields: Any) -> bytes:
-    usual = {"type": event_pb2.EVENT_TYPE_START_COLLECTION, "event_id": "one"}
+    usual: dict[str, Any] = {"type": event_pb2.EVENT_TYPE_START_COLLECTION, "event_id": "one"}
     return event_pb2.Event(**(usual | fields)).SerializeToString()
 
 

@@ -112,6 +112,32 @@ async def test_an_end_that_is_relayed_twice_is_sent_once(
     assert (len(receiver.received), len(logged.attempts)) == (1, 1)
 
 
+async def test_an_item_that_comes_before_its_time_is_given_back_unsent(
+    start: Start, broker_bus: Bus, receiver: Receiver
+) -> None:
+    js, names = broker_bus.jetstream, broker_bus.names
+    receiver.answer(500, 200)
+    async with start(**ON, webhook_backoff="3600") as client:
+        early = await tell_end(broker_bus, receiver.url)
+        await delivery(client, PENDING, attempts=1)
+        subject = names.webhook(early.event_id)
+        item = (await js.get_last_msg(names.webhooks_stream, subject)).data or b""
+        await js.purge_stream(names.webhooks_stream, subject=subject)
+        await broker_bus.publish(subject, item)  # as after a broker that forgot the delay
+        other = await tell_end(broker_bus, receiver.url)
+        await delivery(client, DELIVERED, job_id=other.job_id)
+
+        async def given_back() -> bool:
+            info = await js.consumer_info(names.webhooks_stream, "sender")
+            return bool(info.num_ack_pending == 1 and not info.num_pending)
+
+        await until(given_back)
+        logged = await delivery(client, PENDING, job_id=early.job_id)
+
+    assert len(logged.attempts) == 1
+    assert [received.id for received in receiver.received] == [early.event_id, other.event_id]
+
+
 async def test_a_webhook_waits_while_the_operator_has_taken_the_secret_away(
     start: Start, broker_bus: Bus, receiver: Receiver
 ) -> None:

@@ -53,6 +53,8 @@ class Names:
             self.work_stream,
             self.events_stream,
             self.dead_letter_stream,
+            self.webhooks_stream,
+            self.deliveries_stream,
             f"KV_{self.jobs_bucket}",
             f"OBJ_{self.artifacts_bucket}",
         ]
@@ -180,7 +182,11 @@ def _side_streams(names: Names, bounded: api.StreamConfig) -> list[api.StreamCon
             subjects=[names.outgoing("*")],
             duplicate_window=OUTBOX_DUPLICATES_SECONDS,
         ),
-        kept_a_while.evolve(name=names.deliveries_stream, subjects=[names.delivery("*")]),
+        kept_a_while.evolve(
+            name=names.deliveries_stream,
+            subjects=[names.delivery("*")],
+            max_msgs_per_subject=1,  # each tells all that was known then
+        ),
     ]
 
 

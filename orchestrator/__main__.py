@@ -56,6 +56,10 @@ from orchestrator.shelves import Shelves
 from orchestrator.stages import STAGE_IDS, StageId, Stages, open_stages, selected_models
 from orchestrator.story import StoryReader
 from orchestrator.submission import Submission
+from orchestrator.webhooks.deliveries import Deliveries
+from orchestrator.webhooks.letters import WebhookReplays
+from orchestrator.webhooks.relay import Relay
+from orchestrator.webhooks.sender import Sender
 from ytcaption.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,
@@ -121,6 +125,8 @@ async def assembled(
         conductors = Conductors(instruments, settings, CollectionQueue(bus), queue)
         lost_collections = CollectionRescue(instruments.shelf, CollectionQueue(bus))
         herald, inbox = Herald(bus), Inbox(bus, collections.submission)
+        relay, sender = Relay(bus), Sender(bus, settings)
+        await relay.prepare()
         await herald.prepare()
         tasks = [
             background.create_task(herald.keep_telling()),
@@ -132,6 +138,8 @@ async def assembled(
             background.create_task(Backstop(bus).keep_looking()),
             background.create_task(conductors.run()),
             background.create_task(lost_collections.keep_looking()),
+            background.create_task(relay.run()),
+            background.create_task(sender.run()),
         ]
         try:
             offered = services(
@@ -189,8 +197,12 @@ def services(  # noqa: PLR0913 # wiring
             bus,
             queue,
             max_attempts=settings.max_attempts,
-            resend={job_pb2.LETTER_KIND_EVENT: EventSender(bus).send},
+            resend={
+                job_pb2.LETTER_KIND_EVENT: EventSender(bus).send,
+                job_pb2.LETTER_KIND_WEBHOOK: WebhookReplays(bus).resend,
+            },
         ),
+        deliveries=Deliveries(bus),
         housekeeper=housekeeper,
         factory_reset=factory_reset,
         limits=stats.limits_of(settings),

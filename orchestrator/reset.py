@@ -107,6 +107,8 @@ class FactoryReset:
             names.dead_letter_stream: names.dead_letter("*"),
             names.inbox_stream: names.incoming("*"),
             names.outbox_stream: names.outgoing("*"),
+            names.webhooks_stream: names.webhook("*"),
+            names.deliveries_stream: names.delivery("*"),
             f"KV_{bucket}": f"$KV.{bucket}.*.>",
         }
 

@@ -1,7 +1,7 @@
 """A durable consumer that all replicas share, asked for one message at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 
 from nats.aio.msg import Msg
@@ -33,7 +33,7 @@ class SharedPull:
         async with storing():
             await self._bus.jetstream.add_consumer(self._stream, self._config)
 
-    async def messages(self) -> AsyncIterator[Msg]:
+    async def messages(self) -> AsyncGenerator[Msg, None]:
         """Outlasts a broker that is away, and a consumer that somebody deleted."""
         while True:
             try:

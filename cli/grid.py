@@ -85,10 +85,10 @@ def _line(text: str) -> Text:
 
 
 def _bars(rows: Sequence[Row]) -> Table:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(justify="right", min_width=4)
-    table.add_column(width=20)
-    table.add_column(justify="right", width=4)
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.add_column(justify="right", min_width=4, no_wrap=True)
+    table.add_column(min_width=20)
+    table.add_column(justify="right", min_width=4, no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for row in rows:
         share = row.share

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from cli.exits import CommandError, Exit
+from mesh.searches import is_search
 
 MOST_SOURCES = 20
 LONGEST_TIMEOUT = timedelta(days=30)
@@ -21,7 +22,6 @@ UNITS = {
 }
 PART = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhd])(?:ec|in|ours?|ays?)?\s*", re.IGNORECASE)
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
-SEARCH = re.compile(r"[a-z]{2,}search[a-z_]*(?:\d+|all)?:\s*\S", re.IGNORECASE)
 PERIOD = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
@@ -107,7 +107,7 @@ def check_number(sources: Sequence[str], *, each: bool) -> None:
 def check_sources(sources: Sequence[str], *, each: bool) -> None:
     """Refuses what can never be collected; the server knows the rest."""
     for source in sources:
-        if ADDRESS.fullmatch(source) or (not each and SEARCH.match(source)):
+        if ADDRESS.fullmatch(source) or (not each and is_search(source)):
             continue
         kinds = "an http(s) address" if each else 'an http(s) address or a search ("ytsearch5:…")'
         hint = "; `ytcaption transcribe` takes files" if Path(source).exists() else ""

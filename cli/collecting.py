@@ -220,7 +220,8 @@ class _Gathering:
             if self._task.server is not None:
                 self._screen.line(f"{what} could not be cancelled and may still run")
         else:
-            self._screen.line(f"{what} was cancelled: {in_words(self._roster.counts)} before")
+            done, found = self._roster.counts.get("completed", 0), len(self._roster.members)
+            self._screen.line(f"{what} was cancelled; {done} of {found} were completed")
 
     async def _give_up(self) -> None:
         if self._saving:

@@ -99,7 +99,6 @@ def outcome(roster: Roster, **more: Any) -> str:
             "type": "finished",
             "collection_id": collection.collection_id,
             "state": pb.CollectionState.Name(collection.state).removeprefix("COLLECTION_STATE_"),
-            "settled": collection.settled,
             "members": len(roster.members),
             "late": sum(member.late for member in roster.members.values()),
             "counts": {name.upper().replace(" ", "_"): n for name, n in roster.counts.items()},

@@ -260,7 +260,6 @@ async def test_files_and_reports_are_written_in_the_order_of_the_collection(tmp_
         "type": "finished",
         "collection_id": COLLECTION_ID,
         "state": "COMPLETE",
-        "settled": False,
         "members": 2,
         "late": 0,
         "counts": {"COMPLETED": 2},

@@ -116,6 +116,8 @@ def _facts(job: job_pb.Job) -> list[tuple[str, str]]:
         ("cancelled", job.cancel_note),
         ("caller", job.caller),
         ("priority", priority_of(job)),
+        ("webhook", job.webhook_url),
+        ("collection", job.collection_id),
         ("correlation", job.correlation_id),
     ]
 

@@ -25,6 +25,19 @@ class ScriptedAdmin(admin_rpc.AdminServiceServicer):
         self.listed: list[admin_pb.ListDeadLettersRequest] = []
         self.replayed: list[str] = []
         self.purged: list[admin_pb.PurgeDeadLettersRequest] = []
+        self.deliveries: list[admin_pb.WebhookDelivery] = []
+        self.asked_deliveries: list[admin_pb.ListWebhookDeliveriesRequest] = []
+
+    async def ListWebhookDeliveries(  # noqa: N802
+        self, request: admin_pb.ListWebhookDeliveriesRequest, context: Any
+    ) -> admin_pb.ListWebhookDeliveriesResponse:
+        self.asked_deliveries.append(request)
+        begin = int(request.page_token or 0)
+        end = begin + min(request.page_size, 2)
+        more = str(end) if end < len(self.deliveries) else ""
+        return admin_pb.ListWebhookDeliveriesResponse(
+            deliveries=self.deliveries[begin:end], next_page_token=more
+        )
 
     async def ListDeadLetters(  # noqa: N802
         self, request: admin_pb.ListDeadLettersRequest, context: Any

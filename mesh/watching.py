@@ -40,7 +40,7 @@ async def follow(
     A server that never answered at all is not waited for, unless the caller was told of earlier
     events: then there is one.
     """
-    place = _Place(after_sequence)
+    place = Place(after_sequence)
     while True:
         try:
             async with aclosing(_watch(pipeline, job_id, place)) as updates:
@@ -56,8 +56,8 @@ async def follow(
         await place.pause()
 
 
-class _Place:
-    """How far into a job's story we are."""
+class Place:
+    """How far into a story we are."""
 
     def __init__(self, after_sequence: int) -> None:
         self.after_sequence = after_sequence
@@ -66,24 +66,26 @@ class _Place:
         self._pause = FIRST_PAUSE_SECONDS
 
     def heard_within(self, seconds: float) -> bool:
+        """Whether the server spoke so lately."""
         return self._heard_at is not None and monotonic() - self._heard_at <= seconds
 
-    def moved_by(self, update: pb.WatchJobResponse) -> bool:
-        """Whether it is news."""
+    def moved_to(self, sequence: int) -> bool:
+        """Whether what has that place is news; what has none always is."""
         self._heard_at, self._pause = monotonic(), FIRST_PAUSE_SECONDS
-        if update.sequence:
-            if update.sequence <= self.after_sequence:
+        if sequence:
+            if sequence <= self.after_sequence:
                 return False
-            self.after_sequence = update.sequence
+            self.after_sequence = sequence
         return True
 
     async def pause(self) -> None:
+        """Waits, longer each time, until we may ask again."""
         await asyncio.sleep(self._pause)
         self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
 
 
 async def _watch(
-    pipeline: PipelineServiceStub, job_id: str, place: _Place
+    pipeline: PipelineServiceStub, job_id: str, place: Place
 ) -> AsyncGenerator[pb.WatchJobResponse, None]:
     request = pb.WatchJobRequest(
         job_id=job_id, after_sequence=place.after_sequence, join_events=True
@@ -95,7 +97,7 @@ async def _watch(
             terminal = terminal or _is_terminal(update)
             if update.sequence:  # a replayed job goes on after its end: only the server knows
                 place.at_end = _ends_a_life(update)
-            if place.moved_by(update):
+            if place.moved_to(update.sequence):
                 yield update
         # A watch that began after the last event ends without one.
         place.at_end = place.at_end or terminal

@@ -84,4 +84,9 @@ def serving(servicer: Endless, listen: str = "127.0.0.1:0") -> _Serving:
         rpc.add_PipelineServiceServicer_to_server,
         servicer,
     )
-    return _Serving(running_server([service], listen, grace_seconds=0))
+    return serving_all(service, listen=listen)
+
+
+def serving_all(*services: Service, listen: str = "127.0.0.1:0") -> _Serving:
+    """The same for any services."""
+    return _Serving(running_server(list(services), listen, grace_seconds=0))

@@ -87,8 +87,8 @@ export function dropZone({ address, files, options }) {
   };
 }
 
-/** People paste addresses without https://. */
-function normal(text) {
+/** People paste addresses without https://. Empty if it is none. */
+export function normal(text) {
   const wanted = text.trim();
   if (!wanted || /\s/.test(wanted)) return "";
   const whole = /^[a-z][a-z0-9+.-]*:/i.test(wanted) ? wanted : `https://${wanted}`;

@@ -1,0 +1,293 @@
+// One collection: how far it is, what is missing and why, and every recording of it.
+
+import { getCollection } from "../api.js";
+import {
+  cancelled,
+  collectionChip,
+  nameOf,
+  outcome,
+  removed,
+} from "../components/collectionrow.js";
+import { empty, notLoaded, skeleton } from "../components/empty.js";
+import { happened } from "../components/failure.js";
+import { memberGrid, stateBar, stateFilter } from "../components/members.js";
+import { reports } from "../components/reports.js";
+import { button, h, icon, show } from "../dom.js";
+import { ago, day, moment, percent } from "../format.js";
+import { counted, t } from "../i18n.js";
+import { go } from "../router.js";
+import { followCollection } from "../stream.js";
+import { line } from "../text.js";
+
+const AGAIN_MS = 3000;
+
+export function collectionView(_query, collectionId) {
+  const head = header();
+  const body = h("div", { class: "collection-body" }, skeleton(6));
+  let part = null;
+  let timer = 0;
+  let gone = false;
+
+  async function load() {
+    clearTimeout(timer);
+    try {
+      const collection = await getCollection(collectionId);
+      if (gone) return;
+      part = livePart(collection, head.update);
+      body.replaceChildren(...part.elements);
+    } catch (problem) {
+      if (!gone) fail(problem);
+    }
+  }
+
+  function fail(problem) {
+    if (problem.status === 404) {
+      head.element.hidden = true;
+      const way = h("a", {
+        class: "button primary",
+        href: "#/collections",
+        text: t("collection.back"),
+      });
+      body.replaceChildren(
+        empty("search", t("collection.gone"), t("collection.goneText"), way),
+      );
+      return;
+    }
+    body.replaceChildren(notLoaded(problem, load));
+    timer = setTimeout(load, AGAIN_MS);
+  }
+
+  load();
+  return {
+    element: h("div", { class: "collection" }, head.element, body),
+    leave() {
+      gone = true;
+      clearTimeout(timer);
+      part?.leave();
+    },
+  };
+}
+
+/** Everything below the head, live until nothing can change any more. */
+function livePart(first, described) {
+  const sums = sumsCard();
+  const filter = stateFilter((state) => grid.only(state));
+  const grid = memberGrid(counted_);
+  const lost = h("p", {
+    class: "notice",
+    role: "status",
+    text: t("net.stream"),
+  });
+  const waiting = h("p", {
+    class: "faint none",
+    text: t("collection.searching"),
+  });
+  let collection = first;
+  let heard = { counts: null, size: 0 };
+
+  function counted_(counts, size) {
+    heard = { counts, size };
+    tell();
+  }
+
+  function tell() {
+    // Until every member was heard of, the collection itself knows better.
+    const whole = heard.counts && heard.size >= collection.member_count;
+    const counts = whole ? heard.counts : collection.counts;
+    const size = Math.max(heard.size, collection.member_count);
+    sums.update(collection, counts, size);
+    filter.update(counts, size);
+    show(waiting, size === 0 && !collection.settled);
+    described(collection, counts, size);
+  }
+
+  function news(next) {
+    collection = next;
+    tell();
+  }
+
+  const told = {
+    collection: news,
+    member: grid.put,
+    progress: grid.move,
+    finished: news,
+  };
+  show(lost, false);
+  tell();
+  const stop = followCollection(first.collection_id, {
+    heard: (kind, data) => told[kind]?.(data),
+    connected: (on) => show(lost, !on),
+  });
+  return {
+    elements: [
+      h(
+        "div",
+        { class: "overview" },
+        sums.element,
+        reports(first.collection_id),
+      ),
+      lost,
+      h(
+        "section",
+        { class: "gathered", "aria-labelledby": "members-title" },
+        h(
+          "div",
+          { class: "gathered-head" },
+          h("h2", { id: "members-title", text: t("collection.recordings") }),
+          filter.element,
+        ),
+        waiting,
+        ...grid.elements,
+      ),
+    ],
+    leave() {
+      stop();
+      grid.leave();
+    },
+  };
+}
+
+function header() {
+  const title = h("bdi", { dir: "auto" });
+  const chip = collectionChip();
+  const facts = h("p", { class: "faint job-facts" });
+  const actions = h("div", { class: "actions" });
+  const element = h(
+    "header",
+    { class: "job-head" },
+    h(
+      "div",
+      { class: "job-line" },
+      h(
+        "a",
+        { class: "crumb", href: "#/collections" },
+        icon("left"),
+        h("span", { text: t("collection.back") }),
+      ),
+      actions,
+    ),
+    h("h1", { tabindex: "-1" }, title),
+    h("div", { class: "job-line" }, chip.element, facts),
+  );
+  let offered = null;
+
+  function update(collection, counts, size) {
+    const name = nameOf(collection);
+    title.textContent = name;
+    chip.update(collection);
+    facts.textContent = [
+      counted("collection.members", size),
+      ago(collection.created_at),
+      period(collection),
+    ].filter(Boolean).join(" · ");
+    facts.title = moment(collection.created_at);
+    const share = collection.settled || !size ? "" : `${percent(shareOf(counts, size))} · `;
+    document.title = `${share}${name} · ytcaption`;
+    if (offered === collection.can_cancel) return;
+    offered = collection.can_cancel;
+    actions.replaceChildren(
+      offered ? cancelButton(collection) : removeButton(collection),
+    );
+  }
+
+  return { element, update };
+}
+
+const cancelButton = (collection) =>
+  button({
+    text: t("job.cancel"),
+    drawing: "stop",
+    kind: "small",
+    act: () => cancelled(collection),
+  });
+
+const removeButton = (collection) =>
+  button({
+    text: t("job.delete"),
+    drawing: "trash",
+    kind: "small",
+    act: async () => (await removed(collection)) && go("/collections"),
+  });
+
+function period({ from_date: from, to_date: to }) {
+  if (from && to) {
+    return t("collection.between", { from: day(from), to: day(to) });
+  }
+  if (from) return t("collection.since", { from: day(from) });
+  return to ? t("collection.until", { to: day(to) }) : "";
+}
+
+/** How many of a hundred have ended, one way or another. */
+function shareOf(counts, size) {
+  const open = (counts.pending ?? 0) + (counts.running ?? 0);
+  return size ? Math.max(0, 100 * (size - open) / size) : 0;
+}
+
+/** The sums, what they mean, the deadline, and how the listing goes. */
+function sumsCard() {
+  const done = h("strong", { class: "whole" });
+  const bar = stateBar();
+  const words = h("p", { class: "outcome", role: "status" });
+  const late = h("p", { class: "faint" });
+  const deadline = h("p", { class: "faint" });
+  const listings = h("ul", { class: "listings" });
+  const element = h(
+    "section",
+    { class: "card progress", "aria-labelledby": "sums-title" },
+    h(
+      "div",
+      { class: "section-head" },
+      h("h2", { id: "sums-title", text: t("collection.captioned") }),
+      done,
+    ),
+    bar.element,
+    words,
+    late,
+    deadline,
+    listings,
+  );
+
+  function update(collection, counts, size) {
+    done.textContent = t("collection.of", {
+      done: counts.completed ?? 0,
+      size,
+    });
+    bar.update(counts, size);
+    // Said again only if it changed: it is read out.
+    if (words.textContent !== outcome(collection)) {
+      words.textContent = outcome(collection);
+    }
+    element.dataset.state = collection.state;
+    show(late, collection.late_count > 0);
+    late.textContent = counted("collection.lateCount", collection.late_count);
+    show(deadline, Boolean(collection.deadline));
+    deadline.textContent = deadlineWords(collection);
+    listings.replaceChildren(...collection.listings.map(listing));
+    show(listings, collection.listings.length > 0);
+  }
+
+  return { element, update };
+}
+
+function deadlineWords({ deadline, gathered_at: gathered }) {
+  if (!deadline) return "";
+  const time = moment(deadline);
+  const past = new Date(deadline) <= new Date(gathered ?? Date.now());
+  return t(past ? "collection.deadlinePast" : "collection.deadline", { time });
+}
+
+function listing({ source, complete, found, failure }) {
+  const words = failure
+    ? t("collection.listingFailed", { why: happened(failure) })
+    : t(complete ? "collection.listed" : "collection.listing");
+  return h(
+    "li",
+    { class: failure ? "bad" : null },
+    icon(failure ? "alert" : complete ? "check" : "search"),
+    h("bdi", { dir: "auto", class: "listing-source", text: line(source) }),
+    h("span", {
+      class: "faint",
+      text: `${words} ${counted("collection.found", found)}`,
+    }),
+  );
+}

@@ -1,6 +1,5 @@
 """What is refused before a child is started for it."""
 
-import re
 from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -9,18 +8,16 @@ from downloader.engine import Wishes
 from downloader.order import Manner
 from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
+from mesh.searches import is_search
 
 PROXIES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 LONGEST_USER_AGENT = 500
 LONGEST_INTERVAL = timedelta(minutes=1)
 
-SEARCH = re.compile(r"[a-z]{2,}search[a-z_]*(?:[1-9]\d{0,5}|all)?:\S")
-"""How yt-dlp writes a search, such as "ytsearch5:cats"; which exist, it knows itself."""
-
 
 def check_address(source_url: str, *, searches: bool = False) -> None:
     """Refuses what can never be fetched."""
-    if searches and SEARCH.match(source_url) and source_url.isprintable():
+    if searches and is_search(source_url):
         return
     try:
         parts = urlsplit(source_url)

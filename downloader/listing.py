@@ -12,9 +12,9 @@ from downloader import facts
 from downloader.errand import Errand, Say
 from downloader.guard import Guard
 from downloader.order import ListOrder
-from downloader.period import Days
 from downloader.reasons import Failure, reason_for
 from downloader.visitor import Refusal, Visitor
+from mesh.period import Days
 from mesh.reasons import RETRYABLE, Reason
 
 MAX_DEPTH = 4

@@ -10,10 +10,10 @@ from downloader.engine import CaptionEvent, Event, Limits, Removed, Search, Vide
 from downloader.facts import found_in
 from downloader.nursery import born
 from downloader.order import CaptionsOrder, FetchOrder, ListOrder, Manner
-from downloader.period import wanted_days
 from downloader.relay import caption_event, listen, relay
 from downloader.scratch import Scratch
 from mesh.errors import InvalidRequestError, LimitExceededError
+from mesh.period import wanted_days
 from mesh.reasons import Reason
 
 

@@ -17,6 +17,19 @@ from orchestrator.admin_servicer import AdminServicer
 from orchestrator.artifacts import Artifacts
 from orchestrator.backstop import Backstop
 from orchestrator.cache import Cache
+from orchestrator.collections.conductor import Instruments
+from orchestrator.collections.conductors import Conductors
+from orchestrator.collections.control import CollectionControl
+from orchestrator.collections.discovery import Lister
+from orchestrator.collections.feed import CollectionFeeds
+from orchestrator.collections.ledger import Ledgers
+from orchestrator.collections.queue import CollectionQueue
+from orchestrator.collections.reading import CollectionReading
+from orchestrator.collections.records import CollectionRecords
+from orchestrator.collections.rescue import CollectionRescue
+from orchestrator.collections.servicer import CollectionEngines, CollectionServicer
+from orchestrator.collections.shelf import CollectionShelf
+from orchestrator.collections.submission import Collections
 from orchestrator.control import Control
 from orchestrator.deadletters import DeadLetters
 from orchestrator.feed import Feeds
@@ -88,19 +101,35 @@ async def assembled(
         runner = Runner(bus, settings, queue, pipeline, gate, cache)
         control = Control(bus, Jobs(bus), queue, Feeds(bus))
         orphans = Orphans(bus, Jobs(bus), Shelves(bus), settings)
-        housekeeper = Housekeeper(bus, settings, index, control, room, orphans)
-        factory_reset = FactoryReset(bus, settings, control, queue, orphans)
+        instruments = Instruments(
+            bus=bus,
+            records=CollectionRecords(bus),
+            shelf=CollectionShelf(index),
+            index=index,
+            submission=Submission(bus, Jobs(bus), queue, max_attempts=settings.max_attempts),
+            control=control,
+            room=room,
+            lister=Lister(stages, gate, settings),
+        )
+        collections = collection_engines(settings, stages, instruments)
+        housekeeper = Housekeeper(bus, settings, index, control, room, orphans, collections.control)
+        factory_reset = FactoryReset(bus, settings, control, queue, orphans, collections.control)
+        conductors = Conductors(instruments, settings, CollectionQueue(bus), queue)
+        lost_collections = CollectionRescue(instruments.shelf, CollectionQueue(bus))
         tasks = [
             background.create_task(index.keep_warm()),
             background.create_task(runner.run()),
             background.create_task(housekeeper.keep_house()),
             background.create_task(Rescue(index, Jobs(bus), queue).keep_looking()),
             background.create_task(Backstop(bus).keep_looking()),
+            background.create_task(conductors.run()),
+            background.create_task(lost_collections.keep_looking()),
         ]
         try:
             offered = services(
                 settings, bus, stages, pipeline, queue, index, room, housekeeper, factory_reset
             )
+            offered.append(collection_service(collections))
             yield offered, index.catch_up
         finally:
             await stop(*tasks)
@@ -127,7 +156,7 @@ def services(  # noqa: PLR0913 # wiring
     housekeeper: Housekeeper,
     factory_reset: FactoryReset,
 ) -> list[Service]:
-    """The three gRPC services of the orchestrator."""
+    """The gRPC services for jobs and for the people who run the mesh."""
     jobs, feeds, artifacts = Jobs(bus), Feeds(bus), Artifacts(bus)
     submission = Submission(bus, jobs, queue, max_attempts=settings.max_attempts)
     engines = Engines(
@@ -164,12 +193,33 @@ def services(  # noqa: PLR0913 # wiring
             admin_service_pb2_grpc.add_AdminServiceServicer_to_server,
             admin,
         ),
-        Service.of(
-            collection_service_pb2.DESCRIPTOR.services_by_name["CollectionService"],
-            collection_service_pb2_grpc.add_CollectionServiceServicer_to_server,
-            collection_service_pb2_grpc.CollectionServiceServicer(),  # type: ignore[abstract]
-        ),
     ]
+
+
+def collection_engines(
+    settings: Settings, stages: Stages, instruments: Instruments
+) -> CollectionEngines:
+    """What CollectionService needs; the conductors do the rest."""
+    bus, records = instruments.bus, instruments.records
+    feeds = CollectionFeeds(bus)
+    return CollectionEngines(
+        submission=Collections(bus, settings, Abilities(stages), instruments.room),
+        reading=CollectionReading(records, Ledgers(bus, records), instruments.index),
+        shelf=instruments.shelf,
+        feeds=feeds,
+        control=CollectionControl(
+            bus, records, CollectionQueue(bus), feeds, instruments.shelf, instruments.control
+        ),
+    )
+
+
+def collection_service(engines: CollectionEngines) -> Service:
+    """The gRPC service for collections."""
+    return Service.of(
+        collection_service_pb2.DESCRIPTOR.services_by_name["CollectionService"],
+        collection_service_pb2_grpc.add_CollectionServiceServicer_to_server,
+        CollectionServicer(engines),
+    )
 
 
 if __name__ == "__main__":

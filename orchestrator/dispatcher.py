@@ -31,7 +31,7 @@ class Dispatcher:
     def __init__(self, bus: Bus, queue: WorkQueue) -> None:
         self._bus = bus
         self._queue = queue
-        self._puller = Puller(bus)
+        self._puller = Puller(bus, bus.names.work_stream)
         self._turns = Turns()
         self._hopeful: dict[str, float] = {}
         """Lanes that may have work, and until when an empty one is given another chance."""

@@ -13,6 +13,7 @@ from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError, NotFoundError
 from mesh.reasons import Reason
 from orchestrator.artifacts import SOURCE, TRANSCRIPT, UPLOAD
+from orchestrator.collections.control import CollectionControl
 from orchestrator.control import Control
 from orchestrator.index import MAX_PAGE, JobIndex
 from orchestrator.jobs import TERMINAL, Jobs
@@ -66,6 +67,7 @@ class Housekeeper:
         control: Control,
         room: Room,
         orphans: Orphans,
+        collections: CollectionControl,
     ) -> None:
         self._bus = bus
         self._settings = settings
@@ -73,6 +75,7 @@ class Housekeeper:
         self._control = control
         self._room = room
         self._orphans = orphans
+        self._collections = collections
         self._jobs = Jobs(bus)
         self._shelves = Shelves(bus)
         self._searched = float("-inf")
@@ -98,7 +101,7 @@ class Housekeeper:
             self._searched = monotonic()
 
     async def cleanup(self, max_age: timedelta | None = None, *, dry_run: bool = False) -> Swept:
-        """Removes jobs that ended longer ago than `max_age`, with every trace."""
+        """Removes jobs that ended longer ago than `max_age`, with every trace; collections too."""
         age = DEFAULT_AGE if max_age is None else max_age
         if age < timedelta():
             raise InvalidRequestError("max_age must not be negative", reason=Reason.REQUEST_INVALID)
@@ -110,6 +113,8 @@ class Housekeeper:
         async for page in self._pages(_first_id_after(before)):
             old = [job for job in page if _ended(job) < before]
             swept += await self._weigh_all(old) if dry_run else await self._remove_all(old, before)
+        if not dry_run:
+            await self._collections.retire(before)
         return swept
 
     async def _pages(self, token: str = "") -> AsyncIterator[list[job_pb2.Job]]:

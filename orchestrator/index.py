@@ -5,7 +5,7 @@ import heapq
 import re
 import unicodedata
 from bisect import bisect_left, insort
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import islice
 
@@ -90,6 +90,16 @@ class Shelf:
             return [one for one in ids if wanted in words[one]]
         return [one for one in ids if wanted in words[one] or one.startswith(wanted)]
 
+    def stored(self, job_id: str) -> bytes | None:
+        """The record as it is stored; the same object until it changes."""
+        known = self._records.get(job_id)
+        return known[1] if known else None
+
+    def state(self, job_id: str) -> "StateId | None":
+        """Where a job stands, if it is there."""
+        known = self._records.get(job_id)
+        return known[0] if known else None
+
     def _job(self, job_id: str) -> job_pb2.Job:
         return job_pb2.JobRecord.FromString(self._records[job_id][1]).job
 
@@ -124,6 +134,14 @@ class JobIndex:
         self._sequence = 0
         self._shelf = Shelf()
         self._read_changes = Shared(self._read)
+        self._besides: dict[str, Callable[[str, bytes], None]] = {}
+
+    def also_read(self, root: str, take: Callable[[str, bytes], None]) -> None:
+        """Hands on what else the bucket holds under such keys; b"" if it is gone.
+
+        To be said before the first reading: then one reading serves both.
+        """
+        self._besides[root] = take
 
     async def keep_warm(self) -> None:
         """Catches up all the time, so that a query finds little left to read."""
@@ -142,8 +160,12 @@ class JobIndex:
         changes = self._bus.read(self._stream, f"{self._root}>", self._sequence, batch=READ_BATCH)
         async for change in changes:
             key = change.subject.removeprefix(self._root)
-            if "." not in key:
-                self._apply(key, b"" if change.deleted else change.data)
+            data = b"" if change.deleted else change.data
+            root, dot, rest = key.partition(".")
+            if not dot:
+                self._apply(key, data)
+            elif take := self._besides.get(root):
+                take(rest, data)
             self._sequence = change.sequence
 
     def _apply(self, job_id: str, data: bytes) -> None:
@@ -155,6 +177,14 @@ class JobIndex:
         except DecodeError:  # one record nobody can read must not hide the others
             log.warning("a record that is none is left out", job_id=job_id)
             self._shelf.remove(job_id)
+
+    def stored(self, job_id: str) -> bytes | None:
+        """A job's record as it was last read; the same object until it changes."""
+        return self._shelf.stored(job_id)
+
+    def state(self, job_id: str) -> "StateId | None":
+        """Where a job stood when it was last read; None if it was not there."""
+        return self._shelf.state(job_id)
 
     async def page(
         self, size: int, token: str, states: Collection[StateId], query: str = ""

@@ -8,6 +8,7 @@ from mesh.languages import primary
 from mesh.reasons import Reason
 from orchestrator.captions import rules_in_force
 from orchestrator.lanes import PRIORITIES
+from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -78,7 +79,9 @@ def _check_captions_policy(options: job_pb2.JobOptions) -> None:
         )
 
 
-def check_turn(request: pb.CreateJobRequest | pb.UploadStart) -> Turn:
+def check_turn(
+    request: pb.CreateJobRequest | pb.UploadStart | collection_pb.CreateCollectionRequest,
+) -> Turn:
     """Who asks, and how soon it shall be taken up."""
     priority = request.priority or job_pb2.PRIORITY_NORMAL
     if priority not in PRIORITIES:

@@ -1,6 +1,7 @@
 """Things stored for jobs that were never accepted, or are gone."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -10,6 +11,7 @@ from structlog import get_logger
 from mesh.bus import Bus, storing
 from mesh.errors import NotFoundError
 from orchestrator import scratch
+from orchestrator.collections.records import REQUESTS, CollectionRecords
 from orchestrator.jobs import Jobs
 from orchestrator.settings import Settings
 from orchestrator.shelves import Shelves
@@ -47,7 +49,8 @@ class Orphans:
         live = await self.live_ids()
         now = datetime.now(UTC)
         stored = await self._remove_files(piles, live, now - age)
-        await self._remove_claims(live, now - CLAIM_AGE)
+        await self._remove_claims("request", now - CLAIM_AGE, lambda id_: self._exists(id_, live))
+        await self._remove_claims(REQUESTS, now - CLAIM_AGE, self._is_collection)
         left = await self.clear_scratch()
         found = Found(stored.files + left.files, stored.size + left.size)
         if found.files:
@@ -95,13 +98,22 @@ class Orphans:
             return False
         return True
 
-    async def _remove_claims(self, live: set[str], before: datetime) -> None:
-        """A request_id whose job never came may make another."""
+    async def _is_collection(self, collection_id: str) -> bool:
+        try:
+            await CollectionRecords(self._bus).get(collection_id)
+        except NotFoundError:
+            return False
+        return True
+
+    async def _remove_claims(
+        self, root: str, before: datetime, exists: Callable[[str], Awaitable[bool]]
+    ) -> None:
+        """A request_id whose job or collection never came may make another."""
         bucket = self._bus.names.jobs_bucket
-        stream, subject = f"KV_{bucket}", f"$KV.{bucket}.request.*"
+        stream, subject = f"KV_{bucket}", f"$KV.{bucket}.{root}.*"
         async for stored in self._bus.read(stream, subject):
-            job_id = stored.data.decode(errors="replace")
-            if stored.deleted or _made(job_id) > before or await self._exists(job_id, live):
+            claimed_for = stored.data.decode(errors="replace")
+            if stored.deleted or _made(claimed_for) > before or await exists(claimed_for):
                 continue
             async with storing():
                 await self._bus.jetstream.purge_stream(

@@ -1,4 +1,4 @@
-"""Asking a lane of the work queue for one item, without waiting for one."""
+"""Asking a lane of a work queue for one item, without waiting for one."""
 
 import asyncio
 import json
@@ -26,8 +26,9 @@ class NoLaneError(Exception):
 class Puller:
     """One question at a time; what comes too late to be an answer is given back."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, stream: str) -> None:
         self._bus = bus
+        self._stream = stream
         self._inbox = bus.client.new_inbox()
         self._questions = 0
         self._lane = ""
@@ -48,7 +49,7 @@ class Puller:
         """The lane's next item, or None if it has none for now."""
         self._questions += 1
         self._lane, self._answer = lane, asyncio.get_running_loop().create_future()
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._bus.names.work_stream}.{lane}"
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{lane}"
         try:
             async with storing():
                 await self._bus.client.publish(subject, ONE_NOW, reply=self._question)

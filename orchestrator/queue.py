@@ -39,6 +39,14 @@ def is_there_already(error: LimitExceededError) -> bool:
     return "per subject" in str(getattr(error.__cause__, "description", ""))
 
 
+async def give_back(message: Msg) -> None:
+    """Lets somebody else have the item, soon."""
+    try:
+        await message.nak(delay=0.1)
+    except Exception as error:  # noqa: BLE001 # we are leaving; the broker redelivers by itself
+        log.warning("could not give work back", error=str(error))
+
+
 class WorkQueue:
     """Puts work in and takes it out."""
 

@@ -8,7 +8,8 @@ The order, and what a kill -9 after each step leaves behind:
    and goes on with step 3; without the mark it would take the item for a left-over and drop it.
 3. The record: QUEUED again, by compare-and-set. Now the job runs like any other. The story comes
    first so that nobody who watches a QUEUED job finds its story ended.
-4. The dead letter goes. Last, so that a job is never without a letter, a promise or an end. One
+4. The collection the job is a member of, if any, gets its item again: it may have been settled.
+5. The dead letter goes. Last, so that a job is never without a letter, a promise or an end. One
    that outlives its replay is removed by the runner, and not listed meanwhile.
 
 The mark names the one death it undoes: attempts never count back, so an item that comes late finds
@@ -21,6 +22,7 @@ from structlog import get_logger
 from mesh.bus import Bus
 from mesh.errors import NotFoundError, UnavailableError
 from mesh.reasons import Reason
+from orchestrator.collections.queue import CollectionQueue
 from orchestrator.deadletters import DeadLetters
 from orchestrator.ending import reset_stages, tell_end
 from orchestrator.history import read_history
@@ -41,6 +43,7 @@ class Replays:
         self._jobs = Jobs(bus)
         self._letters = DeadLetters(bus)
         self._max_attempts = max_attempts
+        self._collections = CollectionQueue(bus)
 
     async def replay(self, job_id: str) -> job_pb2.Job:
         """Queues a dead job again; NotFoundError if it is not dead."""
@@ -48,7 +51,7 @@ class Replays:
         if letter is None:
             raise _not_dead(job_id)
         kept = await self._jobs.get(job_id)
-        if not _died_of(kept, letter.attempts):  # replayed by somebody who died before step 4
+        if not _died_of(kept, letter.attempts):  # replayed by somebody who died before step 5
             raise _not_dead(job_id)
         await self._queue.put_replay(kept.job, letter.attempts)
         kept = await self.complete(kept.job.job_id, letter.attempts)
@@ -58,6 +61,8 @@ class Replays:
     async def complete(self, job_id: str, death: int) -> Kept:
         """All that follows from the work item; done again by the runner if we die."""
         kept = await self._revive(job_id, death)
+        if kept.job.collection_id:  # which may be settled, and must hear what becomes of it
+            await self._collections.put(kept.job.collection_id)
         letter = await self._letters.of(job_id)
         if letter is not None and letter.attempts <= death:
             await self._letters.remove(letter)

@@ -9,6 +9,7 @@ from structlog import get_logger
 from mesh.bus import Bus, storing
 from mesh.errors import InvalidRequestError, MeshError, NotFoundError
 from mesh.reasons import Reason
+from orchestrator.collections.control import CollectionControl
 from orchestrator.control import Control
 from orchestrator.orphans import Orphans
 from orchestrator.purging import ServiceReset, purge_stages
@@ -29,19 +30,21 @@ YOUNG = timedelta(minutes=1)
 class FactoryReset:
     """Streams and buckets stay, empty: other replicas go on using them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 # wiring
         self,
         bus: Bus,
         settings: Settings,
         control: Control,
         queue: WorkQueue,
         orphans: Orphans,
+        collections: CollectionControl,
     ) -> None:
         self._bus = bus
         self._settings = settings
         self._control = control
         self._queue = queue
         self._orphans = orphans
+        self._collections = collections
         self._shelves = Shelves(bus)
 
     async def run(self, confirmation: str, *, dry_run: bool) -> list[ServiceReset]:
@@ -73,11 +76,14 @@ class FactoryReset:
 
     async def _erase(self, own: ServiceReset) -> None:
         stored = await self._stored_bytes()
+        # First of all: they would make more jobs.
+        own.errors += await self._collections.stop_all()
         # Before the jobs are listed: whatever came until here is theirs, or nobody's.
         marks = {stream: await self._last_sequence(stream) for stream in self._swept_whole()}
         items, states = await self._items(), await self._states()
         removed = await self._delete_jobs(states, own)
         withdrawn = await self._withdraw_stray(items, states)
+        await self._collections.forget_all()
         if not own.errors:
             for (stream, subject), mark in zip(
                 self._swept_whole().items(), marks.values(), strict=True

@@ -27,7 +27,7 @@ from orchestrator.jobs import ACTIVE, ConflictError, Jobs, Kept
 from orchestrator.lease import Lease, LostError
 from orchestrator.parking import Parking, Place, seconds_away
 from orchestrator.pipeline import Pipeline
-from orchestrator.queue import WorkQueue, replay_of_item
+from orchestrator.queue import WorkQueue, give_back, replay_of_item
 from orchestrator.replay import Replays
 from orchestrator.settings import Settings
 from orchestrator.story import StoryReader, StoryWriter, open_story
@@ -94,7 +94,7 @@ class Runner:
             async with self._queue.kept_alive(message):
                 await self._places.acquire()
         except asyncio.CancelledError:
-            await asyncio.shield(_give_back(message))
+            await asyncio.shield(give_back(message))
             raise
         return message
 
@@ -124,7 +124,7 @@ class Runner:
         except (LostError, ConflictError):
             log.warning("another runner has the job")
         except asyncio.CancelledError:
-            await asyncio.shield(_give_back(message))
+            await asyncio.shield(give_back(message))
             raise
         except Exception as error:  # unacknowledged, so it is delivered again
             expected = isinstance(error, MeshError)
@@ -222,10 +222,3 @@ def _wait_for_record(item: job_pb2.WorkItem) -> float | None:
         return 0.1 if age.total_seconds() < 1 else 2.0
     log.warning("a job that was never accepted is dropped")
     return None
-
-
-async def _give_back(message: Msg) -> None:
-    try:
-        await message.nak(delay=0.1)
-    except Exception as error:  # noqa: BLE001 # we are leaving; the broker redelivers by itself
-        log.warning("could not give the job back", error=str(error))

@@ -106,6 +106,15 @@ class Settings(ServiceSettings):
     full_percent: float = Field(default=95, gt=0, le=100)
     """No job is accepted while a store is fuller than this."""
 
+    max_in_flight: int = Field(default=8, ge=1, le=1000)
+    """Members a collection has under way at once, unless its request says otherwise."""
+
+    max_members: int = Field(default=5000, ge=1, le=20_000)
+    """Most members of a collection; a request may ask for fewer."""
+
+    max_collections: int = Field(default=200, ge=1)
+    """Collections this orchestrator keeps going at once."""
+
     @classmethod
     def from_old_names(cls, environ: Mapping[str, str]) -> dict[str, Any]:
         """Stages overlap here and wait for each other, so their timeouts are for standing still."""

@@ -58,12 +58,18 @@ class Submission:
         job_id = new_id()
         if not check_word(request_id, "request_id"):
             return Ticket(job_id, "", None)
-        key = sha256(request_id.encode()).hexdigest()
+        key = _key(request_id)
         job_id = await self._jobs.job_of_request(key, job_id)
         try:
             return Ticket(job_id, key, (await self._jobs.get(job_id)).job)
         except NotFoundError:  # new, or an earlier try died half-way
             return Ticket(job_id, key, None)
+
+    async def claimed(self, request_id: str) -> Ticket | None:
+        """The ticket of a request that was claimed before and made no job yet; None if neither."""
+        key = _key(request_id)
+        pointer = await self._jobs.pointer(f"request.{key}")
+        return Ticket(pointer.job_id, key, None) if pointer.job_id else None
 
     async def accept(self, ticket: Ticket, wish: Wish) -> job_pb2.Job:
         """Returns once both the job and its work item are on disk."""
@@ -107,3 +113,7 @@ class Submission:
             if not is_there_already(error):
                 raise
             # Else an earlier try of this request left its item there: that one will do.
+
+
+def _key(request_id: str) -> str:
+    return sha256(request_id.encode()).hexdigest()

@@ -8,6 +8,7 @@ import grpc
 
 from mesh.calls import truthful
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
+from ytcaption.v1 import collection_service_pb2_grpc as collection_rpc
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
@@ -20,6 +21,7 @@ class Client:
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.pipeline = rpc.PipelineServiceStub(channel)
+        self.collections = collection_rpc.CollectionServiceStub(channel)
         self.admin = admin_rpc.AdminServiceStub(channel)
 
     async def create(self, url: str = URL, **fields: Any) -> job_pb2.Job:

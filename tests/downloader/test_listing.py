@@ -8,9 +8,9 @@ from yt_dlp.extractor import get_info_extractor
 from downloader.guard import Guard
 from downloader.listing import Listing
 from downloader.order import ListOrder, Manner
-from downloader.period import Days, wanted_days
 from downloader.visitor import Refusal
 from mesh.errors import InvalidRequestError
+from mesh.period import Days, wanted_days
 
 
 def test_a_guessed_day_is_only_taken_for_what_it_can_be() -> None:

@@ -228,7 +228,7 @@ async def test_a_queue_from_before_there_were_lanes_is_taken_over(
 async def test_an_item_that_comes_too_late_is_given_back(broker_bus: Bus) -> None:
     queue, puller = (
         WorkQueue(broker_bus, ack_wait_seconds=60, max_deliveries=100),
-        Puller(broker_bus),
+        Puller(broker_bus, broker_bus.names.work_stream),
     )
     job = job_pb2.Job(job_id=ID)
     await queue.put(job)

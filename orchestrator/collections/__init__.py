@@ -1,0 +1,1 @@
+"""Many recordings under one request: found, begun, gathered and told of."""

@@ -6,7 +6,7 @@ import { ago, moment } from "../format.js";
 import { counted, t } from "../i18n.js";
 import { line } from "../text.js";
 import { confirmed } from "./dialog.js";
-import { stateBar } from "./members.js";
+import { stateBar } from "./tallies.js";
 import { complain, toast } from "./toast.js";
 
 const CHIPS = {

@@ -2,36 +2,21 @@
 
 import { h, icon, redraw, show } from "../dom.js";
 import { clock, day, languageName, percent } from "../format.js";
-import { counted, t } from "../i18n.js";
+import { t } from "../i18n.js";
 import { line } from "../text.js";
 import { happened } from "./failure.js";
+import { DRAWINGS, STATES } from "./tallies.js";
 
-export const STATES = [
-  "pending",
-  "running",
-  "completed",
-  "failed",
-  "timed_out",
-  "cancelled",
-];
-const DRAWINGS = {
-  pending: "clock",
-  running: "wave",
-  completed: "check",
-  failed: "alert",
-  timed_out: "hourglass",
-  cancelled: "close",
-};
-
-/** `changed(counts, size)` hears of the sums, at most once a frame. */
+/** `changed({counts, size, late})` hears of the sums, at most once a frame. */
 export function memberGrid(changed) {
   const tiles = new Map();
   const waiting = new Map();
   const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
   const list = h("ol", { class: "members", data: { only: "" } });
   const none = h("p", { class: "faint none" });
+  const numbers = [];
   let frame = 0;
-  let numbers = [];
+  let late = 0;
 
   function soon() {
     frame ||= requestAnimationFrame(draw);
@@ -39,12 +24,18 @@ export function memberGrid(changed) {
 
   /** Many changes of one member within a frame are one. */
   function put(member) {
-    waiting.set(member.number, member);
+    const before = latest(member.number);
+    // Changes tell of what is stored, and how far it is heard is not: it is as it was.
+    const goes = member.state === "running" && before?.attempt === member.attempt;
+    const progress = member.progress ?? (goes ? before.progress : null);
+    waiting.set(member.number, { ...member, progress });
     soon();
   }
 
+  const latest = (number) => waiting.get(number) ?? tiles.get(number)?.member;
+
   function move({ number, progress }) {
-    const member = waiting.get(number) ?? tiles.get(number)?.member;
+    const member = latest(number);
     // What has ended since does not run any more, whatever the figures say.
     if (member && !member.ended_at) {
       put({ ...member, progress: progress ?? member.progress });
@@ -56,15 +47,20 @@ export function memberGrid(changed) {
     const fresh = [];
     for (const [number, member] of waiting) {
       const known = tiles.get(number);
-      if (known) counts[known.member.state] -= 1;
-      counts[member.state] += 1;
+      if (known) count(known.member, -1);
+      count(member, 1);
       if (known) known.update(member);
       else fresh.push(tile(member));
     }
     waiting.clear();
     insert(fresh.sort((one, other) => one.member.number - other.member.number));
-    changed({ ...counts }, tiles.size);
+    changed({ counts, size: tiles.size, late });
     tell();
+  }
+
+  function count({ state, late: isLate }, by) {
+    counts[state] += by;
+    if (isLate) late += by;
   }
 
   /** By number; who was found first may be heard of last. */
@@ -105,11 +101,6 @@ export function memberGrid(changed) {
     move,
     only,
     leave: () => cancelAnimationFrame(frame),
-    clear() {
-      numbers = [];
-      tiles.clear();
-      list.replaceChildren();
-    },
   };
 }
 
@@ -168,6 +159,7 @@ function tile(first) {
     if (!moving) return;
     fill.style.setProperty("--share", String((progress ?? 0) / 100));
     track.setAttribute("aria-label", name);
+    track.classList.toggle("unknown", progress === null);
     if (progress === null) track.removeAttribute("aria-valuenow");
     else track.setAttribute("aria-valuenow", String(Math.floor(progress)));
   }
@@ -189,63 +181,4 @@ function facts(member) {
     member.upload_date ? day(member.upload_date) : "",
     member.attempt > 1 ? t("job.attempt", { attempt: member.attempt }) : "",
   ].filter(Boolean).join(" · ");
-}
-
-/** One bar for all, a share for each state; the words stand below it. */
-export function stateBar() {
-  const parts = STATES.map((state) => h("span", { class: "part", data: { state } }));
-  const element = h("div", { class: "state-bar", role: "img" }, ...parts);
-  return {
-    element,
-    update(counts, size) {
-      parts.forEach((part, at) => {
-        part.style.setProperty("--count", String(counts[STATES[at]] ?? 0));
-        show(part, counts[STATES[at]] > 0);
-      });
-      const words = STATES.filter((state) => counts[state] > 0)
-        .map((state) => `${t(`member.${state}`)}: ${counts[state]}`);
-      element.setAttribute(
-        "aria-label",
-        words.join(", ") || counted("collection.members", size),
-      );
-    },
-  };
-}
-
-/** The sums by state; each shows only its own when chosen. */
-export function stateFilter(chosen) {
-  const option = (state) => {
-    const number = h("strong", { text: "0" });
-    const input = h("input", {
-      type: "radio",
-      name: "member-state",
-      value: state,
-      checked: state === "",
-      on: { change: () => chosen(state) },
-    });
-    const words = h(
-      "span",
-      { data: { state } },
-      state ? icon(DRAWINGS[state]) : null,
-      h("span", { text: state ? t(`member.${state}`) : t("jobs.all") }),
-      number,
-    );
-    return { state, number, element: h("label", {}, input, words) };
-  };
-  const options = ["", ...STATES].map(option);
-  return {
-    element: h(
-      "fieldset",
-      { class: "tallies" },
-      h("legend", { class: "unseen", text: t("collection.filter") }),
-      ...options.map((one) => one.element),
-    ),
-    update(counts, size) {
-      for (const { state, number, element } of options) {
-        number.textContent = String(state ? counts[state] ?? 0 : size);
-        const checked = element.querySelector("input").checked;
-        show(element, !state || counts[state] > 0 || checked);
-      }
-    },
-  };
 }

@@ -1,23 +1,17 @@
 // One collection: how far it is, what is missing and why, and every recording of it.
 
 import { getCollection } from "../api.js";
-import {
-  cancelled,
-  collectionChip,
-  nameOf,
-  outcome,
-  removed,
-} from "../components/collectionrow.js";
+import { cancelled, collectionChip, nameOf, removed } from "../components/collectionrow.js";
 import { empty, notLoaded, skeleton } from "../components/empty.js";
-import { happened } from "../components/failure.js";
-import { memberGrid, stateBar, stateFilter } from "../components/members.js";
+import { memberGrid } from "../components/members.js";
 import { reports } from "../components/reports.js";
+import { sumsCard } from "../components/sums.js";
+import { stateFilter } from "../components/tallies.js";
 import { button, h, icon, show } from "../dom.js";
 import { ago, day, moment, percent } from "../format.js";
 import { counted, t } from "../i18n.js";
 import { go } from "../router.js";
 import { followCollection } from "../stream.js";
-import { line } from "../text.js";
 
 const AGAIN_MS = 3000;
 
@@ -72,7 +66,10 @@ export function collectionView(_query, collectionId) {
 function livePart(first, described) {
   const sums = sumsCard();
   const filter = stateFilter((state) => grid.only(state));
-  const grid = memberGrid(counted_);
+  const grid = memberGrid((found) => {
+    heard = found;
+    tell();
+  });
   const lost = h("p", {
     class: "notice",
     role: "status",
@@ -83,19 +80,15 @@ function livePart(first, described) {
     text: t("collection.searching"),
   });
   let collection = first;
-  let heard = { counts: null, size: 0 };
-
-  function counted_(counts, size) {
-    heard = { counts, size };
-    tell();
-  }
+  let heard = { counts: null, size: 0, late: 0 };
 
   function tell() {
     // Until every member was heard of, the collection itself knows better.
     const whole = heard.counts && heard.size >= collection.member_count;
     const counts = whole ? heard.counts : collection.counts;
     const size = Math.max(heard.size, collection.member_count);
-    sums.update(collection, counts, size);
+    const late = whole ? heard.late : collection.late_count;
+    sums.update(collection, { counts, size, late });
     filter.update(counts, size);
     show(waiting, size === 0 && !collection.settled);
     described(collection, counts, size);
@@ -221,73 +214,4 @@ function period({ from_date: from, to_date: to }) {
 function shareOf(counts, size) {
   const open = (counts.pending ?? 0) + (counts.running ?? 0);
   return size ? Math.max(0, 100 * (size - open) / size) : 0;
-}
-
-/** The sums, what they mean, the deadline, and how the listing goes. */
-function sumsCard() {
-  const done = h("strong", { class: "whole" });
-  const bar = stateBar();
-  const words = h("p", { class: "outcome", role: "status" });
-  const late = h("p", { class: "faint" });
-  const deadline = h("p", { class: "faint" });
-  const listings = h("ul", { class: "listings" });
-  const element = h(
-    "section",
-    { class: "card progress", "aria-labelledby": "sums-title" },
-    h(
-      "div",
-      { class: "section-head" },
-      h("h2", { id: "sums-title", text: t("collection.captioned") }),
-      done,
-    ),
-    bar.element,
-    words,
-    late,
-    deadline,
-    listings,
-  );
-
-  function update(collection, counts, size) {
-    done.textContent = t("collection.of", {
-      done: counts.completed ?? 0,
-      size,
-    });
-    bar.update(counts, size);
-    // Said again only if it changed: it is read out.
-    if (words.textContent !== outcome(collection)) {
-      words.textContent = outcome(collection);
-    }
-    element.dataset.state = collection.state;
-    show(late, collection.late_count > 0);
-    late.textContent = counted("collection.lateCount", collection.late_count);
-    show(deadline, Boolean(collection.deadline));
-    deadline.textContent = deadlineWords(collection);
-    listings.replaceChildren(...collection.listings.map(listing));
-    show(listings, collection.listings.length > 0);
-  }
-
-  return { element, update };
-}
-
-function deadlineWords({ deadline, gathered_at: gathered }) {
-  if (!deadline) return "";
-  const time = moment(deadline);
-  const past = new Date(deadline) <= new Date(gathered ?? Date.now());
-  return t(past ? "collection.deadlinePast" : "collection.deadline", { time });
-}
-
-function listing({ source, complete, found, failure }) {
-  const words = failure
-    ? t("collection.listingFailed", { why: happened(failure) })
-    : t(complete ? "collection.listed" : "collection.listing");
-  return h(
-    "li",
-    { class: failure ? "bad" : null },
-    icon(failure ? "alert" : complete ? "check" : "search"),
-    h("bdi", { dir: "auto", class: "listing-source", text: line(source) }),
-    h("span", {
-      class: "faint",
-      text: `${words} ${counted("collection.found", found)}`,
-    }),
-  );
 }

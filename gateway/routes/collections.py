@@ -20,7 +20,6 @@ from gateway.collection_shapes import (
 from gateway.collection_stories import CollectionStory
 from gateway.face import Face, FaceOf
 from gateway.problems import described
-from gateway.routes.jobs import ENDING_SECONDS
 from gateway.streams import (
     After,
     LastEventId,
@@ -39,6 +38,9 @@ router = APIRouter(prefix="/collections", tags=["collections"])
 CollectionId = Annotated[
     str, Path(max_length=64, examples=["01997b3e-6e0a-7c44-9d5f-0d3a5a3f2c11"])
 ]
+STOPPING_SECONDS = 180.0
+"""Every member is stopped, and there may be many."""
+
 PageToken = Annotated[str, Query(max_length=200)]
 
 
@@ -150,7 +152,7 @@ async def cancel_collection(
     orchestrator = face.orchestrator
     request = pb.CancelCollectionRequest(collection_id=collection_id, note=note)
     done = await orchestrator.ask(
-        orchestrator.collections.CancelCollection, request, ENDING_SECONDS
+        orchestrator.collections.CancelCollection, request, STOPPING_SECONDS
     )
     return telling.collection(done.collection)
 

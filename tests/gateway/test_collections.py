@@ -13,17 +13,15 @@ from gateway.mailbox import Mailbox
 from tests.gateway.gathering import (
     ID,
     MORE,
-    Deliveries,
     Gathering,
     changed,
     failure,
     member,
     progress,
     serving_collections,
-    serving_deliveries,
 )
 from tests.gateway.http import Told, events, ids, running_gateway
-from ytcaption.v1 import admin_service_pb2, collection_pb2, media_pb2
+from ytcaption.v1 import collection_pb2, media_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
 
@@ -338,39 +336,6 @@ async def test_every_format_of_a_report_has_its_type_and_name(
     assert answer.headers["Content-Type"] == kind
     how = "attachment" if format == "zip" else "inline"
     assert answer.headers["Content-Disposition"] == f'{how}; filename="{ID}.{name}"'
-
-
-async def test_deliveries_of_webhooks_are_told_with_every_attempt() -> None:
-    sent = admin_service_pb2.WebhookDelivery(
-        event_id="event",
-        type="collection.settled",
-        url="https://example.test/hook",
-        collection_id=ID,
-        state=admin_service_pb2.DELIVERY_STATE_DELIVERED,
-        attempts=[
-            admin_service_pb2.DeliveryAttempt(number=1, error="nobody answered"),
-            admin_service_pb2.DeliveryAttempt(
-                number=2, status=204, duration=Duration(nanos=20_000_000)
-            ),
-        ],
-    )
-    deliveries = Deliveries(sent)
-    async with (
-        serving_deliveries(deliveries) as address,
-        running_gateway(orchestrator=address) as http,
-    ):
-        wish: dict[str, str | int] = {"collection_id": ID, "limit": 5}
-        page = (await http.get("/webhooks/deliveries", params=wish)).json()
-
-    (found,) = page["deliveries"]
-    assert (found["state"], found["collection_id"], found["job_id"]) == ("delivered", ID, None)
-    assert [(one["status"], one["error"]) for one in found["attempts"]] == [
-        (None, "nobody answered"),
-        (204, None),
-    ]
-    assert found["attempts"][1]["seconds"] == 0.02
-    assert page["next_page_token"] == MORE
-    assert (deliveries.asked[0].collection_id, deliveries.asked[0].page_size) == (ID, 5)
 
 
 async def _until_still(gathering: Gathering) -> None:

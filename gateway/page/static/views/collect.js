@@ -1,25 +1,12 @@
 // The way in for many recordings: a list of addresses, or playlists and channels.
 
+import { sorted } from "../addresses.js";
 import { submitCollection } from "../api.js";
-import { normal } from "../components/dropzone.js";
 import { optionsForm } from "../components/options.js";
 import { sentence } from "../components/toast.js";
 import { button, h, icon, show } from "../dom.js";
 import { t } from "../i18n.js";
 import { go } from "../router.js";
-
-const SEARCH = /^[a-z]+search\d*:./i;
-
-/** Addresses, one on each line or with spaces between; `wrong` are those that are none. */
-export function sorted(text, listed) {
-  const pieces = text.split(listed ? /\n+/ : /\s+/).map((one) => one.trim())
-    .filter(Boolean);
-  const found = pieces.map((one) => listed && SEARCH.test(one) ? one : normal(one));
-  return {
-    addresses: [...new Set(found.filter(Boolean))],
-    wrong: pieces.filter((_, at) => !found[at]),
-  };
-}
 
 export function collectView() {
   document.title = `${t("collect.title")} · ytcaption`;

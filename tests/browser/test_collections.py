@@ -74,7 +74,7 @@ def test_of_a_thousand_members_only_what_changed_is_drawn_again(page: Page) -> N
     page.route(f"**/collections/{ID}/events*", streamed)
     page.goto(f"/#/collection/{ID}")
     expect(page.locator(".member")).to_have_count(MANY)
-    assert page.locator(".member-number").all_inner_texts() == [
+    assert page.locator(".member-number").all_text_contents() == [
         str(number) for number in range(1, MANY + 1)
     ]
     page.evaluate(WATCH)
@@ -83,7 +83,7 @@ def test_of_a_thousand_members_only_what_changed_is_drawn_again(page: Page) -> N
 
     expect(page.locator(".outcome")).to_contain_text("Complete")
     expect(page.locator(".member").nth(499)).to_contain_text("<img src=x onerror=window.hit=1>")
-    expect(page.locator(".whole")).to_have_text(f"1 of {MANY}")
+    expect(page.locator(".whole")).to_have_text("1 of 1,000")
     assert page.evaluate("[...window.touched]") == ["500"]
     assert page.evaluate("window.hit") is None
     assert set(asked[1:]) == {str(MANY)}

@@ -2,7 +2,7 @@
 
 import { cancelCollection, deleteCollection } from "../api.js";
 import { h, icon } from "../dom.js";
-import { ago, moment } from "../format.js";
+import { ago, count, moment } from "../format.js";
 import { counted, t } from "../i18n.js";
 import { line } from "../text.js";
 import { confirmed } from "./dialog.js";
@@ -74,7 +74,7 @@ function facts(collection) {
   const { counts, member_count: size } = collection;
   const found = [
     ago(collection.created_at),
-    t("collection.done", { done: counts.completed, size }),
+    t("collection.done", { done: count(counts.completed), size: count(size) }),
   ];
   if (!collection.discovery_complete && !collection.settled) {
     found.push(t("collection.listing"));

@@ -1,7 +1,7 @@
 // How a collection goes as a whole.
 
 import { h, icon, show } from "../dom.js";
-import { moment } from "../format.js";
+import { count, moment } from "../format.js";
 import { counted, t } from "../i18n.js";
 import { line } from "../text.js";
 import { outcome } from "./collectionrow.js";
@@ -34,8 +34,8 @@ export function sumsCard() {
 
   function update(collection, { counts, size, late: lateCount }) {
     done.textContent = t("collection.of", {
-      done: counts.completed ?? 0,
-      size,
+      done: count(counts.completed ?? 0),
+      size: count(size),
     });
     bar.update(counts, size);
     // Said again only if it changed: it is read out.

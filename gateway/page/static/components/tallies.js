@@ -1,6 +1,7 @@
 // How many members of a collection are in which state: as a bar, and as a filter.
 
 import { h, icon, show } from "../dom.js";
+import { count } from "../format.js";
 import { counted, t } from "../i18n.js";
 
 export const STATES = [
@@ -73,7 +74,7 @@ export function stateFilter(chosen) {
     ),
     update(counts, size) {
       for (const { state, number, element } of options) {
-        number.textContent = String(state ? counts[state] ?? 0 : size);
+        number.textContent = count(state ? counts[state] ?? 0 : size);
         const checked = element.querySelector("input").checked;
         show(element, !state || counts[state] > 0 || checked);
       }

@@ -255,6 +255,7 @@ export default {
   "collection.between": "published {from} to {to}",
   "collection.since": "published since {from}",
   "collection.until": "published until {to}",
+  "collection.lost": "The live line broke off. The collection goes on; the page catches up as soon as the line is back.",
   "collection.cancelTitle": "Cancel this collection?",
   "collection.cancelText": "Every recording that has not ended is stopped, and no more are looked for. What was heard so far stays.",
   "collection.deleteTitle": "Delete this collection?",

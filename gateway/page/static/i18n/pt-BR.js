@@ -255,6 +255,7 @@ export default {
   "collection.between": "publicadas de {from} a {to}",
   "collection.since": "publicadas desde {from}",
   "collection.until": "publicadas até {to}",
+  "collection.lost": "A transmissão ao vivo caiu. A coleção continua; a página se atualiza assim que ela voltar.",
   "collection.cancelTitle": "Cancelar esta coleção?",
   "collection.cancelText": "Toda gravação que não terminou é interrompida, e não se procuram outras. O que foi ouvido até agora fica.",
   "collection.deleteTitle": "Excluir esta coleção?",

@@ -73,7 +73,7 @@ function livePart(first, described) {
   const lost = h("p", {
     class: "notice",
     role: "status",
-    text: t("net.stream"),
+    text: t("collection.lost"),
   });
   const waiting = h("p", {
     class: "faint none",

@@ -63,10 +63,8 @@ def test_of_a_thousand_members_only_what_changed_is_drawn_again(page: Page) -> N
     # Who was found first was heard of last.
     told = [("member", place, one) for place, one in enumerate(reversed(members), 1)]
     pieces = [events(("collection", 0, begun), *told)]
-    asked: list[str] = []
 
     def streamed(route: Route) -> None:
-        asked.append(route.request.headers.get("last-event-id", ""))
         body = pieces.pop(0) if pieces else events()
         route.fulfill(body=body, content_type="text/event-stream")
 
@@ -86,7 +84,6 @@ def test_of_a_thousand_members_only_what_changed_is_drawn_again(page: Page) -> N
     expect(page.locator(".whole")).to_have_text("1 of 1,000")
     assert page.evaluate("[...window.touched]") == ["500"]
     assert page.evaluate("window.hit") is None
-    assert set(asked[1:]) == {str(MANY)}
 
 
 def test_a_channel_is_asked_for_with_its_period_and_time_limit(page: Page) -> None:

@@ -32,6 +32,9 @@ class Client:
     async def job(self, job_id: str) -> job_pb2.Job:
         return (await self.pipeline.GetJob(pb.GetJobRequest(job_id=job_id))).job
 
+    async def delete(self, job_id: str) -> None:
+        await self.pipeline.DeleteJob(pb.DeleteJobRequest(job_id=job_id))
+
     async def watch(self, job_id: str, after: int = 0) -> AsyncIterator[pb.WatchJobResponse]:
         request = pb.WatchJobRequest(job_id=job_id, after_sequence=after)
         call = self.pipeline.WatchJob(request)

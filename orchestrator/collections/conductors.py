@@ -28,6 +28,8 @@ log = get_logger(__name__)
 HALF_MADE_SECONDS = 30
 """CreateCollection stores the item first: one whose record never follows is dropped after this."""
 
+LONGEST_WAIT_SECONDS = 30.0
+
 
 class Conductors:
     """Every replica has some; a collection has one at a time."""
@@ -42,6 +44,7 @@ class Conductors:
         self._with = instruments
         self._items = Items(instruments.bus, collections, settings.ack_wait_seconds)
         self._work = work
+        self._retry_seconds = settings.retry_seconds
         self._places = asyncio.Semaphore(settings.max_collections)
 
     async def run(self) -> None:
@@ -84,8 +87,14 @@ class Conductors:
             log.warning(
                 "the collection will be delivered again", error=str(error), exc_info=not expected
             )
-            with suppress(NatsError):
-                await message.nak(delay=1)
+            await self._put_off(message)
+
+    async def _put_off(self, message: Msg) -> None:
+        wait = self._retry_seconds * 2 ** min(message.metadata.num_delivered, 10)
+        wait = min(wait, LONGEST_WAIT_SECONDS)
+        with suppress(NatsError):  # then it comes back by itself
+            await message.nak(delay=wait)
+            self._items.expect(wait)
 
     async def _conduct(self, message: Msg, collection_id: str) -> float | None:
         """Seconds until it should be tried again, or None if nothing is left to do."""

@@ -54,6 +54,17 @@ class Script:
         self.correlation_ids: list[str] = []
         self.stopped = asyncio.Event()
         """Set when a paused stage was cancelled."""
+        self.listings: dict[str, list[str]] = {}
+        """What is behind each source."""
+        self.listing_failures: list[tuple[int, MeshError]] = []
+        """Each raised by one listing, after so many recordings."""
+        self.pause_listing_at: int | None = None
+        self.list_on = asyncio.Event()
+        self.resolves: list[downloader_pb.ResolveRequest] = []
+        self.refusals: dict[str, list[MeshError]] = {}
+        """Raised by the next downloads of an address, one each."""
+        self.hanging: set[str] = set()
+        """Addresses whose download stands still until the test says go on."""
         self.purge_files = self.purge_bytes = 0
         """What each stage claims to have removed."""
         self.purges: list[bool] = []
@@ -99,6 +110,10 @@ class ScriptedDownloader(downloader_rpc.DownloaderServiceServicer):
         ]
         if script.failures:
             raise script.failures.pop(0)
+        if refusals := script.refusals.get(request.source_url):
+            raise refusals.pop(0)
+        if request.source_url in script.hanging:
+            await script.pause()
         media = media_pb2.MediaInfo(title="A talk", duration=from_seconds(script.seconds))
         yield downloader_pb.DownloadResponse(media=media)
         total = len(SECOND) * script.seconds
@@ -113,6 +128,22 @@ class ScriptedDownloader(downloader_rpc.DownloaderServiceServicer):
         yield downloader_pb.DownloadResponse(
             finished=downloader_pb.DownloadFinished(size_bytes=total)
         )
+
+    async def Resolve(  # noqa: N802
+        self, request: downloader_pb.ResolveRequest, context: Any
+    ) -> AsyncIterator[downloader_pb.ResolveResponse]:
+        script = self._script
+        script.resolves.append(request)
+        behind = script.listings[request.source_url]
+        breaks_at, error = script.listing_failures.pop(0) if script.listing_failures else (-1, None)
+        for place, address in enumerate([*behind, ""]):
+            if place == breaks_at and error is not None:
+                raise error
+            if place == script.pause_listing_at:
+                await script.list_on.wait()
+            if address:
+                media = media_pb2.MediaInfo(title=f"Talk {place + 1}", upload_date="2025-10-07")
+                yield downloader_pb.ResolveResponse(source_url=address, media=media)
 
     async def FetchCaptions(  # noqa: N802
         self, request: downloader_pb.FetchCaptionsRequest, context: Any
@@ -258,7 +289,7 @@ def scripted_services(script: Script) -> list[Service]:
             downloader_pb,
             "DownloaderService",
             downloader_rpc.add_DownloaderServiceServicer_to_server,
-            ScriptedDownloader(script),  # type: ignore[abstract]
+            ScriptedDownloader(script),
         ),
         service(
             normalizer_pb,

@@ -1,0 +1,205 @@
+"""Stopping, removing and reviving: what callers and operators do to collections."""
+
+from datetime import timedelta
+
+import grpc
+import pytest
+from google.protobuf.duration import from_timedelta
+
+from mesh.bus import Bus
+from mesh.errors import SourceRefusedError
+from mesh.reasons import Reason
+from mesh.status import reason_of
+from orchestrator.collections.records import CollectionRecords
+from tests.client import Client
+from tests.orchestrator.conftest import Start
+from tests.orchestrator.gatherings import (
+    SOURCE,
+    Collection,
+    addresses,
+    collect,
+    counts,
+    kinds,
+    read,
+    seconds,
+    settled,
+    states,
+    story,
+    until_states,
+)
+from tests.orchestrator.letters import replay
+from tests.orchestrator.polling import until
+from tests.orchestrator.scripted import Script
+from tests.orchestrator.traces import gone, traces
+from ytcaption.v1 import admin_service_pb2 as admin_pb
+from ytcaption.v1 import collection_pb2, job_pb2
+from ytcaption.v1 import collection_service_pb2 as pb
+
+CANCELLED = collection_pb2.COLLECTION_STATE_CANCELLED
+
+
+async def _cancel(client: Client, collection_id: str, note: str = "") -> Collection:
+    request = pb.CancelCollectionRequest(collection_id=collection_id, note=note)
+    return (await client.collections.CancelCollection(request)).collection
+
+
+async def _delete(client: Client, collection_id: str) -> int:
+    request = pb.DeleteCollectionRequest(collection_id=collection_id)
+    return int((await client.collections.DeleteCollection(request)).jobs_removed)
+
+
+async def _is_gone(client: Client, collection_id: str) -> bool:
+    try:
+        await read(client, collection_id)
+    except grpc.aio.AioRpcError as error:
+        return reason_of(error) == "COLLECTION_NOT_FOUND"
+    return False
+
+
+async def test_cancelling_stops_the_listing_and_every_member_that_has_not_ended(
+    start: Start, script: Script
+) -> None:
+    done, running, *more = addresses(5)
+    script.listings = {SOURCE: [done, running, *more]}
+    script.pause_listing_at = 4
+    script.hanging = {running, *more}
+    async with start(concurrency=2) as client:
+        made = await collect(client, sources=[SOURCE], max_in_flight=2)
+        await until_states(client, made.collection_id, COMPLETED=1, RUNNING=2, PENDING=1)
+        stopped = await _cancel(client, made.collection_id, "enough")
+        collection, members = await read(client, made.collection_id)
+        again = await _cancel(client, made.collection_id, "again")
+        job = await client.job(members[1].job_id)
+
+    assert (stopped.state, stopped.settled, stopped.cancel_note) == (CANCELLED, True, "enough")
+    assert states(members) == ["COMPLETED", "CANCELLED", "CANCELLED", "CANCELLED"]
+    assert (members[3].job_id, collection.discovery_complete) == ("", False)
+    assert (job.state, job.cancel_note) == (job_pb2.JOB_STATE_CANCELLED, "enough")
+    assert again.cancel_note == "enough", "one that is settled is returned as it is"
+
+
+async def test_cancelling_after_the_deadline_stops_what_goes_on(
+    start: Start, script: Script
+) -> None:
+    script.hanging = set(addresses(1))
+    async with start() as client:
+        made = await collect(client, *addresses(2), timeout=seconds(1))
+        await until_states(client, made.collection_id, COMPLETED=1, TIMED_OUT=1)
+        stopped = await _cancel(client, made.collection_id)
+        _, members = await read(client, made.collection_id)
+
+    assert (stopped.state, stopped.settled) == (CANCELLED, True)
+    assert (states(members), members[0].late) == (["CANCELLED", "COMPLETED"], True)
+
+
+async def test_a_collection_marked_while_nobody_was_there_is_stopped_by_the_next(
+    start: Start, script: Script, broker_bus: Bus
+) -> None:
+    def mark(record: collection_pb2.CollectionRecord) -> bool:
+        record.cancel_requested = True
+        return True
+
+    script.hanging = set(addresses(2))
+    async with start() as client:
+        made = await collect(client, *addresses(2))
+        await until_states(client, made.collection_id, RUNNING=2)
+    await CollectionRecords(broker_bus).change(made.collection_id, mark)
+    async with start() as client:
+        collection, _ = await settled(client, made.collection_id)
+
+    assert (collection.state, counts(collection)) == (CANCELLED, {"CANCELLED": 2})
+
+
+async def test_deleting_removes_every_trace_of_the_collection_and_its_jobs(
+    client: Client, bus: Bus, script: Script
+) -> None:
+    script.hanging = {addresses(2)[1]}
+    made = await collect(client, *addresses(3), request_id="mine", max_in_flight=2)
+    await until_states(client, made.collection_id, COMPLETED=2, RUNNING=1)
+    _, members = await read(client, made.collection_id)
+
+    assert await _delete(client, made.collection_id) == 3
+
+    assert await _is_gone(client, made.collection_id)
+    assert not (await client.collections.ListCollections(pb.ListCollectionsRequest())).collections
+    for member in members:
+        assert await gone(client, member.job_id)
+        assert await traces(bus, member.job_id) == []
+    assert await traces(bus, made.collection_id) == []
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await _delete(client, made.collection_id)
+    assert reason_of(caught.value) == "COLLECTION_NOT_FOUND"
+    again = await collect(client, *addresses(1), request_id="mine")
+    assert again.collection_id != made.collection_id
+    await settled(client, again.collection_id)
+
+
+async def test_a_dead_member_that_is_replayed_ends_well_even_after_all_was_settled(
+    client: Client, bus: Bus, script: Script
+) -> None:
+    private = SourceRefusedError("private", reason=Reason.VIDEO_PRIVATE)
+    script.refusals = {addresses(2)[1]: [private]}
+    made = await collect(client, *addresses(2))
+    before, members = await settled(client, made.collection_id)
+
+    await replay(client, members[1].job_id)
+    await until_states(client, made.collection_id, COMPLETED=2)
+    after, members = await settled(client, made.collection_id)
+
+    assert before.state == collection_pb2.COLLECTION_STATE_PARTIAL
+    assert (after.state, after.settled) == (collection_pb2.COLLECTION_STATE_COMPLETE, True)
+    assert (members[1].attempt, members[1].HasField("failure")) == (2, False)
+    assert kinds(await story(bus, made.collection_id))["COLLECTION_SETTLED"] == 2
+
+
+async def test_cleanup_removes_settled_collections_and_no_others(
+    client: Client, bus: Bus, script: Script
+) -> None:
+    ended = await collect(client, *addresses(2))
+    await settled(client, ended.collection_id)
+    script.hanging = {addresses(1, "slow")[0]}
+    running = await collect(client, *addresses(2, "slow"))
+    await until_states(client, running.collection_id, COMPLETED=1, RUNNING=1)
+
+    at_once = from_timedelta(timedelta())
+    await client.admin.Cleanup(admin_pb.CleanupRequest(max_age=at_once, dry_run=True))
+    assert not await _is_gone(client, ended.collection_id)
+    await client.admin.Cleanup(admin_pb.CleanupRequest(max_age=at_once))
+
+    assert await _is_gone(client, ended.collection_id)
+    assert await traces(bus, ended.collection_id) == []
+    script.go_on.set()
+    collection, _ = await settled(client, running.collection_id)
+    assert counts(collection) == {"COMPLETED": 2}, "a job retention took away still counts"
+
+
+async def test_a_factory_reset_stops_and_removes_collections(
+    client: Client, bus: Bus, script: Script
+) -> None:
+    script.hanging = set(addresses(5))
+    made = await collect(client, *addresses(5), request_id="mine")
+    await until_states(client, made.collection_id, RUNNING=2)
+
+    done = await client.admin.FactoryReset(
+        admin_pb.FactoryResetRequest(confirmation="ERASE EVERYTHING")
+    )
+
+    assert done.services[0].jobs_removed == 5
+    assert await _is_gone(client, made.collection_id)
+    assert await traces(bus, made.collection_id) == []
+    stats = await client.admin.GetStats(admin_pb.GetStatsRequest())
+    assert not stats.jobs
+    names = bus.names
+    left = [item async for item in bus.read(names.collections_stream, names.collection("*"))]
+    assert not left
+
+
+async def test_jobs_alone_are_counted_as_jobs(client: Client) -> None:
+    made = await collect(client, *addresses(2), request_id="mine")
+    await settled(client, made.collection_id)
+
+    async def counted() -> bool:
+        stats = await client.admin.GetStats(admin_pb.GetStatsRequest())
+        return [(one.state, one.count) for one in stats.jobs] == [(job_pb2.JOB_STATE_SUCCEEDED, 2)]
+
+    await until(counted)

@@ -1,0 +1,143 @@
+"""Members that are found: while the listing goes on, once each, through every break."""
+
+import asyncio
+
+from mesh.errors import SourceRefusedError, UnavailableError
+from mesh.reasons import Reason
+from tests.client import Client
+from tests.orchestrator.conftest import Start
+from tests.orchestrator.gatherings import (
+    SOURCE,
+    addresses,
+    collect,
+    counts,
+    read,
+    settled,
+    states,
+    until_states,
+)
+from tests.orchestrator.scripted import Script
+from ytcaption.v1 import collection_pb2, job_pb2, media_pb2
+
+
+async def test_the_first_recording_is_heard_while_the_listing_still_goes_on(
+    client: Client, script: Script
+) -> None:
+    script.listings = {SOURCE: addresses(3)}
+    script.pause_listing_at = 1
+    made = await collect(client, sources=[SOURCE])
+    await until_states(client, made.collection_id, COMPLETED=1)
+    meanwhile, members = await read(client, made.collection_id)
+    script.list_on.set()
+    collection, _ = await settled(client, made.collection_id)
+
+    assert (meanwhile.discovery_complete, len(members)) == (False, 1)
+    assert (members[0].title, members[0].upload_date) == ("A talk", "2025-10-07")
+    assert counts(collection) == {"COMPLETED": 3}
+    (listing,) = collection.listings
+    assert (listing.source, listing.complete, listing.found) == (SOURCE, True, 3)
+
+
+async def test_the_downloader_is_asked_for_what_the_caller_wants(
+    client: Client, script: Script
+) -> None:
+    script.listings = {"ytsearch2:bees": addresses(1)}
+    manner = media_pb2.DownloadOptions(user_agent="me")
+    made = await collect(
+        client,
+        sources=["ytsearch2:bees"],
+        period="2025-10",
+        options=job_pb2.JobOptions(download=manner),
+    )
+    collection, _ = await settled(client, made.collection_id)
+
+    (asked,) = script.resolves
+    assert (asked.source_url, asked.period, asked.options) == ("ytsearch2:bees", "2025-10", manner)
+    assert (collection.from_date, collection.to_date) == ("2025-10-01", "2025-10-31")
+
+
+async def test_a_listing_that_breaks_off_is_tried_again_and_doubles_nobody(
+    client: Client, script: Script
+) -> None:
+    script.listings = {SOURCE: addresses(4)}
+    lost = UnavailableError("lost", reason=Reason.NETWORK_ERROR)
+    script.listing_failures = [(2, lost), (3, lost)]
+    made = await collect(client, sources=[SOURCE])
+    collection, members = await settled(client, made.collection_id)
+
+    assert len(script.resolves) == 3
+    assert [member.source_url for member in members] == addresses(4)
+    assert collection.state == collection_pb2.COLLECTION_STATE_COMPLETE
+
+
+async def test_a_listing_that_fails_for_good_keeps_what_it_found(
+    client: Client, script: Script
+) -> None:
+    other = f"{SOURCE}/other"
+    script.listings = {SOURCE: addresses(3), other: addresses(1, "other")}
+    script.listing_failures = [(2, SourceRefusedError("private", reason=Reason.VIDEO_PRIVATE))]
+    made = await collect(client, sources=[SOURCE, other])
+    collection, members = await settled(client, made.collection_id)
+
+    broken, whole = collection.listings
+    assert (broken.failure.reason, broken.found, broken.complete) == ("VIDEO_PRIVATE", 2, True)
+    assert (whole.HasField("failure"), whole.found) == (False, 1)
+    assert states(members) == ["COMPLETED"] * 3
+    assert collection.state == collection_pb2.COLLECTION_STATE_PARTIAL, "something is missing"
+
+
+async def test_what_a_listing_finds_that_is_a_member_already_is_no_other(
+    client: Client, script: Script
+) -> None:
+    other = f"{SOURCE}/other"
+    script.listings = {SOURCE: addresses(3), other: [*addresses(3), *addresses(1, "other")]}
+    made = await collect(client, addresses(3)[2], sources=[SOURCE, other])
+    collection, members = await settled(client, made.collection_id)
+
+    third, first, second = addresses(3)[2], *addresses(2)
+    assert [one.source_url for one in members] == [third, first, second, *addresses(1, "other")]
+    assert [one.found for one in collection.listings] == [3, 4]
+
+
+async def test_a_limit_the_caller_asked_for_is_no_failure_and_ours_is_one(
+    start: Start, script: Script
+) -> None:
+    script.listings = {SOURCE: addresses(5)}
+    async with start(max_members=3) as client:
+        asked = await collect(client, sources=[SOURCE], max_members=2)
+        unasked = await collect(client, sources=[SOURCE])
+        limited, two = await settled(client, asked.collection_id)
+        cut, three = await settled(client, unasked.collection_id)
+
+    assert (len(two), len(three)) == (2, 3)
+    assert limited.state == collection_pb2.COLLECTION_STATE_COMPLETE
+    assert cut.listings[0].failure.reason == "TOO_LARGE"
+    assert cut.state == collection_pb2.COLLECTION_STATE_PARTIAL
+
+
+async def test_a_source_with_nothing_behind_it_is_collected_at_once(
+    client: Client, script: Script
+) -> None:
+    script.listings = {SOURCE: []}
+    made = await collect(client, sources=[SOURCE])
+    collection, members = await settled(client, made.collection_id)
+
+    assert not members
+    assert collection.state == collection_pb2.COLLECTION_STATE_COMPLETE
+
+
+async def test_whoever_takes_over_in_the_middle_of_a_listing_lists_again_and_doubles_nobody(
+    start: Start, script: Script
+) -> None:
+    script.listings = {SOURCE: addresses(4)}
+    script.pause_listing_at = 2
+    async with start() as client:
+        made = await collect(client, sources=[SOURCE])
+        await until_states(client, made.collection_id, COMPLETED=2)
+    script.list_on.set()
+    async with start() as client:
+        collection, members = await asyncio.wait_for(settled(client, made.collection_id), 20)
+
+    assert [member.source_url for member in members] == addresses(4)
+    assert sorted(script.downloads) == addresses(4), "each was fetched once"
+    assert counts(collection) == {"COMPLETED": 4}

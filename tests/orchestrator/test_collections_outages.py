@@ -1,0 +1,289 @@
+"""What a dying orchestrator or broker must not spoil: no member is lost, none is counted twice."""
+
+import asyncio
+import os
+import signal
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats.aio.msg import Msg
+
+from mesh.broker import Broker, running_broker
+from mesh.bus import Bus
+from mesh.correlation import new_id
+from mesh.errors import LimitExceededError
+from mesh.reasons import Reason
+from orchestrator.collections.fanin import FanIn
+from orchestrator.collections.journal import Journal
+from orchestrator.collections.queue import CollectionQueue
+from orchestrator.jobs import Jobs
+from orchestrator.queue import WorkQueue
+from orchestrator.room import Room
+from orchestrator.submission import Submission
+from tests.client import Client
+from tests.orchestrator.conftest import Start
+from tests.orchestrator.gatherings import (
+    SOURCE,
+    Collection,
+    addresses,
+    collect,
+    counts,
+    kinds,
+    read,
+    seconds,
+    settled,
+    states,
+    story,
+    until_states,
+)
+from tests.orchestrator.polling import until
+from tests.orchestrator.scripted import Script
+from ytcaption.v1 import collection_pb2, job_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
+
+MEMBERS = 4
+
+
+def dies_at(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, call: int) -> list[str]:
+    """What that call would have done does not happen, nor anything after it."""
+    real, calls, deaths = getattr(kind, name), [0], []
+
+    async def dying(self: Any, *arguments: Any, **named: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == call:
+            deaths.append(name)
+            raise RuntimeError("killed")
+        return await real(self, *arguments, **named)
+
+    monkeypatch.setattr(kind, name, dying)
+    return deaths
+
+
+async def _check(client: Client, bus: Bus, collection_id: str) -> Collection:
+    """Each address is one member with one job, and each member ended once."""
+    collection, members = await settled(client, collection_id)
+    assert sorted(member.source_url for member in members) == addresses(MEMBERS)
+    assert states(members) == ["COMPLETED"] * MEMBERS
+    assert counts(collection) == {"COMPLETED": MEMBERS}
+    jobs = (await client.pipeline.ListJobs(pb.ListJobsRequest(page_size=200))).jobs
+    assert sorted(job.job_id for job in jobs) == sorted(member.job_id for member in members)
+    told = kinds(await story(bus, collection_id))
+    assert (told["COLLECTION_GATHERED"], told["COLLECTION_SETTLED"]) == (1, 1)
+    return collection
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "call"),
+    [
+        (Journal, "tell_member", 1),
+        (Journal, "tell_member", 4),
+        (Journal, "tell_member", 8),
+        (Journal, "tell", 1),
+        (Journal, "tell", 2),
+        (Journal, "tell", 3),
+        (Journal, "save", 1),
+        (Journal, "save", 3),
+        (Submission, "ticket", 2),
+        (Submission, "accept", 1),
+        (Submission, "accept", 3),
+        (Jobs, "create", 2),
+        (FanIn, "follow", 2),
+    ],
+    ids=lambda part: getattr(part, "__name__", str(part)),
+)
+async def test_a_conductor_that_dies_at_any_step_loses_and_doubles_nothing(  # noqa: PLR0913
+    start: Start,
+    script: Script,
+    broker_bus: Bus,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type,
+    name: str,
+    call: int,
+) -> None:
+    script.seconds = 1
+    script.listings = {SOURCE: addresses(MEMBERS)[1:]}
+    deaths = dies_at(monkeypatch, kind, name, call)
+    async with start(concurrency=4) as client:
+        made = await collect(client, addresses(1)[0], sources=[SOURCE], max_in_flight=2)
+        await _check(client, broker_bus, made.collection_id)
+
+    assert deaths
+
+
+async def test_restarts_in_the_middle_of_everything_lose_and_double_nothing(
+    start: Start, script: Script, broker_bus: Bus
+) -> None:
+    script.seconds = 2
+    script.listings = {SOURCE: addresses(MEMBERS)}
+    collection_id = ""
+    for moment in (0.0, 0.05, 0.1, 0.2, 0.3):
+        async with start(concurrency=1) as client:
+            if not collection_id:
+                made = await collect(client, sources=[SOURCE], max_in_flight=2)
+                collection_id = made.collection_id
+            await asyncio.sleep(moment)  # whatever it is doing then
+    async with start(concurrency=4) as client:
+        await _check(client, broker_bus, collection_id)
+
+
+async def test_replicas_that_take_a_collection_from_each_other_lose_and_double_nothing(
+    start: Start, script: Script, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(self: WorkQueue, message: Msg) -> None:
+        """So every item is given to somebody else again and again."""
+        if message.subject.startswith("ytc.work"):
+            await beat(self, message)
+        await asyncio.Event().wait()
+
+    beat = WorkQueue._beat
+    monkeypatch.setattr(WorkQueue, "_beat", silent)
+    script.hanging = {addresses(1)[0]}
+    async with start(ack_wait_seconds=0.3) as one, start(ack_wait_seconds=0.3):
+        made = await collect(one, *addresses(MEMBERS), max_in_flight=2)
+        await until_states(one, made.collection_id, COMPLETED=MEMBERS - 1)
+        await until(lambda: _delivered_often(broker_bus))
+        script.go_on.set()
+        await _check(one, broker_bus, made.collection_id)
+
+
+async def _delivered_often(bus: Bus) -> bool:
+    info = await bus.jetstream.consumer_info(bus.names.collections_stream, "conductors")
+    return info.delivered is not None and info.delivered.consumer_seq > 3
+
+
+async def test_a_collection_goes_on_when_its_broker_is_killed(
+    start: Start, script: Script, broker: Broker, tmp_path: Path
+) -> None:
+    script.hanging = {addresses(1)[0]}
+    async with start() as client:
+        made = await collect(client, *addresses(MEMBERS), max_in_flight=2)
+        await until_states(client, made.collection_id, COMPLETED=2)
+        os.kill(broker.pid, signal.SIGKILL)
+        async with running_broker(tmp_path / "nats", int(broker.url.rpartition(":")[2])) as again:
+            script.go_on.set()
+            async with Bus.connected(again.url) as bus:
+                await _check(client, bus, made.collection_id)
+
+
+async def test_what_no_live_message_told_is_found_in_the_records(
+    start: Start, script: Script, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def deaf(self: FanIn, number: int, message: Msg) -> None:
+        pass
+
+    monkeypatch.setattr(FanIn, "_on_live", deaf)
+    async with start(concurrency=4) as client:
+        made = await collect(client, *addresses(MEMBERS))
+        await _check(client, broker_bus, made.collection_id)
+
+
+async def test_members_wait_while_there_is_no_room(
+    start: Start, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.collections.fanout.AGAIN_SECONDS", 0.05)
+    check, asked = Room.check, [0]
+
+    async def full(self: Room) -> None:
+        asked[0] += 1
+        if asked[0] in (3, 4):  # the first is that of the collection
+            raise LimitExceededError("full", reason=Reason.STORAGE_FULL)
+        await check(self)
+
+    monkeypatch.setattr(Room, "check", full)
+    async with start(concurrency=4) as client:
+        made = await collect(client, *addresses(MEMBERS))
+        await _check(client, broker_bus, made.collection_id)
+
+    assert asked[0] > MEMBERS + 2
+
+
+async def test_a_deadline_that_passed_while_nobody_was_there_counts(
+    start: Start, script: Script
+) -> None:
+    script.hanging = {addresses(1)[0]}
+    async with start() as client:
+        made = await collect(client, *addresses(3), max_in_flight=1, timeout=seconds(0.8))
+        await until_states(client, made.collection_id, RUNNING=1)
+    await until(lambda: _is_past(made))
+    script.go_on.set()
+    async with start() as client:
+        collection, members = await settled(client, made.collection_id)
+
+    assert states(members) == ["COMPLETED", "TIMED_OUT", "TIMED_OUT"]
+    assert (members[0].late, collection.late_count) == (True, 1)
+    assert script.downloads[-1] == addresses(1)[0], "the others are never begun"
+
+
+async def _is_past(made: Collection) -> bool:
+    return datetime.now(UTC) > made.deadline.ToDatetime(UTC)
+
+
+async def test_a_job_that_was_only_intended_at_the_deadline_is_never_made(
+    start: Start, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(self: Submission, *_: Any) -> None:
+        died.set()
+        await asyncio.Event().wait()
+
+    died = asyncio.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(Submission, "accept", killed)
+        async with start() as client:
+            made = await collect(client, *addresses(1), timeout=seconds(0.5))
+            await asyncio.wait_for(died.wait(), 10)
+    await until(lambda: _is_past(made))
+    async with start() as client:
+        collection, members = await settled(client, made.collection_id)
+        jobs = (await client.pipeline.ListJobs(pb.ListJobsRequest())).jobs
+
+    assert (states(members), members[0].job_id, list(jobs)) == (["TIMED_OUT"], "", [])
+    assert collection.state == collection_pb2.COLLECTION_STATE_PARTIAL
+    assert not script.downloads
+
+
+async def test_an_item_without_a_collection_is_dropped(
+    start: Start, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.collections.conductors.HALF_MADE_SECONDS", 0.2)
+    queue = CollectionQueue(broker_bus)
+    async with start():
+        await queue.put(new_id())
+        await until(lambda: _is_empty(queue))
+
+
+async def _is_empty(queue: CollectionQueue) -> bool:
+    return not await queue.ids()
+
+
+async def test_a_collection_without_an_item_is_found_and_gets_one(
+    start: Start, script: Script, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.hanging = {addresses(1)[0]}
+    async with start() as client:
+        made = await collect(client, *addresses(MEMBERS))
+        await until_states(client, made.collection_id, COMPLETED=1)
+    await CollectionQueue(broker_bus).withdraw(made.collection_id)
+    script.go_on.set()
+    monkeypatch.setattr("orchestrator.collections.rescue.EVERY_SECONDS", 0.1)
+    async with start(concurrency=4) as client:
+        await _check(client, broker_bus, made.collection_id)
+
+
+async def test_a_request_that_died_half_way_can_be_sent_again(
+    start: Start, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths = dies_at(monkeypatch, CollectionQueue, "put", 1)
+    async with start(concurrency=4) as client:
+        with pytest.raises(Exception, match="internal"):
+            await collect(client, *addresses(MEMBERS), request_id="mine")
+        made = await collect(client, *addresses(MEMBERS), request_id="mine")
+        same = await collect(client, *addresses(MEMBERS), request_id="mine")
+        await _check(client, broker_bus, made.collection_id)
+        _, members = await read(client, made.collection_id)
+        job = await client.job(members[0].job_id)
+
+    assert deaths
+    assert same.collection_id == made.collection_id
+    assert job.state == job_pb2.JOB_STATE_SUCCEEDED

@@ -1,0 +1,110 @@
+"""What watchers of a collection get: every change once, and nothing that did not change."""
+
+import asyncio
+from collections import Counter
+
+from mesh.bus import Bus
+from orchestrator.collections.feed import CollectionFeed
+from tests.client import Client
+from tests.orchestrator.conftest import Start
+from tests.orchestrator.gatherings import (
+    addresses,
+    collect,
+    counts,
+    until_states,
+    watch,
+    watched,
+)
+from tests.orchestrator.scripted import Script
+from ytcaption.v1 import collection_pb2
+from ytcaption.v1 import collection_service_pb2 as pb
+
+MANY = 1000
+
+
+def _kinds(seen: list[pb.WatchCollectionResponse]) -> Counter[str]:
+    return Counter(str(one.WhichOneof("update")) for one in seen)
+
+
+async def test_a_watch_begins_with_the_collection_and_ends_when_it_is_settled(
+    client: Client,
+) -> None:
+    made = await collect(client, *addresses(2))
+    seen = await watched(client, made.collection_id)
+
+    assert seen[0].collection.collection_id == made.collection_id
+    assert (seen[-1].collection.settled, counts(seen[-1].collection)) == (True, {"COMPLETED": 2})
+    stored = [one.sequence for one in seen if one.sequence]
+    assert stored == sorted(set(stored))
+    ends = [one.member.number for one in seen if one.member.HasField("end_time")]
+    assert sorted(ends) == [1, 2]
+
+
+async def test_after_a_sequence_only_what_changed_since_is_told_and_only_as_it_is_now(
+    client: Client,
+) -> None:
+    made = await collect(client, *addresses(3))
+    whole = await watched(client, made.collection_id)
+    settled_members = [one for one in whole if one.member.HasField("end_time")]
+    middle = settled_members[1].sequence
+
+    again = await watched(client, made.collection_id)
+    rest = await watched(client, made.collection_id, middle)
+    nothing = await watched(client, made.collection_id, whole[-1].sequence)
+
+    assert [one.member.state for one in again if one.HasField("member")] == [
+        collection_pb2.MEMBER_STATE_COMPLETED
+    ] * 3
+    assert [one.sequence for one in rest[1:]] == [
+        settled_members[2].sequence,
+        whole[-1].sequence,
+    ]
+    assert [one.WhichOneof("update") for one in nothing] == ["collection"]
+
+
+async def test_live_figures_of_members_reach_watchers_and_are_not_stored(
+    start: Start, script: Script
+) -> None:
+    script.pause_before_segment = 3
+    async with start() as client:
+        made = await collect(client, *addresses(1))
+        async with asyncio.timeout(20):
+            async for seen in watch(client, made.collection_id):
+                if seen.HasField("progress") and seen.progress.progress:
+                    break
+        script.go_on.set()
+        assert (seen.sequence, seen.progress.number) == (0, 1)
+        assert seen.progress.progress <= 0.5
+        again = await watched(client, made.collection_id)
+    stored = [one for one in again if one.sequence]
+    assert "progress" not in _kinds(stored)
+
+
+async def test_a_thousand_members_cost_a_watcher_one_message_a_change(
+    client: Client, bus: Bus
+) -> None:
+    """None of them is an address, so all of them end without a job: two changes each."""
+    made = await collect(client, *(f"no address {number}" for number in range(MANY)))
+    during = _kinds(await watched(client, made.collection_id))
+    after = _kinds(await watched(client, made.collection_id))
+
+    assert during["member"] <= 2 * MANY
+    assert during["collection"] <= 4, "the collection itself: begun, found, gathered, settled"
+    assert after == {"member": MANY, "collection": 2}
+    feed = CollectionFeed(bus, made.collection_id)
+    await feed.read_stored()
+    one, other = [[update async for update in feed.watch(after=0)] for _ in range(2)]
+    assert all(mine is theirs for mine, theirs in zip(one, other, strict=True))
+
+
+async def test_watchers_on_another_replica_see_the_same(start: Start, script: Script) -> None:
+    script.hanging = set(addresses(2))
+    async with start() as here, start() as there:
+        made = await collect(here, *addresses(2))
+        await until_states(there, made.collection_id, RUNNING=2)
+        watching = [asyncio.create_task(watched(one, made.collection_id)) for one in (here, there)]
+        script.go_on.set()
+        one, other = await asyncio.gather(*watching)
+
+    ends = [[seen.sequence for seen in seen if seen.sequence][-4:] for seen in (one, other)]
+    assert ends[0] == ends[1]

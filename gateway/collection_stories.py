@@ -11,7 +11,7 @@ from gateway.mailbox import ClosedError, Mailbox
 from gateway.stories import HEARTBEAT_SECONDS
 from gateway.story_events import BEGINNING, HEARTBEAT, sent
 from mesh.errors import MeshError
-from mesh.watching_collections import follow_collection
+from mesh.watching import follow_collection
 from ytcaption.v1 import collection_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 

@@ -53,6 +53,27 @@ async def test_a_collection_is_followed_to_its_end_and_read_in_every_way(
     assert (await http.get(path)).status_code == 404
 
 
+async def test_a_source_is_listed_and_what_it_has_is_heard(
+    http: httpx2.AsyncClient, site: Site
+) -> None:
+    items = "".join(
+        f'<item><title>{name}</title><enclosure url="{site.url}/files/{name}" type="audio/ogg"/>'
+        "</item>"
+        for name in ("short.ogg", "portuguese.ogg")
+    )
+    feed = f'<?xml version="1.0"?><rss version="2.0"><channel><title>Show</title>{items}</channel></rss>'
+    source = site.page("/feed.xml", feed.encode(), "application/rss+xml")
+    wish = {"sources": [source], "max_in_flight": 2, "timeout": 120, "title": "A show"}
+
+    path = (await http.post("/collections", json=wish)).headers["Location"]
+    ended = (await story(http, path))[-1].data
+
+    assert (ended["state"], ended["counts"]["completed"]) == ("complete", 2)
+    [listing] = ended["listings"]
+    assert listing == {"source": source, "complete": True, "found": 2, "failure": None}
+    await http.delete(path)
+
+
 async def test_the_same_wish_sent_twice_is_one_collection(
     http: httpx2.AsyncClient, wish: dict[str, Any]
 ) -> None:

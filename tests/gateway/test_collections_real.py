@@ -61,7 +61,7 @@ async def test_a_source_is_listed_and_what_it_has_is_heard(
         "</item>"
         for name in ("short.ogg", "portuguese.ogg")
     )
-    feed = f'<?xml version="1.0"?><rss version="2.0"><channel><title>Show</title>{items}</channel></rss>'
+    feed = f'<rss version="2.0"><channel><title>Show</title>{items}</channel></rss>'
     source = site.page("/feed.xml", feed.encode(), "application/rss+xml")
     wish = {"sources": [source], "max_in_flight": 2, "timeout": 120, "title": "A show"}
 

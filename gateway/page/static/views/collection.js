@@ -27,10 +27,21 @@ export function collectionView(_query, collectionId) {
     try {
       const collection = await getCollection(collectionId);
       if (gone) return;
-      part = livePart(collection, head.update);
+      part = livePart(collection, { described: head.update, lost: check });
       body.replaceChildren(...part.elements);
     } catch (problem) {
       if (!gone) fail(problem);
+    }
+  }
+
+  /** A line that broke off comes back by itself, unless what it told of was deleted. */
+  async function check() {
+    try {
+      await getCollection(collectionId);
+    } catch (problem) {
+      if (gone || problem.status !== 404) return;
+      part.leave();
+      fail(problem);
     }
   }
 
@@ -63,7 +74,7 @@ export function collectionView(_query, collectionId) {
 }
 
 /** Everything below the head, live until nothing can change any more. */
-function livePart(first, described) {
+function livePart(first, { described, lost: broken }) {
   const sums = sumsCard();
   const filter = stateFilter((state) => grid.only(state));
   const grid = memberGrid((found) => {
@@ -109,7 +120,10 @@ function livePart(first, described) {
   tell();
   const stop = followCollection(first.collection_id, {
     heard: (kind, data) => told[kind]?.(data),
-    connected: (on) => show(lost, !on),
+    connected: (on) => {
+      show(lost, !on);
+      if (!on) broken();
+    },
   });
   return {
     elements: [

@@ -5,6 +5,7 @@ WORKDIR /opt/ytcaption
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY mesh mesh
 COPY captions captions
+COPY reports reports
 COPY orchestrator orchestrator
 COPY downloader downloader
 COPY normalizer normalizer

@@ -1,0 +1,189 @@
+"""GetReport: one report over all members, made while it is sent, one member's text at a time."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import Protocol, TypeAlias
+
+from mesh.errors import InternalError, NotFoundError, UnsupportedError
+from mesh.reasons import Reason
+from orchestrator.captions import FormatId, format_for
+from orchestrator.collections.aggregate import aggregate
+from orchestrator.jobs import Jobs, UnreadableError
+from orchestrator.reading import Captions, Reading
+from reports.archive import CaptionsZip
+from reports.document import JsonReport
+from reports.markdown import MarkdownReport
+from reports.model import Collection, Member, MemberState, Text
+from reports.names import safe
+from reports.page import HtmlReport
+from reports.press import PressError, pressed
+from reports.words import heading
+from ytcaption.v1 import collection_pb2, collection_service_pb2, job_pb2, media_pb2
+
+Parts: TypeAlias = AsyncGenerator[bytes, None]
+ReportFormatId: TypeAlias = "collection_service_pb2.ReportFormat.ValueType"
+
+FRAME = 64 * 1024
+PRESSES = 2
+"""PDFs that are made at once: each takes a core, and memory that grows with the text."""
+GONE = "Its job was deleted meanwhile: there is no text."
+UNREADABLE = "The record of its job cannot be read: there is no text."
+SO_FAR = "Not all of it: only what was heard until this report was asked for."
+
+
+class Ledger(Protocol):
+    """What a collection has come to."""
+
+    @property
+    def collection(self) -> collection_pb2.Collection:
+        """The collection."""
+        ...
+
+    @property
+    def members(self) -> Sequence[collection_pb2.Member]:
+        """Its members by number."""
+        ...
+
+
+class Ledgers(Protocol):
+    """Where ledgers are read."""
+
+    async def read(self, collection_id: str) -> Ledger:
+        """The ledger as it stands, or NotFoundError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report on its way."""
+
+    media_type: str
+    file_name: str
+    chunks: Callable[[], AsyncGenerator[bytes, None]]
+    """Bytes in order, at most 64 KiB each. Whoever stops early closes it."""
+
+
+_TEXT_FORMATS = {
+    collection_service_pb2.REPORT_FORMAT_UNSPECIFIED: (JsonReport, "application/json", "json"),
+    collection_service_pb2.REPORT_FORMAT_JSON: (JsonReport, "application/json", "json"),
+    collection_service_pb2.REPORT_FORMAT_MARKDOWN: (
+        MarkdownReport,
+        "text/markdown; charset=utf-8",
+        "md",
+    ),
+    collection_service_pb2.REPORT_FORMAT_HTML: (HtmlReport, "text/html; charset=utf-8", "html"),
+}
+
+
+class Reporting:
+    """Makes reports at any time, also while the collection runs."""
+
+    def __init__(self, ledgers: Ledgers, jobs: Jobs, reading: Reading) -> None:
+        self._ledgers = ledgers
+        self._jobs = jobs
+        self._reading = reading
+        self._presses = asyncio.Semaphore(PRESSES)
+
+    async def report(
+        self, collection_id: str, format: ReportFormatId, caption_format: FormatId
+    ) -> Report:
+        """Checks what is asked for and reads the ledger; the texts are read as it is sent."""
+        format_for(job_pb2.Job(), caption_format, word_cues=False)
+        ledger = await self._ledgers.read(collection_id)
+        collection = aggregate(ledger.collection, ledger.members, datetime.now(UTC))
+        stem = safe(heading(collection)) or collection_id
+        if format == collection_service_pb2.REPORT_FORMAT_PDF:
+            return Report("application/pdf", f"{stem}.pdf", lambda: self._pdf(collection))
+        if format == collection_service_pb2.REPORT_FORMAT_ZIP:
+            return Report(
+                "application/zip", f"{stem}.zip", lambda: self._zip(collection, caption_format)
+            )
+        if format not in _TEXT_FORMATS:
+            raise UnsupportedError(
+                f"a report cannot be had as format {format}", reason=Reason.OPTION_UNSUPPORTED
+            )
+        writer, media_type, suffix = _TEXT_FORMATS[format]
+        return Report(media_type, f"{stem}.{suffix}", lambda: self._written(collection, writer()))
+
+    def _written(
+        self, collection: Collection, writer: JsonReport | MarkdownReport | HtmlReport
+    ) -> Parts:
+        async def parts() -> Parts:
+            for part in writer.begin(collection):
+                yield part.encode()
+            async for member, text in self._texts(collection):
+                yield "".join(writer.member(member, text)).encode()
+            yield "".join(writer.end()).encode()
+
+        return _framed(parts())
+
+    async def _pdf(self, collection: Collection) -> Parts:
+        pdf = _framed(pressed(collection, self._texts(collection)))
+        async with self._presses, aclosing(pdf):
+            try:
+                async for frame in pdf:
+                    yield frame
+            except PressError as error:
+                raise InternalError(str(error), reason=Reason.INTERNAL) from error
+
+    def _zip(self, collection: Collection, format_: FormatId) -> Parts:
+        async def parts() -> Parts:
+            archive = CaptionsZip(collection)
+            for member in collection.members:
+                captions, why = None, "it has no captions yet"
+                if member.state is MemberState.COMPLETED:
+                    captions, why = await self._captions(member, format_)
+                if captions:
+                    suffix = PurePath(captions.file_name).suffix.removeprefix(".")
+                    yield await asyncio.to_thread(archive.add, member, captions.content, suffix)
+                else:
+                    archive.leave_out(member, why)
+            yield archive.end()
+
+        return _framed(parts())
+
+    async def _texts(self, collection: Collection) -> AsyncGenerator[tuple[Member, Text], None]:
+        for member in collection.members:
+            yield member, await self._text(member)
+
+    async def _text(self, member: Member) -> Text:
+        if not member.job_id:
+            return Text(note="It was not begun: there is no text.")
+        captions, why = await self._captions(member, media_pb2.CAPTION_FORMAT_TXT)
+        if not captions:
+            return Text(note=why)
+        content = captions.content.decode()
+        if not content.strip():
+            said = "No speech was heard." if captions.complete else "Nothing was heard of it yet."
+            return Text(complete=captions.complete, note=said)
+        return Text(content, captions.complete, "" if captions.complete else SO_FAR)
+
+    async def _captions(self, member: Member, format_: FormatId) -> tuple[Captions | None, str]:
+        """A member's captions, or why there are none."""
+        try:
+            job = (await self._jobs.get(member.job_id)).job
+            captions = await self._reading.captions(job, format_, media_pb2.CueRules())
+            # What is deleted while it is read reads as empty.
+            await self._jobs.get(member.job_id)
+        except NotFoundError:
+            return None, GONE
+        except UnreadableError:
+            return None, UNREADABLE
+        return captions, ""
+
+
+async def _framed(parts: Parts) -> Parts:
+    """The same bytes in frames that are full but for the last."""
+    waiting = bytearray()
+    async with aclosing(parts):
+        async for part in parts:
+            waiting += part
+            while len(waiting) >= FRAME:
+                yield bytes(waiting[:FRAME])
+                del waiting[:FRAME]
+    if waiting:
+        yield bytes(waiting)

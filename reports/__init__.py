@@ -1,0 +1,1 @@
+"""A collection becomes one report. Knows nothing of services, calls or the broker."""

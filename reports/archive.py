@@ -1,0 +1,81 @@
+"""All captions in one zip, made while it is sent: nothing is held but its list of contents."""
+
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC
+
+from reports.model import Collection, Member
+from reports.names import numbered
+from reports.words import facts, failed, heading, name, state, summary
+
+README = "README.txt"
+
+
+class _Outlet:
+    """What a zip is written to; it cannot go back, so sizes follow the files."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._waiting.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+    def drain(self) -> bytes:
+        drained = b"".join(self._waiting)
+        self._waiting.clear()
+        return drained
+
+
+class CaptionsZip:
+    """Files named `001 Title.srt`, and README.txt, which lists every member."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._outlet = _Outlet()
+        self._zip = zipfile.ZipFile(self._outlet, "w", zipfile.ZIP_DEFLATED)  # type: ignore[arg-type]
+        self._lines: list[str] = []
+
+    def add(self, member: Member, captions: bytes, suffix: str) -> bytes:
+        """A member's captions; returns what can be sent."""
+        file = numbered(member.number, len(self._collection.members), name(member), suffix)
+        self._put(file, captions)
+        self._lines.append(f"{file}\n")
+        return self._outlet.drain()
+
+    def leave_out(self, member: Member, why: str) -> None:
+        """A member without captions."""
+        reason = f": {failed(member.failure)}" if member.failure else f": {why}" if why else ""
+        self._lines.append(f"{member.number:03} {name(member)}\n    {state(member)}{reason}\n")
+        if member.url:
+            self._lines.append(f"    {name(Member(member.number, member.url, member.state))}\n")
+
+    def end(self) -> bytes:
+        """The readme and the list of contents."""
+        self._put(README, "".join(self._readme()).encode())
+        self._zip.close()
+        return self._outlet.drain()
+
+    def _put(self, file: str, content: bytes) -> None:
+        time = self._collection.report_time.astimezone(UTC)
+        # Zips know no year before 1980, nor zones.
+        info = zipfile.ZipInfo(file, (max(1980, time.year), *time.timetuple()[1:6]))
+        info.compress_type = zipfile.ZIP_DEFLATED
+        info.external_attr = 0o100644 << 16
+        self._zip.writestr(info, content)
+
+    def _readme(self) -> Iterator[str]:
+        collection = self._collection
+        yield f"{heading(collection)}\n\n{summary(collection)}\n\n"
+        for label, value in facts(collection):
+            yield f"{label}: {value}\n"
+        for listing in collection.broken_listings:
+            why = failed(listing.failure) if listing.failure else ""
+            yield f"Listing broke off after {listing.found}: {listing.source}: {why}\n"
+        yield "\nRecordings; those without a file have no captions, and why:\n\n"
+        yield from self._lines
+        if not self._lines:
+            yield "none\n"

@@ -1,0 +1,122 @@
+"""What a report tells: the collection, its members, and the text of one of them at a time."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where the collection stands."""
+
+    RUNNING = "RUNNING"
+    COMPLETE = "COMPLETE"
+    PARTIAL = "PARTIAL"
+    CANCELLED = "CANCELLED"
+
+
+class MemberState(StrEnum):
+    """Where a member stands."""
+
+    COMPLETED = "COMPLETED"
+    RUNNING = "RUNNING"
+    PENDING = "PENDING"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED_OUT"
+    CANCELLED = "CANCELLED"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why something went wrong."""
+
+    reason: str
+    message: str = ""
+    stage: str = ""
+    """Of a job: DOWNLOAD, NORMALIZATION, TRANSCRIPTION; empty if the job as a whole failed."""
+    retryable: bool = False
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How the listing of one source went."""
+
+    source: str
+    complete: bool
+    found: int
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One recording. Title and address are strangers' words."""
+
+    number: int
+    url: str
+    state: MemberState
+    title: str = ""
+    job_id: str = ""
+    duration_seconds: float | None = None
+    language: str = ""
+    upload_date: str = ""
+    late: bool = False
+    attempt: int = 0
+    end_time: datetime | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What was heard of a member."""
+
+    content: str = ""
+    """Paragraphs with an empty line between them."""
+    complete: bool = False
+    """Whether that is all of it."""
+    note: str = ""
+    """Why there is none, or not all; for people."""
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """The paragraphs, none of them empty."""
+        return [part.strip() for part in self.content.split("\n\n") if part.strip()]
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """The aggregate without the texts."""
+
+    collection_id: str
+    correlation_id: str
+    state: State
+    report_time: datetime
+    """When the report was asked for."""
+    create_time: datetime
+    members: tuple[Member, ...] = ()
+    """In the order they were found."""
+    title: str = ""
+    sources: tuple[str, ...] = ()
+    settled: bool = False
+    discovery_complete: bool = False
+    deadline: datetime | None = None
+    end_time: datetime | None = None
+    """When it was gathered; None until then."""
+    late_count: int = 0
+    listings: tuple[Listing, ...] = ()
+    caller: str = ""
+    from_date: str = ""
+    to_date: str = ""
+    cancel_note: str = ""
+
+    @property
+    def counts(self) -> dict[MemberState, int]:
+        """Members by state; states nobody is in are left out."""
+        found = dict.fromkeys(MemberState, 0)
+        for member in self.members:
+            found[member.state] += 1
+        return {state: count for state, count in found.items() if count}
+
+    @property
+    def broken_listings(self) -> list[Listing]:
+        """Those that broke off."""
+        return [listing for listing in self.listings if listing.failure]

@@ -1,0 +1,26 @@
+"""File names that are safe on every system."""
+
+import re
+import unicodedata
+
+from reports.words import on_one_line
+
+MAX_BYTES = 120
+"""In UTF-8, without number and suffix: most systems allow 255."""
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f%~$`]')
+"""What Windows forbids, and what a shell or a path would make something else of."""
+
+
+def safe(text: str, limit: int = MAX_BYTES) -> str:
+    """The text as a part of a file name; may be empty."""
+    kept = _FORBIDDEN.sub("_", unicodedata.normalize("NFC", on_one_line(text)))
+    kept = "".join(sign if sign.isprintable() else "_" for sign in kept)
+    cut = kept.encode()[:limit].decode(errors="ignore")
+    # A file name must not end with a stop or a space on Windows, nor hide by beginning with one.
+    return cut.strip(" .")
+
+
+def numbered(number: int, total: int, title: str, suffix: str) -> str:
+    """`001 Title.srt`. The number makes it unique, and no reserved name like CON."""
+    width = max(3, len(str(total)))
+    return f"{f'{number:0{width}} {safe(title)}'.rstrip()}.{suffix}"

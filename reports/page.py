@@ -1,0 +1,139 @@
+"""The report as one HTML file: no script, nothing loaded, and a policy that says so."""
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from html import escape
+from importlib.resources import files
+
+from reports.model import Collection, Member, Text
+from reports.words import (
+    clock,
+    facts,
+    failed,
+    heading,
+    link,
+    name,
+    on_one_line,
+    particulars,
+    state,
+    summary,
+)
+
+_STYLE = files("reports").joinpath("page.css").read_text(encoding="utf-8")
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
+)
+
+
+class HtmlReport:
+    """A page with a table of contents; what strangers wrote is text in it, never markup."""
+
+    def begin(self, collection: Collection) -> Iterator[str]:
+        """Head, summary, facts and the table that leads to the members."""
+        title = _text(heading(collection))
+        yield (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="referrer" content="no-referrer">\n'
+            f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+            f'<h1 id="top" dir="auto">{title}</h1>\n'
+            f'<p class="summary {collection.state}">{_text(summary(collection))}</p>\n'
+        )
+        yield _list(facts(collection))
+        yield from _listings(collection)
+        if not collection.members:
+            yield "<p>There are no recordings in this collection.</p>\n"
+            return
+        yield from _contents(collection)
+        yield '<h2 id="recordings">Texts</h2>\n'
+
+    def member(self, member: Member, text: Text) -> Iterator[str]:
+        """One article."""
+        number = member.number
+        yield (
+            f'<article id="m{number}" aria-labelledby="t{number}">\n'
+            f'<h3 id="t{number}" dir="auto">{number}. {_text(name(member))}</h3>\n<dl>\n'
+            f"<dt>State</dt><dd>{_state(member)}</dd>\n"
+            f"<dt>Link</dt><dd>{_link(member.url)}</dd>\n"
+        )
+        yield "".join(_pair(label, value) for label, value in particulars(member))
+        if member.failure:
+            yield f'<dt>Failure</dt><dd class="failure">{_text(failed(member.failure))}</dd>\n'
+        yield "</dl>\n"
+        if text.note:
+            yield f'<p class="note">{_text(text.note)}</p>\n'
+        if paragraphs := text.paragraphs:
+            language = f' lang="{_text(member.language)}"' if member.language else ""
+            yield f'<div class="text"{language} dir="auto">\n'
+            for paragraph in paragraphs:
+                yield f'<p dir="auto">{_text(paragraph)}</p>\n'
+            yield "</div>\n"
+        yield '<p class="back"><a href="#contents">Back to the contents</a></p>\n</article>\n'
+
+    def end(self) -> Iterator[str]:
+        """What closes the page."""
+        yield "</main>\n</body>\n</html>\n"
+
+
+def _text(text: str) -> str:
+    return escape(on_one_line(text))
+
+
+def _pair(label: str, value: str) -> str:
+    return f"<dt>{label}</dt><dd>{_text(value)}</dd>\n"
+
+
+def _list(pairs: list[tuple[str, str]]) -> str:
+    return f"<dl>\n{''.join(_pair(label, value) for label, value in pairs)}</dl>\n"
+
+
+def _state(member: Member) -> str:
+    return f'<span class="state {member.state}">{state(member)}</span>'
+
+
+def _link(address: str) -> str:
+    target = link(address)
+    if not target:
+        return _text(address) or "none"
+    return (
+        f'<a href="{escape(target)}" rel="noopener noreferrer nofollow external">'
+        f"{_text(address)}</a>"
+    )
+
+
+def _listings(collection: Collection) -> Iterator[str]:
+    broken = collection.broken_listings
+    if not broken:
+        return
+    yield "<h2>Listings that broke off</h2>\n<ul>\n"
+    for listing in broken:
+        why = failed(listing.failure) if listing.failure else ""
+        yield (
+            f"<li>{_link(listing.source)}, after {listing.found}: "
+            f'<span class="failure">{_text(why)}</span></li>\n'
+        )
+    yield "</ul>\n"
+
+
+def _contents(collection: Collection) -> Iterator[str]:
+    yield (
+        '<nav aria-labelledby="contents">\n<h2 id="contents">Recordings</h2>\n'
+        '<div class="table" role="region" aria-labelledby="contents" tabindex="0">\n<table>\n'
+        "<caption>Every recording, in the order it was found; titles lead to the texts.</caption>\n"
+        '<thead><tr><th scope="col">#</th><th scope="col">Title</th><th scope="col">State</th>'
+        '<th scope="col">Length</th><th scope="col">Language</th><th scope="col">Failure</th></tr>'
+        "</thead>\n<tbody>\n"
+    )
+    for member in collection.members:
+        reason = member.failure.reason if member.failure else ""
+        yield (
+            f'<tr><td class="number">{member.number}</td>'
+            f'<td class="title" dir="auto">'
+            f'<a href="#m{member.number}">{_text(name(member))}</a></td>'
+            f'<td>{_state(member)}</td><td class="number">{clock(member.duration_seconds)}</td>'
+            f"<td>{_text(member.language)}</td><td>{_text(reason)}</td></tr>\n"
+        )
+    yield "</tbody>\n</table>\n</div>\n</nav>\n"

@@ -1,0 +1,222 @@
+"""The report as a PDF: a summary, a table of the recordings, and the texts."""
+
+from datetime import UTC
+
+from fpdf.enums import TableBordersLayout, TableHeadingsDisplay
+from fpdf.fonts import FontFace
+
+from reports.fonts import Font
+from reports.model import Collection, Member, MemberState, State, Text
+from reports.typesetting import DIM, INK, LINE, LINK, MARGIN, Colour, Sheets
+from reports.words import (
+    STATES,
+    clock,
+    facts,
+    failed,
+    heading,
+    link,
+    name,
+    on_one_line,
+    particulars,
+    state,
+    summary,
+)
+
+COLOURS: dict[str, Colour] = {
+    MemberState.COMPLETED: (17, 99, 41),
+    MemberState.RUNNING: (7, 87, 186),
+    MemberState.PENDING: (120, 130, 140),
+    MemberState.FAILED: (179, 18, 29),
+    MemberState.TIMED_OUT: (154, 82, 0),
+    MemberState.CANCELLED: (70, 78, 87),
+    State.COMPLETE: (17, 99, 41),
+    State.PARTIAL: (154, 82, 0),
+}
+WASH: Colour = (246, 248, 250)
+RED = COLOURS[MemberState.FAILED]
+COLUMNS = (9, 70, 26, 16, 18, 35)
+ROOM_FOR_A_BEGINNING = 45
+"""A member begins on a new page if less than this is left, in millimetres."""
+
+
+class PdfReport:
+    """Takes member after member; the pages are held until the end."""
+
+    def __init__(self, collection: Collection, fonts: list[Font]) -> None:
+        self._collection = collection
+        self._sheets = sheets = Sheets(fonts, heading(collection))
+        sheets.set_title(heading(collection))
+        sheets.set_lang("en")
+        sheets.set_creator("ytcaption")
+        sheets.set_creation_date(collection.report_time.astimezone(UTC))
+        sheets.add_page()
+        self._places = {member.number: sheets.add_link() for member in collection.members}
+        self._begin()
+
+    def member(self, member: Member, text: Text) -> None:
+        """A heading, what is known, and the text."""
+        sheets = self._sheets
+        if sheets.will_page_break(ROOM_FOR_A_BEGINNING):
+            sheets.add_page()
+        title = f"{member.number}. {name(member)}"
+        sheets.missing = 0
+        sheets.set_link(self._places[member.number], y=sheets.y, page=sheets.page)
+        sheets.start_section(title, level=1)
+        sheets.style(13, bold=True)
+        sheets.write_on(title, 6.5)
+        self._known(member)
+        if member.failure:
+            sheets.style(9, RED)
+            sheets.write_on(failed(member.failure), 5)
+        if text.note:
+            sheets.style(9, DIM)
+            sheets.write_on(text.note, 5)
+        sheets.ln(2)
+        sheets.style(10)
+        for paragraph in text.paragraphs:
+            sheets.write_on(on_one_line(paragraph), 5)
+            sheets.ln(2)
+        self._admit_missing()
+        sheets.ln(6)
+
+    def end(self) -> bytearray:
+        """The whole file."""
+        return self._sheets.output()
+
+    def _begin(self) -> None:
+        sheets, collection = self._sheets, self._collection
+        sheets.start_section("Summary")
+        sheets.style(9, DIM, bold=True)
+        sheets.write_on("COLLECTION REPORT", 6)
+        sheets.style(20, bold=True)
+        sheets.write_on(heading(collection), 9)
+        sheets.ln(3)
+        self._verdict()
+        self._counts()
+        for label, value in facts(collection):
+            self._fact(label, value)
+        self._listings()
+        self._admit_missing()
+        if not collection.members:
+            sheets.ln(4)
+            sheets.style(10)
+            sheets.write_on("There are no recordings in this collection.", 5)
+            return
+        self._table()
+        self._admit_missing()
+        sheets.add_page()
+        sheets.start_section("Texts")
+
+    def _verdict(self) -> None:
+        sheets = self._sheets
+        colour = COLOURS.get(self._collection.state, COLOURS[MemberState.RUNNING])
+        top, page = sheets.y, sheets.page
+        sheets.set_left_margin(MARGIN + 5)
+        sheets.style(11, bold=True)
+        sheets.write_on(summary(self._collection), 6)
+        sheets.set_left_margin(MARGIN)
+        if sheets.page == page:
+            sheets.set_fill_color(*colour)
+            sheets.rect(MARGIN, top, 1.4, sheets.y - top, style="F")
+        sheets.ln(4)
+
+    def _counts(self) -> None:
+        """A bar in the colours of the states, and what they mean."""
+        sheets, counts = self._sheets, self._collection.counts
+        if not counts:
+            return
+        x, total = float(MARGIN), sum(counts.values())
+        for member_state, count in counts.items():
+            width = sheets.epw * count / total
+            sheets.set_fill_color(*COLOURS[member_state])
+            sheets.rect(x, sheets.y, width, 4, style="F")
+            x += width
+        sheets.ln(6)
+        for member_state, count in counts.items():
+            sheets.style(9, COLOURS[member_state], bold=True)
+            words = f"{count} {STATES[member_state]}"
+            sheets.cell(sheets.get_string_width(words) + 8, 5, words)
+        sheets.ln(9)
+
+    def _fact(self, label: str, value: str) -> None:
+        sheets = self._sheets
+        sheets.style(9.5, DIM)
+        sheets.cell(38, 5.5, label)
+        sheets.set_left_margin(MARGIN + 38)
+        sheets.style(9.5)
+        sheets.write_on(value, 5.5)
+        sheets.set_left_margin(MARGIN)
+        sheets.x = MARGIN
+
+    def _listings(self) -> None:
+        sheets = self._sheets
+        for listing in self._collection.broken_listings:
+            sheets.ln(2)
+            sheets.style(9.5, RED, bold=True)
+            found = f"Listing broke off after {listing.found}: {on_one_line(listing.source)}"
+            sheets.write_on(found, 5)
+            sheets.style(9.5, RED)
+            sheets.write_on(failed(listing.failure) if listing.failure else "", 5)
+
+    def _table(self) -> None:
+        sheets = self._sheets
+        sheets.ln(6)
+        sheets.start_section("Recordings")
+        sheets.style(13, bold=True)
+        sheets.write_on("Recordings", 8)
+        sheets.style(8.5)
+        sheets.set_draw_color(*LINE)
+        sheets.set_fill_color(255)
+        sheets.shape("".join(name(member) for member in self._collection.members))
+        with sheets.table(
+            col_widths=COLUMNS,
+            text_align=("RIGHT", "LEFT", "LEFT", "RIGHT", "LEFT", "LEFT"),
+            borders_layout=TableBordersLayout.HORIZONTAL_LINES,
+            headings_style=FontFace(emphasis="BOLD", color=DIM, fill_color=WASH),
+            repeat_headings=TableHeadingsDisplay.ON_TOP_OF_EVERY_PAGE,
+            line_height=4.6,
+            padding=1.1,
+        ) as table:
+            table.row(("#", "Title", "State", "Length", "Language", "Failure"))
+            for member in self._collection.members:
+                row = table.row()
+                row.cell(str(member.number))
+                row.cell(
+                    sheets.shown(name(member)),
+                    link=self._places[member.number],
+                    style=FontFace(color=LINK),
+                )
+                row.cell(state(member), style=FontFace(color=COLOURS[member.state]))
+                row.cell(clock(member.duration_seconds))
+                row.cell(sheets.shown(on_one_line(member.language)))
+                reason = member.failure.reason if member.failure else ""
+                row.cell(sheets.shown(on_one_line(reason)), style=FontFace(color=RED))
+        sheets.shape("")
+
+    def _known(self, member: Member) -> None:
+        sheets = self._sheets
+        sheets.style(9, COLOURS[member.state], bold=True)
+        words = state(member)
+        sheets.cell(sheets.get_string_width(words) + 5, 5, words)
+        known = [f"{label} {value}" for label, value in particulars(member) if label != "Job"]
+        sheets.style(9, DIM)
+        sheets.cell(0, 5, sheets.shown("  ·  ".join(known)))
+        sheets.ln(5)
+        sheets.style(9, LINK)
+        if address := link(member.url):
+            sheets.write_on(on_one_line(member.url), 5, link=address)
+        elif member.url:
+            sheets.write_on(on_one_line(member.url), 5)
+
+    def _admit_missing(self) -> None:
+        sheets = self._sheets
+        if not sheets.missing:
+            return
+        sheets.style(8.5, DIM)
+        sheets.write_on(
+            f"Signs shown as ▯ here: {sheets.missing}. No font of this document has them;"
+            " the report in any other format does.",
+            4.5,
+        )
+        sheets.style(10, INK)
+        sheets.missing = 0

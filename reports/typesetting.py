@@ -1,0 +1,165 @@
+"""Text onto pages: lines are broken, signs no font has are counted, pages are numbered."""
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+from fpdf import FPDF
+from fpdf.enums import WrapMode, XPos, YPos
+
+from reports.fonts import MISSING, SHAPED, Font, east_asian_font, runs_from_the_right
+
+Colour = tuple[int, int, int]
+INK: Colour = (27, 31, 36)
+DIM: Colour = (89, 99, 110)
+LINE: Colour = (209, 217, 224)
+LINK: Colour = (7, 87, 186)
+MARGIN = 18
+FOOT = 18
+KNOWN_WORDS = 50_000
+"""Of so many words the widths are remembered; speech has few different ones."""
+
+
+class Sheets(FPDF):
+    """A4 pages with a footer. Fonts for rarer scripts are loaded when they are needed."""
+
+    def __init__(self, fonts: Sequence[Font], footer: str) -> None:
+        super().__init__(format="A4")
+        self.set_margins(MARGIN, MARGIN, MARGIN)
+        self.set_auto_page_break(True, FOOT + 4)
+        self.c_margin = 0
+        for font in fonts:
+            self._add(font)
+        self.set_fallback_fonts(["shaped", "symbols"], exact_match=False)
+        self.missing = 0
+        """Signs shown as a box since somebody last set this to 0."""
+        self._east_asian_asked = False
+        self._covered = {sign for key in ("text", "shaped", "symbols") for sign in self._signs(key)}
+        self._main = self._signs("text") & self._signs("textB")
+        self._widths: dict[tuple[str, float, str], float] = {}
+        self._footer = self.shown(footer)
+
+    def footer(self) -> None:
+        """The report's name, and which page of how many."""
+        self.set_y(-FOOT)
+        self.set_draw_color(*LINE)
+        self.line(MARGIN, self.y, self.w - MARGIN, self.y)
+        self.style(8, DIM)
+        self.set_y(-FOOT + 2)
+        whole, place = self.epw, f"Page {self.page_no()} of {{nb}}"
+        name = next(self._fitting(self._footer, whole - 40), "")
+        self.shape(name)
+        self.cell(whole - 35, 5, name)
+        self.shape("")
+        self.cell(35, 5, place, align="R")
+
+    def style(self, size: float, colour: Colour = INK, *, bold: bool = False) -> None:
+        """What the next words look like."""
+        self.set_font("text", "B" if bold else "", size)
+        self.set_text_color(*colour)
+
+    def shown(self, text: str) -> str:
+        """The text with a box for each sign no font has; what nobody sees is left out."""
+        text = unicodedata.normalize("NFC", text)
+        if self._main.issuperset(map(ord, text)):
+            return text
+        if not self._east_asian_asked and not self._covered.issuperset(map(ord, text)):
+            self._get_east_asian()
+        return "".join(map(self._shown, text))
+
+    def write_on(self, text: str, leading: float, link: str | int | None = None) -> None:
+        """A paragraph from margin to margin, over as many pages as it takes."""
+        text = self.shown(text)
+        if link is None and self._main.issuperset(map(ord, text)) and not SHAPED.search(text):
+            self._write_plainly(text, leading)
+        else:
+            self._write_carefully(text, leading, link)
+
+    def _write_plainly(self, text: str, leading: float) -> None:
+        # fpdf2 breaks lines sign by sign; an hour of speech takes it a second, and us a fiftieth.
+        baseline = leading / 2 + self.font_size * 0.35
+        for line in self._fitting(text, self.epw):
+            if self.will_page_break(leading):
+                self.add_page()
+            self.text(self.l_margin, self.y + baseline, line)
+            self.y += leading
+        self.x = self.l_margin
+
+    def _write_carefully(self, text: str, leading: float, link: str | int | None) -> None:
+        self.shape(text)
+        spaced = text.count(" ") * 20 > len(text)
+        self.multi_cell(
+            0,
+            leading,
+            text,
+            align="R" if runs_from_the_right(text) else "L",
+            link=link or "",
+            wrapmode=WrapMode.WORD if spaced else WrapMode.CHAR,
+            new_x=XPos.LMARGIN,
+            new_y=YPos.NEXT,
+            padding=0,
+        )
+        self.shape("")
+
+    def shape(self, text: str) -> None:
+        """Lets the shaper place the next signs if this text needs it; it takes its time."""
+        self.set_text_shaping(bool(SHAPED.search(text)))
+
+    def _fitting(self, text: str, room: float) -> Iterator[str]:
+        """Lines no wider than the room."""
+        line, used, space = "", 0.0, self._width(" ")
+        for word in text.split():
+            for part in self._parts(word, room):
+                width = self._width(part)
+                if line and used + space + width > room:
+                    yield line
+                    line, used = part, width
+                else:
+                    used += width + (space if line else 0)
+                    line = f"{line} {part}" if line else part
+        if line:
+            yield line
+
+    def _parts(self, word: str, room: float) -> Iterator[str]:
+        """A word that is wider than the room, in parts that are not; any other as it is."""
+        while self._width(word) > room and len(word) > 1:
+            fits = max(1, int(len(word) * room / self._width(word)))
+            while fits > 1 and self._width(word[:fits]) > room:
+                fits -= 1
+            yield word[:fits]
+            word = word[fits:]
+        yield word
+
+    def _width(self, word: str) -> float:
+        key = (word, self.font_size_pt, self.font_style)
+        if key not in self._widths:
+            if len(self._widths) > KNOWN_WORDS:
+                self._widths.clear()
+            self._widths[key] = self.get_string_width(word)
+        return self._widths[key]
+
+    def _add(self, font: Font) -> None:
+        self.add_font(
+            font.family,
+            font.style,
+            font.path,
+            unicode_range=font.signs,
+            collection_font_number=font.number,
+        )
+
+    def _signs(self, key: str) -> set[int]:
+        return set(self.fonts[key].cmap)  # type: ignore[union-attr]
+
+    def _get_east_asian(self) -> None:
+        self._east_asian_asked = True
+        if font := east_asian_font():
+            self._add(font)
+            self.set_fallback_fonts(["shaped", "east-asian", "symbols"], exact_match=False)
+            self._covered |= self._signs("east-asian")
+
+    def _shown(self, sign: str) -> str:
+        if ord(sign) in self._covered or sign == "\n":
+            return sign
+        if unicodedata.category(sign) in ("Cf", "Mn") or "\ufe00" <= sign <= "\ufe0f":
+            return ""
+        self.missing += 1
+        return MISSING

@@ -1,0 +1,165 @@
+"""Reports of collections: real jobs, real transcripts and a real broker; ledgers as they stand."""
+
+import io
+import json
+import zipfile
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import pytest
+from google.protobuf.duration import from_seconds
+from google.protobuf.timestamp import from_current_time
+from pypdf import PdfReader
+
+from mesh.bus import Bus
+from mesh.errors import NotFoundError, UnsupportedError
+from mesh.reasons import Reason
+from orchestrator.artifacts import Artifacts
+from orchestrator.collections.reporting import FRAME, Report, Reporting
+from orchestrator.jobs import Jobs
+from orchestrator.reading import Reading
+from orchestrator.story import StoryReader
+from tests.client import Client
+from tests.orchestrator.segments import heard
+from ytcaption.v1 import collection_pb2, collection_service_pb2, job_pb2, media_pb2
+
+JOB = "0193a1b2-aaaa-7bbb-8ccc-00000000000{}"
+SRT = media_pb2.CAPTION_FORMAT_SRT
+JSON = collection_service_pb2.REPORT_FORMAT_JSON
+PDF = collection_service_pb2.REPORT_FORMAT_PDF
+ZIP = collection_service_pb2.REPORT_FORMAT_ZIP
+
+
+@dataclass
+class Ledger:
+    """A collection as it stands."""
+
+    collection: collection_pb2.Collection
+    members: list[collection_pb2.Member] = field(default_factory=list)
+
+
+@dataclass
+class Ledgers:
+    """The only one there is."""
+
+    kept: Ledger
+
+    async def read(self, collection_id: str) -> Ledger:
+        if collection_id != self.kept.collection.collection_id:
+            raise NotFoundError("no such collection", reason=Reason.COLLECTION_NOT_FOUND)
+        return self.kept
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    """One that completed, one whose job is gone, one that is heard, one that waits."""
+    collection = collection_pb2.Collection(
+        collection_id="c1",
+        correlation_id="corr",
+        title="A/B: test",
+        state=collection_pb2.COLLECTION_STATE_RUNNING,
+        create_time=from_current_time(),
+    )
+    states = [
+        collection_pb2.MEMBER_STATE_COMPLETED,
+        collection_pb2.MEMBER_STATE_COMPLETED,
+        collection_pb2.MEMBER_STATE_RUNNING,
+        collection_pb2.MEMBER_STATE_PENDING,
+    ]
+    members = [
+        collection_pb2.Member(
+            number=number,
+            title=f"Talk {number}",
+            source_url=f"https://site.test/{number}",
+            state=state,
+            job_id=JOB.format(number) if number < 4 else "",
+            duration=from_seconds(62),
+        )
+        for number, state in enumerate(states, start=1)
+    ]
+    return Ledger(collection, members)
+
+
+@pytest.fixture
+async def reporting(bus: Bus, client: Client, ledger: Ledger) -> Reporting:
+    jobs, artifacts = Jobs(bus), Artifacts(bus)
+    for number, state in ((1, job_pb2.JOB_STATE_SUCCEEDED), (3, job_pb2.JOB_STATE_RUNNING)):
+        job = job_pb2.Job(job_id=JOB.format(number), state=state, language="en")
+        job.source.url = f"https://site.test/{number}"
+        await jobs.create(job_pb2.JobRecord(job=job))
+    transcript = media_pb2.Transcript(language="en")
+    transcript.segments.extend(heard(second, words=False) for second in range(1, 4))
+    await artifacts.put_transcript(JOB.format(1), transcript)
+    return Reporting(Ledgers(ledger), jobs, Reading(artifacts, StoryReader(bus)))
+
+
+async def sent(report: Report) -> bytes:
+    chunks = [chunk async for chunk in report.chunks()]
+    assert all(len(chunk) <= FRAME for chunk in chunks)
+    return b"".join(chunks)
+
+
+async def test_a_report_has_the_texts_there_are_and_says_why_others_are_not(
+    reporting: Reporting,
+) -> None:
+    report = await reporting.report("c1", JSON, SRT)
+    assert (report.media_type, report.file_name) == ("application/json", "A_B_ test.json")
+    told = json.loads(await sent(report))
+    members = told["members"]
+    assert told["collection"]["state"] == "RUNNING"
+    assert (members[0]["text"], members[0]["text_complete"]) == ("word 1 word 2 word 3", True)
+    assert members[0]["duration_seconds"] == 62
+    assert members[1]["note"] == "Its job was deleted meanwhile: there is no text."
+    assert members[2]["note"] == "Nothing was heard of it yet."
+    assert members[3]["note"] == "It was not begun: there is no text."
+
+
+@pytest.mark.parametrize(
+    ("format_", "media_type", "beginning"),
+    [
+        (collection_service_pb2.REPORT_FORMAT_MARKDOWN, "text/markdown", b"# A/B: test"),
+        (collection_service_pb2.REPORT_FORMAT_HTML, "text/html", b"<!DOCTYPE html>"),
+        (PDF, "application/pdf", b"%PDF-"),
+        (ZIP, "application/zip", b"PK"),
+    ],
+)
+async def test_every_format_can_be_had_of_a_running_collection(
+    reporting: Reporting,
+    format_: collection_service_pb2.ReportFormat.ValueType,
+    media_type: str,
+    beginning: bytes,
+) -> None:
+    report = await reporting.report("c1", format_, SRT)
+    assert report.media_type.startswith(media_type)
+    content = await sent(report)
+    assert content.startswith(beginning)
+    if format_ == PDF:
+        pages = PdfReader(io.BytesIO(content)).pages
+        assert "word 1 word 2 word 3" in "".join(page.extract_text() for page in pages)
+
+
+async def test_the_zip_has_captions_in_the_format_asked_for(reporting: Reporting) -> None:
+    report = await reporting.report("c1", ZIP, media_pb2.CAPTION_FORMAT_VTT)
+    with zipfile.ZipFile(io.BytesIO(await sent(report))) as opened:
+        assert opened.namelist() == ["001 Talk 1.vtt", "README.txt"]
+        assert opened.read("001 Talk 1.vtt").startswith(b"WEBVTT")
+        assert (
+            "002 Talk 2\n    completed: Its job was deleted" in opened.read("README.txt").decode()
+        )
+
+
+async def test_what_cannot_be_made_is_refused_before_anything_is_sent(
+    reporting: Reporting,
+) -> None:
+    with pytest.raises(UnsupportedError):
+        await reporting.report("c1", 99, SRT)  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError):
+        await reporting.report("c1", ZIP, 99)  # type: ignore[arg-type]
+    with pytest.raises(NotFoundError):
+        await reporting.report("c2", JSON, SRT)
+
+
+async def test_a_caller_that_goes_away_leaves_nothing_open(reporting: Reporting) -> None:
+    for _ in range(3):  # more than there are presses
+        async with aclosing((await reporting.report("c1", PDF, SRT)).chunks()) as chunks:
+            await anext(chunks)

@@ -1,0 +1,145 @@
+"""The PDF, read back by another library."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import psutil
+import pytest
+from pypdf import PdfReader
+
+from reports import fonts
+from reports.fonts import main_fonts
+from reports.model import Collection, Member, Text
+from reports.pdf import PdfReport
+from reports.press import PressError, pressed
+from tests.reports.samples import COLLECTION, EMPTY, SHOWN, TEXTS
+
+A4 = (595, 842)
+
+
+def made(collection: Collection, texts: dict[int, Text] = TEXTS) -> PdfReader:
+    with main_fonts() as found:
+        report = PdfReport(collection, found)
+        for member in collection.members:
+            report.member(member, texts[member.number])
+        return PdfReader(io.BytesIO(report.end()))
+
+
+@pytest.fixture(scope="module")
+def pdf() -> PdfReader:
+    return made(COLLECTION)
+
+
+def words(pdf: PdfReader) -> str:
+    # pypdf reads the two-byte codes of the East Asian font as a zero and a sign.
+    text = " ".join(page.extract_text() for page in pdf.pages).replace("\0", "")
+    return " ".join(text.split())
+
+
+def test_the_text_can_be_taken_out_again_in_every_script(pdf: PdfReader) -> None:
+    text = words(pdf)
+    for said in (SHOWN, "Ιδιωτικό", "Привет, мир.", "Καλημέρα.", "日本語の文。", "October | <b>"):
+        assert said in text
+    assert "VIDEO_PRIVATE in download: Only its <owner> may see it." in text
+    assert "Listing broke off after 1: ytsearch5:cats RATE_LIMITED: Slow <down>." in text
+    assert "2 of 4 recordings completed" in text
+
+
+def test_signs_no_font_has_are_boxes_and_admitted(pdf: PdfReader) -> None:
+    assert "Signs shown as ▯ here: 1. No font of this document has them" in words(pdf)
+
+
+def test_pages_are_a4_and_numbered(pdf: PdfReader) -> None:
+    count = len(pdf.pages)
+    assert count >= 2
+    for number, page in enumerate(pdf.pages, start=1):
+        assert tuple(map(round, page.mediabox[2:])) == A4
+        assert f"Page {number} of {count}" in page.extract_text()
+
+
+def test_the_outline_has_every_member(pdf: PdfReader) -> None:
+    titles = [entry.title for part in pdf.outline for entry in _flat(part)]
+    assert titles[:3] == ["Summary", "Recordings", "Texts"]
+    assert titles[3] == f"1. {SHOWN}"
+    assert len(titles) == 7
+
+
+def _flat(part: object) -> list[object]:
+    return [entry for one in part for entry in _flat(one)] if isinstance(part, list) else [part]
+
+
+def test_links_lead_to_the_web_and_to_members(pdf: PdfReader) -> None:
+    notes = [note.get_object() for page in pdf.pages for note in page.get("/Annots", [])]
+    outside = {note["/A"]["/URI"] for note in notes if "/A" in note}
+    assert outside == {
+        "https://site.test/1?a=b&c=%27%22%3E%3Cd",
+        "https://site.test/2",
+        "https://site.test/4",
+    }
+    assert len([note for note in notes if "/Dest" in note]) >= 4
+
+
+def test_long_texts_and_endless_words_stay_between_the_margins() -> None:
+    member = replace(COLLECTION.members[0], number=1, title="w" * 500)
+    long = "x" * 3000 + " " + "word " * 3000
+    report = made(replace(COLLECTION, members=(member,)), {1: Text(long, True)})
+    assert len(report.pages) > 3
+    right = [0.0]
+    for page in report.pages:
+        page.extract_text(visitor_text=lambda text, cm, tm, *_: right.append(tm[4]))
+    assert max(right) < A4[0]
+    assert words(report).replace(" ", "").count("x") >= 3000
+
+
+def test_an_empty_collection_is_a_page_that_says_so() -> None:
+    report = made(EMPTY)
+    assert len(report.pages) == 1
+    assert "There are no recordings in this collection." in words(report)
+
+
+def test_without_the_east_asian_font_the_document_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fonts, "find_spec", lambda _: None)
+    assert "Signs shown as ▯ here: 10." in words(made(COLLECTION))
+
+
+async def said(collection: Collection) -> AsyncIterator[tuple[Member, Text]]:
+    for member in collection.members:
+        yield member, TEXTS[member.number]
+
+
+async def test_the_press_makes_the_same_in_a_process_of_its_own(pdf: PdfReader) -> None:
+    pieces = [piece async for piece in pressed(COLLECTION, said(COLLECTION))]
+    assert words(PdfReader(io.BytesIO(b"".join(pieces)))) == words(pdf)
+
+
+async def test_a_press_that_fails_says_why() -> None:
+    async def nonsense() -> AsyncIterator[tuple[Member, Text]]:
+        yield replace(COLLECTION.members[0], number=99), Text()
+
+    with pytest.raises(PressError, match="KeyError: 99"):
+        [piece async for piece in pressed(COLLECTION, nonsense())]
+
+
+async def test_whoever_stops_listening_stops_the_press() -> None:
+    waits = asyncio.Event()
+
+    async def endless() -> AsyncIterator[tuple[Member, Text]]:
+        yield COLLECTION.members[0], Text()
+        waits.set()
+        await asyncio.Event().wait()
+
+    async def listen() -> None:
+        async for _ in pressed(COLLECTION, endless()):
+            pass
+
+    listening = asyncio.create_task(listen())
+    await waits.wait()
+    (child,) = [p for p in psutil.Process().children() if "reports" in p.cmdline()]
+    listening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listening
+    assert not child.is_running()

@@ -26,6 +26,7 @@ from orchestrator.collections.ledger import Ledgers
 from orchestrator.collections.queue import CollectionQueue
 from orchestrator.collections.reading import CollectionReading
 from orchestrator.collections.records import CollectionRecords
+from orchestrator.collections.reporting import Reporting
 from orchestrator.collections.rescue import CollectionRescue
 from orchestrator.collections.servicer import CollectionEngines, CollectionServicer
 from orchestrator.collections.shelf import CollectionShelf
@@ -226,15 +227,17 @@ def collection_engines(
 ) -> CollectionEngines:
     """What CollectionService needs; the conductors do the rest."""
     bus, records = instruments.bus, instruments.records
-    feeds = CollectionFeeds(bus)
+    feeds, ledgers = CollectionFeeds(bus), Ledgers(bus, records)
+    captions = Reading(Artifacts(bus), StoryReader(bus))
     return CollectionEngines(
         submission=Collections(bus, settings, Abilities(stages), instruments.room),
-        reading=CollectionReading(bus, records, Ledgers(bus, records), instruments.index),
+        reading=CollectionReading(bus, records, ledgers, instruments.index),
         shelf=instruments.shelf,
         feeds=feeds,
         control=CollectionControl(
             bus, records, CollectionQueue(bus), feeds, instruments.shelf, instruments.control
         ),
+        reporting=Reporting(ledgers, Jobs(bus), captions),
     )
 
 

@@ -8,11 +8,10 @@ from typing import Any
 from structlog.contextvars import bind_contextvars
 
 from mesh.correlation import adopt
-from mesh.errors import UnsupportedError
-from mesh.reasons import Reason
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.feed import Change, CollectionFeeds
 from orchestrator.collections.reading import CollectionReading
+from orchestrator.collections.reporting import Reporting
 from orchestrator.collections.shelf import CollectionShelf
 from orchestrator.collections.submission import Collections
 from orchestrator.options import check_word
@@ -29,6 +28,7 @@ class CollectionEngines:
     shelf: CollectionShelf
     feeds: CollectionFeeds
     control: CollectionControl
+    reporting: Reporting
 
 
 class CollectionServicer(rpc.CollectionServiceServicer):
@@ -98,5 +98,11 @@ class CollectionServicer(rpc.CollectionServiceServicer):
     async def GetReport(
         self, request: pb.GetReportRequest, context: Any
     ) -> AsyncIterator[pb.GetReportResponse]:
-        raise UnsupportedError("GetReport is not built yet", reason=Reason.NOT_IMPLEMENTED)
-        yield
+        bind_contextvars(collection_id=request.collection_id)
+        report = await self._engines.reporting.report(
+            request.collection_id, request.format, request.caption_format
+        )
+        yield pb.GetReportResponse(media_type=report.media_type, file_name=report.file_name)
+        async with aclosing(report.chunks()) as chunks:
+            async for chunk in chunks:
+                yield pb.GetReportResponse(chunk=chunk)

@@ -17,12 +17,13 @@ class _Outlet:
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes, /) -> int:
         self._waiting.append(bytes(data))
         return len(data)
 
-    def flush(self) -> None:
-        pass
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
 
     def drain(self) -> bytes:
         drained = b"".join(self._waiting)
@@ -36,7 +37,7 @@ class CaptionsZip:
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
         self._outlet = _Outlet()
-        self._zip = zipfile.ZipFile(self._outlet, "w", zipfile.ZIP_DEFLATED)  # type: ignore[arg-type]
+        self._zip = zipfile.ZipFile(self._outlet, "w", zipfile.ZIP_DEFLATED)
         self._lines: list[str] = []
 
     def add(self, member: Member, captions: bytes, suffix: str) -> bytes:

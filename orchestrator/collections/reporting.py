@@ -67,7 +67,9 @@ class Report:
     """Bytes in order, at most 64 KiB each. Whoever stops early closes it."""
 
 
-_TEXT_FORMATS = {
+TextReport: TypeAlias = JsonReport | MarkdownReport | HtmlReport
+
+_TEXT_FORMATS: dict[ReportFormatId, tuple[type[TextReport], str, str]] = {
     collection_service_pb2.REPORT_FORMAT_UNSPECIFIED: (JsonReport, "application/json", "json"),
     collection_service_pb2.REPORT_FORMAT_JSON: (JsonReport, "application/json", "json"),
     collection_service_pb2.REPORT_FORMAT_MARKDOWN: (
@@ -109,9 +111,7 @@ class Reporting:
         writer, media_type, suffix = _TEXT_FORMATS[format]
         return Report(media_type, f"{stem}.{suffix}", lambda: self._written(collection, writer()))
 
-    def _written(
-        self, collection: Collection, writer: JsonReport | MarkdownReport | HtmlReport
-    ) -> Parts:
+    def _written(self, collection: Collection, writer: TextReport) -> Parts:
         async def parts() -> Parts:
             for part in writer.begin(collection):
                 yield part.encode()

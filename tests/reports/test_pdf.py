@@ -4,6 +4,7 @@ import asyncio
 import io
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import psutil
 import pytest
@@ -66,7 +67,7 @@ def test_the_outline_has_every_member(pdf: PdfReader) -> None:
     assert len(titles) == 7
 
 
-def _flat(part: object) -> list[object]:
+def _flat(part: Any) -> list[Any]:
     return [entry for one in part for entry in _flat(one)] if isinstance(part, list) else [part]
 
 

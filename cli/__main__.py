@@ -5,7 +5,7 @@ import os
 import click
 
 from cli import exits
-from cli.commands import captioning, dlq, housekeeping, jobs, machine
+from cli.commands import captioning, collecting, dlq, housekeeping, jobs, machine, webhooks
 
 
 @click.group(epilog=exits.HELP, context_settings={"help_option_names": ["-h", "--help"]})
@@ -24,7 +24,12 @@ for _one in (
     jobs.captions,
     jobs.cancel,
     jobs.delete,
+    collecting.collect,
+    collecting.collections,
+    collecting.collection,
+    collecting.report,
     dlq.dlq,
+    webhooks.webhooks,
     housekeeping.stats,
     housekeeping.cleanup,
     housekeeping.factory_reset,

@@ -17,6 +17,7 @@ from mesh import correlation
 from mesh.addresses import split
 from mesh.status import reason_of
 from ytcaption.v1.admin_service_pb2_grpc import AdminServiceStub
+from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.media_pb2 import ModelPreparation
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 from ytcaption.v1.transcriber_service_pb2 import GetModelStateRequest
@@ -44,6 +45,7 @@ class Server:
     address: str
     pipeline: PipelineServiceStub
     admin: AdminServiceStub
+    collections: CollectionServiceStub
 
 
 def open_channel(address: str) -> grpc.aio.Channel:
@@ -67,7 +69,12 @@ async def connected(address: str) -> AsyncIterator[Server]:
     correlation.adopt(correlation.new_id())
     try:
         async with open_channel(address) as channel:
-            yield Server(address, PipelineServiceStub(channel), AdminServiceStub(channel))
+            yield Server(
+                address,
+                PipelineServiceStub(channel),
+                AdminServiceStub(channel),
+                CollectionServiceStub(channel),
+            )
     except grpc.aio.AioRpcError as error:
         raise as_command_error(error, address) from error
 

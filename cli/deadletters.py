@@ -1,4 +1,4 @@
-"""Looking at jobs that will not be tried again, and giving them another chance."""
+"""Looking at what will not be tried again, and giving it another chance."""
 
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -6,6 +6,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 
 import click
+import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console
 from rich.table import Table
@@ -21,6 +22,7 @@ from cli.screen import Screen
 from cli.text import for_terminal, to_json
 from mesh.correlation import call_metadata
 from mesh.reasons import Reason
+from mesh.status import reason_of
 from mesh.watching import follow
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2 as job_pb
@@ -63,11 +65,13 @@ async def _letters(
 
 
 def _print_table(found: Sequence[job_pb.DeadLetter]) -> None:
-    table = Table("job", "died", "attempts", "reason", "message", box=None, pad_edge=False)
+    columns = ("letter", "kind", "died", "attempts", "reason", "message")
+    table = Table(*columns, box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for letter in found:
         cells = (
-            letter.job_id,
+            _id_of(letter),
+            _kind_of(letter),
             _minute(letter.dead_time),
             str(letter.attempts),
             letter.failure.reason,
@@ -78,33 +82,63 @@ def _print_table(found: Sequence[job_pb.DeadLetter]) -> None:
     Console(width=width, highlight=False).print(table)
 
 
+def _id_of(letter: job_pb.DeadLetter) -> str:
+    return letter.letter_id or letter.job_id  # an older server knows only letters of jobs
+
+
+def _kind_of(letter: job_pb.DeadLetter) -> str:
+    kind = letter.kind or job_pb.LETTER_KIND_JOB
+    if kind not in job_pb.LetterKind.values():
+        return str(kind)
+    return job_pb.LetterKind.Name(kind).removeprefix("LETTER_KIND_").lower()
+
+
 def _minute(time: Timestamp) -> str:
     return time.ToDatetime().strftime("%Y-%m-%d %H:%M")
 
 
-async def show_letter(address: str, job_id: str, *, as_json: bool) -> Exit:
-    """Every fact of the letter, and what its job was about."""
+async def show_letter(address: str, letter_id: str, *, as_json: bool) -> Exit:
+    """Every fact of the letter, and what its job was about if it is about one."""
     async with connected(address) as server:
-        found = await server.pipeline.GetJob(
-            pipeline_pb.GetJobRequest(job_id=job_id),
-            timeout=UNARY_SECONDS,
-            metadata=call_metadata(),
-        )
-        letter = await _letter_of(server, found.job)
+        try:
+            found = await server.pipeline.GetJob(
+                pipeline_pb.GetJobRequest(job_id=letter_id),
+                timeout=UNARY_SECONDS,
+                metadata=call_metadata(),
+            )
+        except grpc.aio.AioRpcError as error:
+            if reason_of(error) != Reason.JOB_NOT_FOUND:
+                raise
+            job, letter = job_pb.Job(), await _other_letter(server, letter_id)
+        else:
+            job, letter = found.job, await _letter_of(server, found.job)
     if as_json:
         click.echo(to_json(as_dict(letter)))
     else:
-        for label, value in _facts(letter, found.job):
+        for label, value in _facts(letter, job):
             if value:
                 click.echo(f"{label:<14} {for_terminal(value)}")
     return Exit.OK
+
+
+async def _other_letter(server: Server, letter_id: str) -> job_pb.DeadLetter:
+    """One that is not named after a job."""
+    async with aclosing(_letters(server, "")) as letters:
+        async for letter in letters:
+            if _id_of(letter) == letter_id:
+                return letter
+    raise CommandError(
+        f"no dead letter of {for_terminal(letter_id)}",
+        Exit.REFUSED,
+        Reason.DEAD_LETTER_NOT_FOUND,
+    )
 
 
 async def _letter_of(server: Server, job: job_pb.Job) -> job_pb.DeadLetter:
     if job.state == job_pb.JOB_STATE_FAILED:
         async with aclosing(_letters(server, job.failure.reason)) as letters:
             async for letter in letters:
-                if letter.job_id == job.job_id:
+                if _id_of(letter) == job.job_id:
                     return letter
     raise CommandError(
         f"no dead letter of job {for_terminal(job.job_id)}: it is {state_of(job)}",
@@ -116,7 +150,10 @@ async def _letter_of(server: Server, job: job_pb.Job) -> job_pb.DeadLetter:
 def _facts(letter: job_pb.DeadLetter, job: job_pb.Job) -> list[tuple[str, str]]:
     stage = job_pb.Stage.Name(letter.failure.stage).removeprefix("STAGE_").lower()
     return [
+        ("letter", _id_of(letter)),
+        ("kind", _kind_of(letter)),
         ("job", letter.job_id),
+        ("collection", letter.collection_id),
         ("source", job.source.url or job.source.upload.file_name),
         ("title", job.media.title),
         ("failure", failure_line(letter.failure)),
@@ -129,6 +166,8 @@ def _facts(letter: job_pb.DeadLetter, job: job_pb.Job) -> list[tuple[str, str]]:
         ("captions", str(job.segment_count or "")),
         ("sequence", str(letter.sequence)),
         ("correlation", letter.correlation_id),
+        ("subject", letter.subject),
+        ("content", letter.content.decode(errors="replace") if letter.subject else ""),
     ]
 
 
@@ -136,14 +175,18 @@ def _second(time: Timestamp) -> str:
     return time.ToDatetime().strftime("%Y-%m-%d %H:%M:%S UTC") if time.seconds else ""
 
 
-async def replay_letter(address: str, job_id: str, *, wait: bool, as_json: bool) -> Exit:
+async def replay_letter(address: str, letter_id: str, *, wait: bool, as_json: bool) -> Exit:
     """The job's id and state as soon as it is queued again, or how it ended this time."""
     async with connected(address) as server:
         done = await server.admin.ReplayDeadLetter(
-            pb.ReplayDeadLetterRequest(job_id=job_id),
+            pb.ReplayDeadLetterRequest(job_id=letter_id),
             timeout=UNARY_SECONDS,
             metadata=call_metadata(),
         )
+        if not done.HasField("job"):  # an event or a webhook: there is nothing to wait for
+            told = {"letter_id": letter_id, "sent": True}
+            click.echo(to_json(told) if as_json else f"{letter_id} sent again")
+            return Exit.OK
         job = done.job
         if wait:
             job = await _new_life(server, job)

@@ -13,6 +13,8 @@ class Exit(IntEnum):
     USAGE = 2
     REFUSED = 3
     UNAVAILABLE = 4
+    PARTIAL = 5
+    CANCELLED = 6
     INTERRUPTED = 130
     READER_GONE = 141
     TERMINATED = 143
@@ -26,6 +28,8 @@ Exit codes:
   2    the command was written wrongly
   3    bad input, or refused: no such file or job, an option nobody can honour
   4    the server or a part of the mesh cannot be reached or cannot work
+  5    a collection is partial: a member failed or timed out, or a listing broke off
+  6    a collection was cancelled
   130  interrupted (Ctrl-C)
   141  whoever read our output went away
   143  terminated (SIGTERM)

@@ -1,10 +1,13 @@
-"""Jobs of a mesh that runs without us: handing one in, following one."""
+"""What a mesh does that runs without us: handing a job in, following one or a collection."""
 
 from contextlib import aclosing
+from functools import partial
 
 from cli.bars import bars_for
 from cli.channel import Server, connected
+from cli.collections import watch_collection
 from cli.exits import CommandError, Exit
+from cli.kinds import job_or_collection
 from cli.reporting import Report, as_dict, failure_line
 from cli.screen import Screen
 from cli.sources import Order, create_job
@@ -40,22 +43,32 @@ async def _follow(server: Server, job_id: str, report: Report) -> None:
             report.take(update)
 
 
-async def watch(address: str, job_id: str, after: int, *, as_json: bool, quiet: bool) -> Exit:
-    """Captions, or every update, on stdout."""
+async def watch(address: str, wanted: str, after: int, *, as_json: bool, quiet: bool) -> Exit:
+    """Captions of a job, members of a collection, or every update, on stdout."""
     async with connected(address) as server:
         with Screen(quiet=quiet) as screen:
-            bars = bars_for(screen)
-            report = Report(screen, bars, captions=not as_json)
-            updates = follow(server.pipeline, job_id, after, on_cut=report.cut_off)
-            try:
-                async with aclosing(updates):
-                    async for update in updates:
-                        report.take(update)
-                        if as_json:
-                            screen.out(to_json(as_dict(update)))
-            finally:
-                bars.close()
-            return verdict(report.job)
+            return await job_or_collection(
+                wanted,
+                partial(_watch_job, server, screen, wanted, after, as_json=as_json),
+                partial(watch_collection, server, screen, wanted, after, as_json=as_json),
+            )
+
+
+async def _watch_job(
+    server: Server, screen: Screen, job_id: str, after: int, *, as_json: bool
+) -> Exit:
+    bars = bars_for(screen)
+    report = Report(screen, bars, captions=not as_json)
+    updates = follow(server.pipeline, job_id, after, on_cut=report.cut_off)
+    try:
+        async with aclosing(updates):
+            async for update in updates:
+                report.take(update)
+                if as_json:
+                    screen.out(to_json(as_dict(update)))
+    finally:
+        bars.close()
+    return verdict(report.job)
 
 
 def verdict(job: job_pb.Job) -> Exit:

@@ -116,6 +116,8 @@ def _facts(job: job_pb.Job) -> list[tuple[str, str]]:
         ("cancelled", job.cancel_note),
         ("caller", job.caller),
         ("priority", priority_of(job)),
+        ("webhook", job.webhook_url),
+        ("collection", job.collection_id),
         ("correlation", job.correlation_id),
     ]
 
@@ -132,32 +134,4 @@ async def print_captions(address: str, request: pb.GetCaptionsRequest, output: P
     else:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
-    return Exit.OK
-
-
-async def cancel_job(address: str, job_id: str, note: str, *, as_json: bool) -> Exit:
-    """Says how the job stands afterwards: it may have ended by itself."""
-    async with connected(address) as server:
-        request = pb.CancelJobRequest(job_id=job_id, note=note)
-        done = await server.pipeline.CancelJob(
-            request, timeout=UNARY_SECONDS, metadata=call_metadata()
-        )
-    click.echo(to_json(as_dict(done.job)) if as_json else f"{job_id} {state_of(done.job)}")
-    return Exit.OK
-
-
-async def delete_job(address: str, job_id: str, *, as_json: bool) -> Exit:
-    """Says what was removed."""
-    async with connected(address) as server:
-        request = pb.DeleteJobRequest(job_id=job_id)
-        done = await server.pipeline.DeleteJob(
-            request, timeout=UNARY_SECONDS, metadata=call_metadata()
-        )
-    removed = {"events_removed": done.events_removed, "artifacts_removed": done.artifacts_removed}
-    if as_json:
-        click.echo(to_json({"job_id": job_id, **removed}))
-    else:
-        click.echo(
-            f"{job_id} deleted: {done.events_removed} events, {done.artifacts_removed} files"
-        )
     return Exit.OK

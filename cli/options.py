@@ -8,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from cli.sources import Order
-    from ytcaption.v1.job_pb2 import JobOptions
+    from ytcaption.v1.job_pb2 import JobOptions, Priority
     from ytcaption.v1.media_pb2 import CueRules, DownloadOptions
 
 DEFAULT_SERVER = "127.0.0.1:50051"
@@ -27,6 +27,16 @@ server_option = click.option(
     help="The orchestrator to ask; also YTCAPTION_SERVER.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON for programs.")
+limit_option = click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most."
+)
+webhook_option = click.option(
+    "--webhook",
+    "webhook_url",
+    default="",
+    metavar="URL",
+    help="Address that is told of the end, signed.",
+)
 
 _JOB_OPTIONS = (
     click.option(
@@ -171,14 +181,28 @@ def order_options(command: CommandT) -> CommandT:
     return command
 
 
+def refuse_a_webhook_nobody_would_send(webhook_url: str, server: str | None) -> None:
+    """A mesh that ends with the command has no time to deliver one."""
+    if webhook_url and server is None:
+        raise click.UsageError(
+            "--webhook needs a mesh that goes on running: give --server or YTCAPTION_SERVER"
+        )
+
+
+def to_priority(name: str) -> "Priority.ValueType":
+    """As the contract has it."""
+    from ytcaption.v1.job_pb2 import Priority
+
+    return Priority.Value(f"PRIORITY_{name.upper()}")
+
+
 def to_order(source: str, given: dict[str, Any]) -> "Order":
     """What is asked of the server; takes everything that is about the job out of `given`."""
     from cli.sources import Order, parse_source
-    from ytcaption.v1.job_pb2 import Priority
 
-    force, caller = given.pop("force"), given.pop("caller")
-    priority = Priority.Value(f"PRIORITY_{given.pop('priority').upper()}")
-    return Order(parse_source(source), to_job_options(given), force, caller, priority)
+    about = {name: given.pop(name) for name in ("force", "caller", "webhook_url")}
+    priority = to_priority(given.pop("priority"))
+    return Order(parse_source(source), to_job_options(given), priority=priority, **about)
 
 
 def to_job_options(given: dict[str, Any]) -> "JobOptions":

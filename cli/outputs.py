@@ -2,9 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from cli.channel import UNARY_SECONDS, Server
 from cli.exits import CommandError, Exit
@@ -84,10 +86,18 @@ async def get_captions(
 
 def write_whole(path: Path, content: bytes) -> None:
     """Either the old file or the new one is there, never half of one."""
+    with whole_file(path) as opened:
+        opened.write(content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that takes its name when all is written, and is gone if not all was."""
     half = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         try:
-            half.write_bytes(content)
+            with half.open("wb") as opened:
+                yield opened
             half.replace(path)
         finally:
             half.unlink(missing_ok=True)

@@ -64,6 +64,7 @@ class Order:
     force: bool = False
     caller: str = ""
     priority: "job_pb.Priority.ValueType" = job_pb.PRIORITY_NORMAL
+    webhook_url: str = ""
 
 
 async def create_job(server: Server, order: Order, on_sent: OnSent) -> job_pb.Job:
@@ -77,6 +78,7 @@ async def create_job(server: Server, order: Order, on_sent: OnSent) -> job_pb.Jo
         force=order.force,
         caller=order.caller,
         priority=order.priority,
+        webhook_url=order.webhook_url,
     )
     created = await server.pipeline.CreateJob(
         request, timeout=UNARY_SECONDS, metadata=call_metadata()
@@ -93,6 +95,7 @@ async def _upload(server: Server, order: Order, file: LocalFile, on_sent: OnSent
         force=order.force,
         caller=order.caller,
         priority=order.priority,
+        webhook_url=order.webhook_url,
     )
     frames = _frames(start, file.path, on_sent)
     call = truthful(server.pipeline.CreateJobFromUpload(frames, metadata=call_metadata()))

@@ -7,14 +7,10 @@ there the host that is named is looked up and checked, which is the best that ca
 
 import socket
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-NAT64 = IPv6Network("64:ff9b::/96")
-
-METADATA = frozenset({IPv4Address("168.63.129.16")})
-"""Public by number, but answered by the cloud a machine runs in; the others are link-local."""
+from mesh.public_addresses import is_public
 
 SCHEMES = ("http", "https")
 
@@ -72,28 +68,3 @@ def host_and_port(proxy: str) -> tuple[str, int]:
     found = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     ordinary = {"http": 80, "https": 443}.get(found.scheme, 1080)
     return found.hostname or "", found.port or ordinary
-
-
-def is_public(host: str) -> bool:
-    """Whether this literal address belongs to the open internet; a name never does."""
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    inner = _inner(address)
-    return (
-        inner.is_global
-        and not inner.is_multicast
-        and not inner.is_reserved
-        and not (inner.version == 6 and inner.is_site_local)
-        and inner not in METADATA
-    )
-
-
-def _inner(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address an IPv6 address stands for, if it does."""
-    if isinstance(address, IPv4Address):
-        return address
-    if address in NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address

@@ -16,7 +16,19 @@ from gateway.endings import Endings
 from gateway.face import Face
 from gateway.limits import Limits
 from gateway.observing import Watch
-from gateway.routes import admin, dead_letters, events, files, health, jobs, page, pipeline
+from gateway.routes import (
+    admin,
+    collections,
+    dead_letters,
+    events,
+    files,
+    health,
+    jobs,
+    page,
+    pipeline,
+    reports,
+    webhooks,
+)
 from gateway.security import Guard
 from gateway.settings import Settings, listed
 
@@ -30,6 +42,9 @@ ROUTERS = (
     jobs.router,
     events.router,
     files.router,
+    collections.router,
+    reports.router,
+    webhooks.router,
     dead_letters.router,
     admin.router,
     health.router,

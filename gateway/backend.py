@@ -12,13 +12,16 @@ from mesh.correlation import call_metadata
 from mesh.errors import MeshError, UnavailableError
 from mesh.reasons import Reason
 from mesh.status import reason_of, to_error
-from ytcaption.v1 import job_pb2
+from ytcaption.v1 import collection_pb2, job_pb2
+from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1.admin_service_pb2_grpc import AdminServiceStub
+from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 
 PIPELINE = "ytcaption.v1.PipelineService"
 ADMIN = "ytcaption.v1.AdminService"
+COLLECTIONS = "ytcaption.v1.CollectionService"
 UNARY_SECONDS = 30.0
 REMOVING_SECONDS = 3600.0
 """Every job is removed by itself, and there may be many."""
@@ -33,6 +36,7 @@ class Orchestrator:
 
     pipeline: PipelineServiceStub
     admin: AdminServiceStub
+    collections: CollectionServiceStub
 
     async def ask(
         self,
@@ -50,6 +54,11 @@ class Orchestrator:
         """One job as it stands."""
         return (await self.ask(self.pipeline.GetJob, pb.GetJobRequest(job_id=job_id))).job
 
+    async def collection(self, collection_id: str) -> collection_pb2.Collection:
+        """One collection as it stands, without its members."""
+        request = collection_pb.GetCollectionRequest(collection_id=collection_id)
+        return (await self.ask(self.collections.GetCollection, request)).collection
+
 
 def understood(error: grpc.aio.AioRpcError) -> MeshError:
     """What a failed call means; that nobody answers is said in our words, not in gRPC's."""
@@ -62,5 +71,13 @@ def understood(error: grpc.aio.AioRpcError) -> MeshError:
 @asynccontextmanager
 async def connected(addresses: str) -> AsyncIterator[Orchestrator]:
     """Channels that are found again by themselves whenever the orchestrator was away."""
-    async with open_channel(addresses, PIPELINE) as one, open_channel(addresses, ADMIN) as other:
-        yield Orchestrator(PipelineServiceStub(one), AdminServiceStub(other))
+    async with (
+        open_channel(addresses, PIPELINE) as pipeline,
+        open_channel(addresses, ADMIN) as admin,
+        open_channel(addresses, COLLECTIONS) as collections,
+    ):
+        yield Orchestrator(
+            PipelineServiceStub(pipeline),
+            AdminServiceStub(admin),
+            CollectionServiceStub(collections),
+        )

@@ -94,6 +94,9 @@ class Order(Strict):
     caller: WordOfCaller = Field(default="", description="Who asks: callers take turns.")
     priority: Literal["high", "normal", "low"] = "normal"
     force: bool = Field(default=False, description="Run even if it was captioned lately.")
+    webhook_url: str = Field(
+        default="", max_length=MAX_URL, description="Told when it ends; nobody if empty."
+    )
 
 
 class PipelineRequest(Options, Order):

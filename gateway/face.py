@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 from gateway.backend import Orchestrator
 from gateway.endings import Endings
 from gateway.settings import Settings
-from gateway.stories import Story
+from gateway.streams import Telling
 
 
 @dataclass(slots=True)
@@ -18,7 +18,7 @@ class Face:
     settings: Settings
     orchestrator: Orchestrator
     endings: Endings
-    stories: set[Story] = field(default_factory=set)
+    stories: set[Telling] = field(default_factory=set)
     """Event streams open now."""
 
     def stop(self) -> None:

@@ -1,29 +1,34 @@
-"""What a job's watch says, between the task that listens and the client that reads."""
+"""What a watch says, between the task that listens and the client that reads."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
-from math import inf
+from typing import Generic, TypeVar
 
 import grpc
 
-from gateway.backend import Orchestrator, understood
+from gateway.backend import understood
 from mesh.errors import MeshError
-from mesh.watching import follow
-from ytcaption.v1 import pipeline_service_pb2 as pb
 
 ROOM = 16
 """Updates that may wait; then we stop listening, and the orchestrator stops sending."""
 
+UpdateT = TypeVar("UpdateT")
 
-class Mailbox:
+
+class Mailbox(Generic[UpdateT]):
     """Keeps every event in order, but of live figures only the newest."""
 
-    def __init__(self, orchestrator: Orchestrator, job_id: str, after: int) -> None:
-        self._orchestrator = orchestrator
-        self._job_id = job_id
-        self._after = after
-        self._events: list[pb.WatchJobResponse] = []
-        self._progress: pb.WatchJobResponse | None = None
+    def __init__(
+        self,
+        updates: AsyncGenerator[UpdateT, None],
+        live: Callable[[UpdateT], int | None],
+    ) -> None:
+        """`live` says whose figures an update brings; None: it is an event."""
+        self._updates = updates
+        self._live = live
+        self._events: list[UpdateT] = []
+        self._figures: dict[int, UpdateT] = {}
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._closed = False
@@ -43,13 +48,9 @@ class Mailbox:
             self._listening.cancel()
 
     async def _listen(self) -> None:
-        # Where the orchestrator goes away, the client only sees that nothing happens.
-        updates = follow(
-            self._orchestrator.pipeline, self._job_id, self._after, patience_seconds=inf
-        )
         try:
-            async with aclosing(updates):
-                async for update in updates:
+            async with aclosing(self._updates):
+                async for update in self._updates:
                     await self._take(update)
         except grpc.aio.AioRpcError as error:
             self._failure = understood(error)
@@ -57,9 +58,10 @@ class Mailbox:
             self._closed = True
             self._news.set()
 
-    async def _take(self, update: pb.WatchJobResponse) -> None:
-        if update.WhichOneof("update") == "progress":
-            self._progress = update
+    async def _take(self, update: UpdateT) -> None:
+        whose = self._live(update)
+        if whose is not None:
+            self._figures[whose] = update
         else:
             self._events.append(update)
         self._news.set()
@@ -67,7 +69,7 @@ class Mailbox:
             self._room.clear()
             await self._room.wait()
 
-    async def next(self, seconds: float) -> list[pb.WatchJobResponse]:
+    async def next(self, seconds: float) -> list[UpdateT]:
         """All that waits; nothing if nothing came for so long. Raises ClosedError at the end."""
         if not self._has_news():
             self._news.clear()
@@ -76,15 +78,14 @@ class Mailbox:
                     await self._news.wait()
         waiting, self._events = self._events, []
         self._room.set()
-        if self._progress is not None:
-            waiting.append(self._progress)
-            self._progress = None
+        waiting += self._figures.values()
+        self._figures = {}
         if waiting or not self._closed:
             return waiting
         raise self._failure or ClosedError
 
     def _has_news(self) -> bool:
-        return bool(self._events) or self._progress is not None or self._closed
+        return bool(self._events) or bool(self._figures) or self._closed
 
 
 class ClosedError(Exception):

@@ -9,9 +9,14 @@ from gateway.shapes import Preparing, Shape
 
 
 class Letter(Shape):
-    """A job that will not be tried again."""
+    """A job, an event or a webhook that will not be tried again."""
 
-    job_id: str
+    letter_id: str = Field(description="What replay and removal take; a job's is the job's id.")
+    kind: Literal["job", "event", "webhook"]
+    job_id: str = Field(description="Empty if it is not about a job.")
+    collection_id: str
+    correlation_id: str
+    subject: str = Field(description="The subject an event came on.")
     reason: str
     message: str
     stage: str | None
@@ -21,6 +26,13 @@ class Letter(Shape):
     youtube_url: str
     file_name: str
     retryable: bool
+
+
+class LetterSent(Shape):
+    """An event or a webhook that is on its way again."""
+
+    letter_id: str
+    sent: Literal[True] = True
 
 
 class LetterList(Shape):

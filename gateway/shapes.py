@@ -177,6 +177,7 @@ class Detail(Summary):
     priority: str
     caller: str
     cancel_note: str | None
+    webhook_url: str
     correlation_id: str
     error: str | None = Field(description="The failure in a sentence, for old callers.")
     formats: list[str]

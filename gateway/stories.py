@@ -1,6 +1,7 @@
 """The story of a job as server-sent events: resumable, bounded, patient with the orchestrator."""
 
 from collections.abc import AsyncGenerator
+from math import inf
 
 from structlog import get_logger
 
@@ -10,6 +11,7 @@ from gateway.endings import Endings
 from gateway.mailbox import ClosedError, Mailbox
 from gateway.story_events import BEGINNING, HEARTBEAT, figures, sent, stored
 from mesh.errors import MeshError
+from mesh.watching import follow
 from ytcaption.v1 import event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -27,7 +29,9 @@ class Story:
     ) -> None:
         self._endings = endings
         self._job_id = job_id
-        self._mail = Mailbox(orchestrator, job_id, after)
+        # Where the orchestrator goes away, the client only sees that nothing happens.
+        updates = follow(orchestrator.pipeline, job_id, after, patience_seconds=inf)
+        self._mail = Mailbox(updates, _live)
         self._held: list[pb.WatchJobResponse] = []
         self._job = job_pb2.Job(job_id=job_id)
         self._stopped = False
@@ -89,6 +93,10 @@ class Story:
             case "event":
                 told.append(stored(self._job_id, update.sequence, update.event))
         return told
+
+
+def _live(update: pb.WatchJobResponse) -> int | None:
+    return 0 if update.WhichOneof("update") == "progress" else None
 
 
 def _is_news(update: pb.WatchJobResponse) -> bool:

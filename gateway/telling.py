@@ -153,6 +153,7 @@ def detail(job: job_pb2.Job) -> shapes.Detail:
         priority=word(job.priority or job_pb2.PRIORITY_NORMAL, job_pb2.Priority, "PRIORITY_"),
         caller=job.caller,
         cancel_note=job.cancel_note or None,
+        webhook_url=job.webhook_url,
         correlation_id=job.correlation_id,
         error=job.failure.message if job.state == job_pb2.JOB_STATE_FAILED else None,
         formats=list(shapes.CAPTION_FORMATS) if succeeded or job.segment_count else [],

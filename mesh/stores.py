@@ -12,6 +12,8 @@ GIB = 1024**3
 MAX_WAITING = 10_000
 MAX_TOLD = 200_000
 WEEK_SECONDS = 7 * 86_400
+OUTBOX_DUPLICATES_SECONDS = 900
+"""For so long an event that is told again is dropped: far beyond a redelivery or a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Names:
             self.work_stream,
             self.events_stream,
             self.dead_letter_stream,
+            self.webhooks_stream,
+            self.deliveries_stream,
             f"KV_{self.jobs_bucket}",
             f"OBJ_{self.artifacts_bucket}",
         ]
@@ -173,8 +177,16 @@ def _side_streams(names: Names, bounded: api.StreamConfig) -> list[api.StreamCon
             retention=api.RetentionPolicy.WORK_QUEUE,
             max_msgs=MAX_WAITING,
         ),
-        kept_a_while.evolve(name=names.outbox_stream, subjects=[names.outgoing("*")]),
-        kept_a_while.evolve(name=names.deliveries_stream, subjects=[names.delivery("*")]),
+        kept_a_while.evolve(
+            name=names.outbox_stream,
+            subjects=[names.outgoing("*")],
+            duplicate_window=OUTBOX_DUPLICATES_SECONDS,
+        ),
+        kept_a_while.evolve(
+            name=names.deliveries_stream,
+            subjects=[names.delivery("*")],
+            max_msgs_per_subject=1,  # each tells all that was known then
+        ),
     ]
 
 

@@ -1,16 +1,19 @@
-"""Follows a job to its end, through every cut of the connection."""
+"""Follows a job or a collection to its end, through every cut of the connection."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from contextlib import aclosing
 from time import monotonic
+from typing import TypeVar
 
 import grpc
 
 from mesh.correlation import call_metadata
+from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import event_pb2 as event_pb
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
+from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 
 TERMINAL = frozenset(
@@ -25,6 +28,8 @@ FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 PATIENCE_SECONDS = 120.0
 """After this long without a word from the server we give up."""
+
+UpdateT = TypeVar("UpdateT")
 
 
 async def follow(
@@ -41,9 +46,48 @@ async def follow(
     events: then there is one.
     """
     place = _Place(after_sequence)
+
+    def watch() -> AsyncGenerator[pb.WatchJobResponse, None]:
+        return _watch(pipeline, job_id, place)
+
+    async with aclosing(_through_cuts(watch, place, on_cut, patience_seconds)) as updates:
+        async for update in updates:
+            yield update
+
+
+async def follow_collection(
+    collections: CollectionServiceStub,
+    collection_id: str,
+    after_sequence: int = 0,
+    *,
+    on_cut: Callable[[], None] = lambda: None,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> AsyncGenerator[collection_pb.WatchCollectionResponse, None]:
+    """Every change, in order, until the collection is settled.
+
+    After a cut the collection as it stands comes again, then the members that changed meanwhile,
+    each once. Otherwise as `follow`.
+    """
+    place = _Place(after_sequence)
+
+    def watch() -> AsyncGenerator[collection_pb.WatchCollectionResponse, None]:
+        return _watch_collection(collections, collection_id, place)
+
+    async with aclosing(_through_cuts(watch, place, on_cut, patience_seconds)) as updates:
+        async for update in updates:
+            yield update
+
+
+async def _through_cuts(
+    watch: Callable[[], AsyncGenerator[UpdateT, None]],
+    place: "_Place",
+    on_cut: Callable[[], None],
+    patience_seconds: float,
+) -> AsyncGenerator[UpdateT, None]:
+    """One watch after another, until one has told the end."""
     while True:
         try:
-            async with aclosing(_watch(pipeline, job_id, place)) as updates:
+            async with aclosing(watch()) as updates:
                 async for update in updates:
                     yield update
         except grpc.aio.AioRpcError as error:
@@ -57,7 +101,7 @@ async def follow(
 
 
 class _Place:
-    """How far into a job's story we are."""
+    """How far into a story we are."""
 
     def __init__(self, after_sequence: int) -> None:
         self.after_sequence = after_sequence
@@ -68,13 +112,13 @@ class _Place:
     def heard_within(self, seconds: float) -> bool:
         return self._heard_at is not None and monotonic() - self._heard_at <= seconds
 
-    def moved_by(self, update: pb.WatchJobResponse) -> bool:
-        """Whether it is news."""
+    def moved_to(self, sequence: int) -> bool:
+        """Whether what has this place is news; what has none always is."""
         self._heard_at, self._pause = monotonic(), FIRST_PAUSE_SECONDS
-        if update.sequence:
-            if update.sequence <= self.after_sequence:
+        if sequence:
+            if sequence <= self.after_sequence:
                 return False
-            self.after_sequence = update.sequence
+            self.after_sequence = sequence
         return True
 
     async def pause(self) -> None:
@@ -95,7 +139,7 @@ async def _watch(
             terminal = terminal or _is_terminal(update)
             if update.sequence:  # a replayed job goes on after its end: only the server knows
                 place.at_end = _ends_a_life(update)
-            if place.moved_by(update):
+            if place.moved_to(update.sequence):
                 yield update
         # A watch that began after the last event ends without one.
         place.at_end = place.at_end or terminal
@@ -120,3 +164,24 @@ def _is_terminal(update: pb.WatchJobResponse) -> bool:
 
 def _ends_a_life(update: pb.WatchJobResponse) -> bool:
     return update.event.type == event_pb.EVENT_TYPE_JOB_FINISHED
+
+
+async def _watch_collection(
+    collections: CollectionServiceStub, collection_id: str, place: _Place
+) -> AsyncGenerator[collection_pb.WatchCollectionResponse, None]:
+    request = collection_pb.WatchCollectionRequest(
+        collection_id=collection_id, after_sequence=place.after_sequence
+    )
+    call = collections.WatchCollection(request, metadata=call_metadata())
+    first = True
+    try:
+        async for update in call:
+            if update.WhichOneof("update") == "collection":
+                place.at_end = update.collection.settled
+            # The first tells how things stand, ahead of the members that are still to come.
+            if place.moved_to(0 if first else update.sequence):
+                yield update
+            first = False
+    finally:
+        # Abandoned calls are never collected.
+        call.cancel()

@@ -35,6 +35,9 @@ from orchestrator.control import Control
 from orchestrator.deadletters import DeadLetters
 from orchestrator.feed import Feeds
 from orchestrator.gate import Gate
+from orchestrator.heralds.herald import Herald
+from orchestrator.heralds.inbox import Inbox
+from orchestrator.heralds.letters import EventSender
 from orchestrator.housekeeping import Housekeeper
 from orchestrator.index import JobIndex
 from orchestrator.jobs import Jobs
@@ -54,11 +57,16 @@ from orchestrator.shelves import Shelves
 from orchestrator.stages import STAGE_IDS, StageId, Stages, open_stages, selected_models
 from orchestrator.story import StoryReader
 from orchestrator.submission import Submission
+from orchestrator.webhooks.deliveries import Deliveries
+from orchestrator.webhooks.letters import WebhookReplays
+from orchestrator.webhooks.relay import Relay
+from orchestrator.webhooks.sender import Sender
 from ytcaption.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,
     collection_service_pb2,
     collection_service_pb2_grpc,
+    job_pb2,
     pipeline_service_pb2,
     pipeline_service_pb2_grpc,
 )
@@ -117,7 +125,13 @@ async def assembled(
         factory_reset = FactoryReset(bus, settings, control, queue, orphans, collections.control)
         conductors = Conductors(instruments, settings, CollectionQueue(bus), queue)
         lost_collections = CollectionRescue(instruments.shelf, CollectionQueue(bus))
+        herald, inbox = Herald(bus), Inbox(bus, collections.submission)
+        relay, sender = Relay(bus), Sender(bus, settings)
+        await relay.prepare()
+        await herald.prepare()
         tasks = [
+            background.create_task(herald.keep_telling()),
+            background.create_task(inbox.keep_receiving()),
             background.create_task(index.keep_warm()),
             background.create_task(runner.run()),
             background.create_task(housekeeper.keep_house()),
@@ -125,6 +139,8 @@ async def assembled(
             background.create_task(Backstop(bus).keep_looking()),
             background.create_task(conductors.run()),
             background.create_task(lost_collections.keep_looking()),
+            background.create_task(relay.run()),
+            background.create_task(sender.run()),
         ]
         try:
             offered = services(
@@ -178,7 +194,16 @@ def services(  # noqa: PLR0913 # wiring
         stats=partial(stats.count, bus, index, queue),
         health=partial(health.look, settings, bus, stages),
         dead_letters=DeadLetters(bus),
-        replays=Replays(bus, queue, max_attempts=settings.max_attempts),
+        replays=Replays(
+            bus,
+            queue,
+            max_attempts=settings.max_attempts,
+            resend={
+                job_pb2.LETTER_KIND_EVENT: EventSender(bus).send,
+                job_pb2.LETTER_KIND_WEBHOOK: WebhookReplays(bus).resend,
+            },
+        ),
+        deliveries=Deliveries(bus),
         housekeeper=housekeeper,
         factory_reset=factory_reset,
         limits=stats.limits_of(settings),
@@ -203,7 +228,7 @@ def collection_engines(
     """What CollectionService needs; the conductors do the rest."""
     bus, records = instruments.bus, instruments.records
     feeds, ledgers = CollectionFeeds(bus), Ledgers(bus, records)
-    texts = Reading(Artifacts(bus), StoryReader(bus))
+    captions = Reading(Artifacts(bus), StoryReader(bus))
     return CollectionEngines(
         submission=Collections(bus, settings, Abilities(stages), instruments.room),
         reading=CollectionReading(bus, records, ledgers, instruments.index),
@@ -212,7 +237,7 @@ def collection_engines(
         control=CollectionControl(
             bus, records, CollectionQueue(bus), feeds, instruments.shelf, instruments.control
         ),
-        reporting=Reporting(ledgers, Jobs(bus), texts),
+        reporting=Reporting(ledgers, Jobs(bus), captions),
     )
 
 

@@ -18,6 +18,7 @@ from orchestrator.housekeeping import Housekeeper
 from orchestrator.replay import Replays
 from orchestrator.reset import FactoryReset
 from orchestrator.stats import Stats
+from orchestrator.webhooks.deliveries import Deliveries
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import admin_service_pb2_grpc as rpc
 from ytcaption.v1 import job_pb2
@@ -35,6 +36,7 @@ class AdminServicer(rpc.AdminServiceServicer):
         health: Callable[[], Awaitable[list[Health]]],
         dead_letters: DeadLetters,
         replays: Replays,
+        deliveries: Deliveries,
         housekeeper: Housekeeper,
         factory_reset: FactoryReset,
         limits: job_pb2.Limits,
@@ -44,6 +46,7 @@ class AdminServicer(rpc.AdminServiceServicer):
         self._health = health
         self._dead_letters = dead_letters
         self._replays = replays
+        self._deliveries = deliveries
         self._housekeeper = housekeeper
         self._factory_reset = factory_reset
         self._began = monotonic()
@@ -101,6 +104,16 @@ class AdminServicer(rpc.AdminServiceServicer):
         choice = Choice(request.job_id, request.reason, before)
         removed = await self._dead_letters.purge(choice, dry_run=request.dry_run)
         return pb.PurgeDeadLettersResponse(dead_letters_removed=removed)
+
+    async def ListWebhookDeliveries(
+        self, request: pb.ListWebhookDeliveriesRequest, context: Any
+    ) -> pb.ListWebhookDeliveriesResponse:
+        page = await self._deliveries.page(
+            request.page_size, request.page_token, request.job_id, request.collection_id
+        )
+        return pb.ListWebhookDeliveriesResponse(
+            deliveries=page.deliveries, next_page_token=page.next_token
+        )
 
     async def Cleanup(self, request: pb.CleanupRequest, context: Any) -> pb.CleanupResponse:
         max_age = _age(request.max_age) if request.HasField("max_age") else None

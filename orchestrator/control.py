@@ -15,6 +15,7 @@ from orchestrator.jobs import TERMINAL, ConflictError, Jobs, Kept, UnreadableErr
 from orchestrator.lease import Lease, LostError
 from orchestrator.queue import WorkQueue
 from orchestrator.story import StoryReader, StoryWriter
+from orchestrator.webhooks.queue import forget_webhooks
 from ytcaption.v1 import job_pb2
 
 STOP_SECONDS = 20.0
@@ -93,6 +94,8 @@ class Control:
         names = self._bus.names
         await self._queue.withdraw(job_id)
         artifacts = await Artifacts(self._bus).remove(record.job)
+        if record.job.webhook_url:
+            await forget_webhooks(self._bus, job_id)  # its story tells which
         events = await self._purge(names.events_stream, names.event(job_id, "*"))
         await self._purge(names.dead_letter_stream, names.dead_letter(job_id))
         if record.request_id:

@@ -1,7 +1,6 @@
 """The dead-letter queue: one letter for each job, event or webhook that was given up."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,15 +10,11 @@ from uuid import UUID
 from nats.js.errors import APIError
 
 from mesh.bus import WRONG_LAST_SEQUENCE, Bus, Stored, storing
-from mesh.errors import InvalidRequestError, NotFoundError
-from mesh.reasons import Reason
+from mesh.errors import NotFoundError
 from orchestrator.jobs import Jobs, UnreadableError
+from orchestrator.paging import newest_first, page_size, sequence_of
 from ytcaption.v1 import job_pb2
 
-DEFAULT_PAGE = 50
-MAX_PAGE = 200
-FIRST_WINDOW = 256
-LAST_WINDOW = 65_536
 AT_ONCE = 64
 
 
@@ -107,45 +102,21 @@ class DeadLetters:
 
     async def page(self, size: int, token: str, reason: str) -> Letters:
         """Letters older than the token's, newest first."""
-        if size < 0:
-            raise InvalidRequestError(
-                "page_size must not be negative", reason=Reason.REQUEST_INVALID
-            )
-        size = min(size or DEFAULT_PAGE, MAX_PAGE)
+        size = page_size(size)
         found: list[job_pb2.DeadLetter] = []
-        choice = Choice(reason=reason)
-        async for batch in self._backwards(_sequence_of(token), choice, size + 1):
-            found += await self._still_dead(batch)
+        async for batch in newest_first(
+            self._bus,
+            self._stream,
+            self._bus.names.dead_letter("*"),
+            before=sequence_of(token),
+            size=size + 1,
+            read=_letter,
+            wanted=Choice(reason=reason).includes,
+        ):
+            found += await self._still_dead([letter for _, letter in batch])
             if len(found) > size:
                 return Letters(found[:size], str(found[size - 1].sequence))
         return Letters(found, "")
-
-    async def _backwards(
-        self, before: int | None, choice: Choice, size: int
-    ) -> AsyncIterator[list[job_pb2.DeadLetter]]:
-        """Newest first, at most `size` at a time: the broker only reads forwards, so by windows."""
-        async with storing():
-            state = (await self._bus.jetstream.stream_info(self._stream)).state
-        end = state.last_seq + 1 if before is None else min(before, state.last_seq + 1)
-        window = FIRST_WINDOW
-        while end > state.first_seq:
-            begin = max(state.first_seq, end - window)
-            batch: deque[job_pb2.DeadLetter] = deque(maxlen=size)
-            async for letter in self._between(begin, end):
-                if choice.includes(letter):
-                    batch.append(letter)
-            if len(batch) == size:  # there may be more in this window
-                end = batch[0].sequence
-            else:  # where few are left, look further each time
-                end, window = begin, min(window * 2, LAST_WINDOW)
-            yield list(reversed(batch))
-
-    async def _between(self, begin: int, end: int) -> AsyncIterator[job_pb2.DeadLetter]:
-        everyone = self._bus.names.dead_letter("*")
-        async for stored in self._bus.read(self._stream, everyone, max(0, begin - 1)):
-            if stored.sequence >= end:
-                return
-            yield _letter(stored)
 
     async def _still_dead(self, letters: list[job_pb2.DeadLetter]) -> list[job_pb2.DeadLetter]:
         """Without those whose job was replayed by somebody who died before taking them away."""
@@ -206,13 +177,3 @@ def _letter(stored: Stored) -> job_pb2.DeadLetter:
     letter.kind = letter.kind or job_pb2.LETTER_KIND_JOB  # from before there were others
     letter.letter_id = letter.letter_id or letter.job_id
     return letter
-
-
-def _sequence_of(token: str) -> int | None:
-    if not token:
-        return None
-    if not (token.isascii() and token.isdigit() and len(token) < 20):
-        raise InvalidRequestError(
-            "page_token is not one we gave out", reason=Reason.REQUEST_INVALID
-        )
-    return int(token)

@@ -47,6 +47,7 @@ async def _tell_result(job: job_pb2.Job, story: StoryWriter) -> None:
         duration=job.media.duration if job.HasField("media") else from_seconds(0),
         segment_count=job.segment_count,
         failure=job.failure if job.HasField("failure") else None,
+        source=job.source,
     )
     await story.tell(event_pb2.EVENT_TYPE_EXECUTION_RESULT, execution_result=result)
 

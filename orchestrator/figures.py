@@ -21,6 +21,10 @@ STAGE_SECONDS = Histogram(
 SEGMENTS = Counter("ytcaption_segments", "Segments settled.")
 MEDIA_SECONDS = Counter("ytcaption_media_seconds", "Media time heard to the end.")
 
+WEBHOOK_ATTEMPTS = Counter(
+    "ytcaption_webhook_attempts", "Attempts to deliver a webhook.", ["outcome"]
+)
+
 
 def stage_name(stage: StageId) -> str:
     """Such as "download"; "job" for the job as a whole."""

@@ -24,7 +24,9 @@ class Repetition:
         self._room = room
         self._work_dir = work_dir
 
-    async def repeat(self, job_id: str, request_id: str, correlation_id: str) -> job_pb2.Job:
+    async def repeat(
+        self, job_id: str, request_id: str, correlation_id: str, webhook_url: str = ""
+    ) -> job_pb2.Job:
         """The new job, durable; raises if the old one is under way or its file is gone."""
         old = (await self._jobs.get(job_id)).job
         if old.state not in TERMINAL:
@@ -41,5 +43,5 @@ class Repetition:
         else:
             await self._room.check()
         turn = Turn(old.caller, old.priority)
-        wish = Wish(old.source, old.options, turn, correlation_id, force=True)
+        wish = Wish(old.source, old.options, turn, correlation_id, True, webhook_url)
         return await self._submission.accept(ticket, wish)

@@ -1,4 +1,7 @@
-"""Giving a dead job another life: the same id, its story goes on.
+"""Another chance for what died.
+
+What is not a job is handed to whoever sends its kind again (`Resend`), then its letter goes. A dead
+job gets another life: the same id, its story goes on.
 
 The order, and what a kill -9 after each step leaves behind:
 
@@ -17,10 +20,13 @@ another attempt in the record and does nothing. Two replays at once put one item
 wins each step.
 """
 
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
 from structlog import get_logger
 
 from mesh.bus import Bus
-from mesh.errors import NotFoundError, UnavailableError
+from mesh.errors import NotFoundError, UnavailableError, UnsupportedError
 from mesh.reasons import Reason
 from orchestrator.collections.queue import CollectionQueue
 from orchestrator.deadletters import DeadLetters
@@ -33,26 +39,56 @@ from ytcaption.v1 import event_pb2, job_pb2
 
 log = get_logger(__name__)
 
+LetterKindId: TypeAlias = "job_pb2.LetterKind.ValueType"
+Resend: TypeAlias = Callable[[job_pb2.DeadLetter], Awaitable[None]]
+"""Sends what a letter holds again, durably; doing so twice must be harmless."""
+
 
 class Replays:
     """Begins replays, and ends those that others began."""
 
-    def __init__(self, bus: Bus, queue: WorkQueue, *, max_attempts: int) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        queue: WorkQueue,
+        *,
+        max_attempts: int,
+        resend: Mapping[LetterKindId, Resend] | None = None,
+    ) -> None:
         self._bus = bus
         self._queue = queue
         self._jobs = Jobs(bus)
         self._letters = DeadLetters(bus)
         self._max_attempts = max_attempts
+        self._resend = dict(resend or {})
         self._collections = CollectionQueue(bus)
 
-    async def replay(self, job_id: str) -> job_pb2.Job:
-        """Queues a dead job again; NotFoundError if it is not dead."""
-        letter = await self._letters.of(job_id)
+    async def replay(self, letter_id: str) -> job_pb2.Job | None:
+        """The job that is queued again; None if something else is sent again."""
+        letter = await self._letters.of(letter_id)
         if letter is None:
-            raise _not_dead(job_id)
-        kept = await self._jobs.get(job_id)
+            raise _not_dead(letter_id)
+        if letter.kind == job_pb2.LETTER_KIND_JOB:
+            return await self._replay_job(letter)
+        await self._send_again(letter)
+        return None
+
+    async def _send_again(self, letter: job_pb2.DeadLetter) -> None:
+        resend = self._resend.get(letter.kind)
+        if resend is None:
+            raise UnsupportedError(
+                f"letters of kind {letter.kind} cannot be replayed here",
+                reason=Reason.NOT_IMPLEMENTED,
+            )
+        await resend(letter)
+        # Last, so that it is never neither sent nor kept.
+        await self._letters.remove(letter)
+        log.info("dead letter replayed", letter_id=letter.letter_id, kind=letter.kind)
+
+    async def _replay_job(self, letter: job_pb2.DeadLetter) -> job_pb2.Job:
+        kept = await self._jobs.get(letter.job_id)
         if not _died_of(kept, letter.attempts):  # replayed by somebody who died before step 5
-            raise _not_dead(job_id)
+            raise _not_dead(letter.job_id)
         await self._queue.put_replay(kept.job, letter.attempts)
         kept = await self.complete(kept.job.job_id, letter.attempts)
         log.info("dead job replayed", job_id=kept.job.job_id, attempts=letter.attempts)
@@ -108,7 +144,7 @@ def _died_of(kept: Kept, attempt: int) -> bool:
     return kept.job.state == job_pb2.JOB_STATE_FAILED and kept.job.attempt == attempt
 
 
-def _not_dead(job_id: str) -> NotFoundError:
+def _not_dead(letter_id: str) -> NotFoundError:
     return NotFoundError(
-        f"no dead letter of job {job_id[:64]!r}", reason=Reason.DEAD_LETTER_NOT_FOUND
+        f"no dead letter of {letter_id[:64]!r}", reason=Reason.DEAD_LETTER_NOT_FOUND
     )

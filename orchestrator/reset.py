@@ -96,7 +96,7 @@ class FactoryReset:
         own.size = max(0, stored - await self._stored_bytes())
 
     def _swept_whole(self) -> dict[str, str]:
-        """What may be left in these once the jobs are gone is nobody's: stories, letters, claims.
+        """What may be left in these once the jobs are gone is nobody's: stories, events, claims.
 
         The records themselves were replaced by tombstones, which tell other replicas.
         """
@@ -105,6 +105,10 @@ class FactoryReset:
         return {
             names.events_stream: names.event("*", "*"),
             names.dead_letter_stream: names.dead_letter("*"),
+            names.inbox_stream: names.incoming("*"),
+            names.outbox_stream: names.outgoing("*"),
+            names.webhooks_stream: names.webhook("*"),
+            names.deliveries_stream: names.delivery("*"),
             f"KV_{bucket}": f"$KV.{bucket}.*.>",
         }
 

@@ -28,6 +28,7 @@ from orchestrator.stats import limits_of
 from orchestrator.submission import Submission, Wish
 from orchestrator.told import Joined, Told
 from orchestrator.uploads import plain_name, received
+from orchestrator.webhooks.addresses import check_webhook
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
@@ -62,12 +63,13 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         turn = check_turn(request)
         source = job_pb2.Source(url=check_url(request.source_url))
         options = resolve(request.options)
+        webhook_url = check_webhook(request.webhook_url, self._engines.settings)
         await self._engines.abilities.check(options)
         submission = self._engines.submission
         ticket = await submission.ticket(request.request_id)
         if not ticket.accepted:
             await self._engines.room.check()
-        wish = Wish(source, options, turn, request.correlation_id, request.force)
+        wish = Wish(source, options, turn, request.correlation_id, request.force, webhook_url)
         job = ticket.accepted or await submission.accept(ticket, wish)
         return pb.CreateJobResponse(job=job)
 
@@ -79,6 +81,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         turn = check_turn(start)
         options = resolve(start.options)
         engines = self._engines
+        webhook_url = check_webhook(start.webhook_url, engines.settings)
         await engines.abilities.check(options)
         ticket = await engines.submission.ticket(start.request_id)
         if ticket.accepted:
@@ -96,7 +99,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
                 file_name=plain_name(start.file_name), size_bytes=file.size, sha256=file.sha256
             )
         source = job_pb2.Source(upload=upload)
-        wish = Wish(source, options, turn, start.correlation_id, start.force)
+        wish = Wish(source, options, turn, start.correlation_id, start.force, webhook_url)
         job = await engines.submission.accept(ticket, wish)
         return pb.CreateJobFromUploadResponse(job=job)
 
@@ -132,8 +135,9 @@ class PipelineServicer(rpc.PipelineServiceServicer):
 
     async def RepeatJob(self, request: pb.RepeatJobRequest, context: Any) -> pb.RepeatJobResponse:
         _adopt(request.correlation_id)
+        webhook_url = check_webhook(request.webhook_url, self._engines.settings)
         job = await self._engines.repetition.repeat(
-            request.job_id, request.request_id, request.correlation_id
+            request.job_id, request.request_id, request.correlation_id, webhook_url
         )
         return pb.RepeatJobResponse(job=job)
 

@@ -5,16 +5,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from mesh.settings import ServiceSettings, scaled
+from orchestrator.webhooks.backoff import waits
+from orchestrator.webhooks.signing import keys
 
 
 class Settings(ServiceSettings):
     """Read once, in __main__, from ORCHESTRATOR_* variables; then passed down."""
 
-    model_config = SettingsConfigDict(env_prefix="ORCHESTRATOR_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ORCHESTRATOR_",
+        frozen=True,
+        extra="ignore",
+        hide_input_in_errors=True,  # one of them is a secret
+    )
 
     listen: str = "127.0.0.1:50051"
     """Address of the gRPC server."""
@@ -114,6 +121,35 @@ class Settings(ServiceSettings):
 
     max_collections: int = Field(default=200, ge=1)
     """Collections this orchestrator keeps going at once."""
+
+    webhook_secret: SecretStr = SecretStr("")
+    """Signs webhooks: whsec_ and base64 of 24 to 64 bytes. Empty: nobody may ask for webhooks.
+    Several separated by blanks sign each webhook several times, while receivers change over."""
+
+    webhook_private: bool = False
+    """Let webhooks go to this machine and its private networks. Only for trusted callers."""
+
+    webhook_seconds: float = Field(default=15, gt=0, le=300)
+    """A receiver that has not answered after this long has not taken the webhook."""
+
+    webhook_at_once: int = Field(default=32, ge=1, le=1000)
+    """Webhooks this orchestrator sends at once; a quarter of them, at most, to one host."""
+
+    webhook_backoff: str = "5,30,120,600,3600,21600,86400"
+    """Waits before the second and every further attempt, separated by commas; after the last of
+    them a webhook is given up."""
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _readable_secret(cls, given: SecretStr) -> SecretStr:
+        keys(given.get_secret_value())
+        return given
+
+    @field_validator("webhook_backoff")
+    @classmethod
+    def _readable_backoff(cls, given: str) -> str:
+        waits(given)
+        return given
 
     @classmethod
     def from_old_names(cls, environ: Mapping[str, str]) -> dict[str, Any]:

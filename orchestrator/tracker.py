@@ -119,7 +119,9 @@ class JobTracker:
         self._stage(job_pb2.STAGE_TRANSCRIPTION).ClearField("preparing")
         self._dirty = True
         self._job.model, self._job.translation_model = started.model, started.translation_model
-        begun = event_pb2.StartExecution(model=started.model, options=self._job.options)
+        begun = event_pb2.StartExecution(
+            model=started.model, options=self._job.options, source=self._job.source
+        )
         await self._story.tell(event_pb2.EVENT_TYPE_START_EXECUTION, start_execution=begun)
 
     async def moved(self, stage: StageId, progress: media_pb2.Progress) -> None:

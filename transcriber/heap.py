@@ -7,14 +7,6 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _KEEP = 2**31 - 1
 
 
-def give_back_freed_memory() -> None:
-    """Once in a while, or buffers of ever other sizes would leave ever more gaps between them."""
-    if sys.platform.startswith("linux"):
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
-
-
 def keep_freed_memory() -> None:
     """Large buffers are used again instead of going back to the system after each layer.
 

@@ -1,7 +1,7 @@
 """Processes that hold a model: forked from one that has loaded the libraries already."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,13 @@ from mesh.reasons import Reason
 from transcriber.child import Failed, Order, main
 
 PRELOAD = "transcriber.preload"
+FOR_CHILDREN = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16",
+}
+"""NumPy's library starts its threads when loaded, and what forks must have none. oneDNN keeps code
+for 1,024 shapes otherwise, half a megabyte for each length a window ever had."""
+
 POLL_SECONDS = 0.02
 """How soon it is noticed that nobody waits any more."""
 
@@ -25,22 +32,21 @@ class LostError(Exception):
 
 def open_nursery() -> None:
     """Early: before gRPC has threads and sockets."""
-    with _no_threads():
+    with _environment(FOR_CHILDREN):
         open_fork_server(PRELOAD)
 
 
 @contextmanager
-def _no_threads() -> Iterator[None]:
-    """NumPy's library starts its threads when loaded; what forks must have none."""
-    name = "OPENBLAS_NUM_THREADS"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
+def _environment(changed: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
     try:
         yield
     finally:
-        del os.environ[name]
-        if before is not None:
-            os.environ[name] = before
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
 class Child:

@@ -14,15 +14,12 @@ from mesh.errors import UnavailableError
 from mesh.languages import WHISPER
 from mesh.reasons import Reason
 from transcriber.decoder import How, Phrase
-from transcriber.heap import give_back_freed_memory, keep_freed_memory
+from transcriber.heap import keep_freed_memory
 from transcriber.passes import FRAMES_A_SECOND, Features, Pass, Way, ways
 from transcriber.vad import Audio
 from transcriber.weights import Weights
 
 MAX_PASSES = 4
-
-WINDOWS_BETWEEN_TRIMS = 24
-"""What the next window needs is faulted in again then: seldom enough to cost nothing."""
 
 NEVER_TRANSLATE = ("turbo", "distil")
 """Models that know the word but were not taught the task."""
@@ -58,7 +55,6 @@ class WhisperDecoder:
         )
         self.is_loaded, self.at_once = True, 1
         self._encoded: tuple[Features, Any] | None = None
-        self._decoded = 0
         self._tokenizer = lru_cache(maxsize=8)(self._new_tokenizer)
 
     def wake(self) -> None:
@@ -93,9 +89,6 @@ class WhisperDecoder:
             begin += heard.frames_heard
             if heard.is_whole:
                 break
-        self._decoded += 1
-        if self._decoded % WINDOWS_BETWEEN_TRIMS == 0:
-            give_back_freed_memory()
         return found
 
     def close(self) -> None:
@@ -135,6 +128,7 @@ class WhisperDecoder:
     def _encode(self, features: Features) -> Any:
         """Detecting, decoding and translating a window share the costly half of the work."""
         if self._encoded is None or not np.array_equal(self._encoded[0], features):
+            self._encoded = None  # before the next is made, or it stands in the way of its buffers
             self._encoded = features, self._whisper.encode(features)
         return self._encoded[1]
 

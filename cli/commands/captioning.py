@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from cli.commands.jobs import id_argument
 from cli.exits import Exit
 from cli.options import (
     FORMATS,
@@ -12,8 +13,10 @@ from cli.options import (
     job_options,
     json_option,
     order_options,
+    refuse_a_webhook_nobody_would_send,
     server_option,
     to_order,
+    webhook_option,
     word_cues_option,
 )
 from cli.running import run
@@ -39,6 +42,7 @@ from cli.running import run
 @job_options
 @order_options
 @word_cues_option
+@webhook_option
 @click.option(
     "--server",
     envvar="YTCAPTION_SERVER",
@@ -53,12 +57,13 @@ def transcribe(source: str, **given: Any) -> None:
     Captions appear on stdout while they are heard; bars and everything else on stderr.
     Ctrl-C stops the job; what was heard until then is kept if -o was given.
     """
+    refuse_a_webhook_nobody_would_send(given["webhook_url"], given["server"])
     if given["word_cues"]:
-        _ask_for_words(given)
+        ask_for_words(given)
     run(_transcribe(source, given))
 
 
-def _ask_for_words(given: dict[str, Any]) -> None:
+def ask_for_words(given: dict[str, Any]) -> None:
     """Words in cues need the times of words, and a file to be in."""
     if given["word_timestamps"] is False:
         raise click.UsageError("--word-cues needs --word-timestamps")
@@ -87,6 +92,7 @@ async def _transcribe(source: str, given: dict[str, Any]) -> Exit:
 @click.argument("source")
 @job_options
 @order_options
+@webhook_option
 @click.option("--wait", is_flag=True, help="Return when the job has ended.")
 @server_option
 @json_option
@@ -104,23 +110,26 @@ async def _submit(source: str, given: dict[str, Any]) -> Exit:
 
 
 @click.command()
-@click.argument("job_id", metavar="JOB")
+@id_argument
 @click.option(
     "--after",
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Only what follows this sequence number of the job's story.",
+    help="Only what follows this sequence number of the story.",
 )
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="Every update as one JSON object a line.")
 @click.option("-q", "--quiet", is_flag=True, help="Captions and errors only.")
-def watch(job_id: str, after: int, server: str, as_json: bool, quiet: bool) -> None:
-    """Follows JOB from its beginning to its end; Ctrl-C leaves it running."""
-    run(_watch(job_id, after, server, as_json, quiet))
+def watch(wanted: str, after: int, server: str, as_json: bool, quiet: bool) -> None:
+    """Follows the job or the collection ID from its beginning to its end.
+
+    Ctrl-C leaves it running.
+    """
+    run(_watch(wanted, after, server, as_json, quiet))
 
 
-async def _watch(job_id: str, after: int, server: str, as_json: bool, quiet: bool) -> Exit:
+async def _watch(wanted: str, after: int, server: str, as_json: bool, quiet: bool) -> Exit:
     from cli.following import watch
 
-    return await watch(server, job_id, after, as_json=as_json, quiet=quiet)
+    return await watch(server, wanted, after, as_json=as_json, quiet=quiet)

@@ -4,12 +4,13 @@ import sys
 
 import click
 
-from cli.commands.jobs import job_argument
 from cli.exits import Exit
 from cli.options import json_option, server_option
 from cli.running import run
 
 CENTURY_HOURS = 876_000
+
+letter_argument = click.argument("letter_id", metavar="LETTER")
 
 reason_option = click.option(
     "--reason", default="", metavar="REASON", help="Only those with this reason."
@@ -18,7 +19,7 @@ reason_option = click.option(
 
 @click.group()
 def dlq() -> None:
-    """Dead letters: jobs that failed and will not be tried again."""
+    """Dead letters: jobs, events and webhooks that will not be tried again."""
 
 
 @dlq.command("list")
@@ -38,38 +39,40 @@ def list_(reason: str, limit: int, server: str, as_json: bool) -> None:
 
 
 @dlq.command()
-@job_argument
+@letter_argument
 @server_option
 @json_option
-def show(job_id: str, server: str, as_json: bool) -> None:
-    """Shows what is known about the death of JOB."""
+def show(letter_id: str, server: str, as_json: bool) -> None:
+    """Shows all of LETTER; a dead job's has the job's id."""
 
     async def main() -> Exit:
         from cli.deadletters import show_letter
 
-        return await show_letter(server, job_id, as_json=as_json)
+        return await show_letter(server, letter_id, as_json=as_json)
 
     run(main())
 
 
 @dlq.command()
-@job_argument
+@letter_argument
 @click.option("--wait", is_flag=True, help="Return when the job has ended.")
 @server_option
 @json_option
-def replay(job_id: str, wait: bool, server: str, as_json: bool) -> None:
-    """Queues JOB again, with all its attempts; what was heard is not heard again."""
+def replay(letter_id: str, wait: bool, server: str, as_json: bool) -> None:
+    """Queues a dead job again, with all its attempts; sends an event or a webhook again."""
 
     async def main() -> Exit:
         from cli.deadletters import replay_letter
 
-        return await replay_letter(server, job_id, wait=wait, as_json=as_json)
+        return await replay_letter(server, letter_id, wait=wait, as_json=as_json)
 
     run(main())
 
 
 @dlq.command()
-@click.option("--job", "job_id", default="", metavar="JOB", help="Only this job's.")
+@click.option(
+    "--job", "job_id", default="", metavar="LETTER", help="Only this one; a job's has its id."
+)
 @reason_option
 @click.option(
     "--older-than",
@@ -109,7 +112,7 @@ def _ask(job_id: str, reason: str, older_than: float | None) -> None:
     from cli.text import for_terminal
 
     which = [
-        f" of job {job_id}" if job_id else "",
+        f" of {job_id}" if job_id else "",
         f" with {reason}" if reason else "",
         f" older than {older_than:g} hours" if older_than is not None else "",
     ]

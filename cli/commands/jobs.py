@@ -19,6 +19,7 @@ from cli.running import run
 STATES = ("queued", "running", "succeeded", "failed", "cancelled")
 
 job_argument = click.argument("job_id", metavar="JOB")
+id_argument = click.argument("wanted", metavar="ID")
 
 
 @click.command()
@@ -100,31 +101,31 @@ def captions(job_id: str, **given: Any) -> None:
 
 
 @click.command()
-@job_argument
+@id_argument
 @click.option("--note", default="", help="Why, for people.")
 @server_option
 @json_option
-def cancel(job_id: str, note: str, server: str, as_json: bool) -> None:
-    """Stops JOB; what was heard stays readable."""
+def cancel(wanted: str, note: str, server: str, as_json: bool) -> None:
+    """Stops the job or the collection ID; what was heard stays readable."""
 
     async def main() -> Exit:
-        from cli.jobs import cancel_job
+        from cli.ending import cancel
 
-        return await cancel_job(server, job_id, note, as_json=as_json)
+        return await cancel(server, wanted, note, as_json=as_json)
 
     run(main())
 
 
 @click.command()
-@job_argument
+@id_argument
 @server_option
 @json_option
-def delete(job_id: str, server: str, as_json: bool) -> None:
-    """Removes every trace of JOB; if it runs, it is stopped first."""
+def delete(wanted: str, server: str, as_json: bool) -> None:
+    """Removes every trace of the job or the collection ID; if it runs, it is stopped first."""
 
     async def main() -> Exit:
-        from cli.jobs import delete_job
+        from cli.ending import delete
 
-        return await delete_job(server, job_id, as_json=as_json)
+        return await delete(server, wanted, as_json=as_json)
 
     run(main())

@@ -1,15 +1,16 @@
-"""Jobs that will not be tried again."""
+"""What will not be tried again."""
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
 from gateway import telling
 from gateway.backend import REMOVING_SECONDS, Orchestrator
 from gateway.face import FaceOf
-from gateway.mesh_shapes import Letter, LetterList, LettersRemoved
+from gateway.mesh_shapes import Letter, LetterList, LetterSent, LettersRemoved
 from gateway.problems import described
 from gateway.routes.jobs import JobId
 from gateway.shapes import Summary
@@ -21,6 +22,11 @@ from ytcaption.v1 import job_pb2
 router = APIRouter(tags=["dead letters"])
 
 CENTURY_HOURS = 876_000
+KINDS: dict[int, Literal["job", "event", "webhook"]] = {
+    job_pb2.LETTER_KIND_JOB: "job",
+    job_pb2.LETTER_KIND_EVENT: "event",
+    job_pb2.LETTER_KIND_WEBHOOK: "webhook",
+}
 ReasonWord = Annotated[str, Query(max_length=64)]
 
 
@@ -48,13 +54,15 @@ async def list_letters(
 
 
 async def _letter(orchestrator: Orchestrator, letter: job_pb2.DeadLetter) -> Letter:
-    try:
-        job = await orchestrator.job(letter.job_id)
-    except MeshError:  # gone or unreadable: the letter is all there is
-        job = job_pb2.Job()
+    job = await _job_of(orchestrator, letter)
     failure = letter.failure
     return Letter(
+        letter_id=letter.letter_id or letter.job_id,
+        kind=KINDS.get(letter.kind, "job"),
         job_id=letter.job_id,
+        collection_id=letter.collection_id,
+        correlation_id=letter.correlation_id,
+        subject=letter.subject,
         reason=failure.reason,
         message=failure.message,
         stage=telling.STAGES.get(failure.stage),
@@ -67,22 +75,31 @@ async def _letter(orchestrator: Orchestrator, letter: job_pb2.DeadLetter) -> Let
     )
 
 
-@router.post("/dead-letters/{job_id}/replay", status_code=202, responses=described(404, 409))
-async def replay_letter(job_id: JobId, face: FaceOf) -> Summary:
-    """Gives a dead job another life under the same id."""
-    request = pb.ReplayDeadLetterRequest(job_id=job_id)
+async def _job_of(orchestrator: Orchestrator, letter: job_pb2.DeadLetter) -> job_pb2.Job:
+    if letter.job_id:
+        with suppress(MeshError):  # gone or unreadable: the letter is all there is
+            return await orchestrator.job(letter.job_id)
+    return job_pb2.Job()
+
+
+@router.post("/dead-letters/{letter_id}/replay", status_code=202, responses=described(404, 409))
+async def replay_letter(letter_id: JobId, face: FaceOf) -> Summary | LetterSent:
+    """Gives a dead job another life under the same id; sends an event or a webhook again."""
+    request = pb.ReplayDeadLetterRequest(job_id=letter_id)
     done = await face.orchestrator.ask(face.orchestrator.admin.ReplayDeadLetter, request)
-    return telling.summary(done.job)
+    if done.HasField("job"):
+        return telling.summary(done.job)
+    return LetterSent(letter_id=letter_id)
 
 
-@router.delete("/dead-letters/{job_id}", responses=described(404))
-async def remove_letter(job_id: JobId, face: FaceOf) -> LettersRemoved:
-    """Removes one letter; its job stays failed."""
-    request = pb.PurgeDeadLettersRequest(job_id=job_id)
+@router.delete("/dead-letters/{letter_id}", responses=described(404))
+async def remove_letter(letter_id: JobId, face: FaceOf) -> LettersRemoved:
+    """Removes one letter; if a job died, it stays failed."""
+    request = pb.PurgeDeadLettersRequest(job_id=letter_id)
     done = await face.orchestrator.ask(face.orchestrator.admin.PurgeDeadLetters, request)
     if not done.dead_letters_removed:
         raise NotFoundError(
-            f"there is no dead letter of job {job_id}", reason=Reason.DEAD_LETTER_NOT_FOUND
+            f"there is no dead letter of {letter_id}", reason=Reason.DEAD_LETTER_NOT_FOUND
         )
     return LettersRemoved(dead_letters_removed=done.dead_letters_removed, dry_run=False)
 

@@ -52,13 +52,14 @@ async def hand_in_address(order: PipelineRequest, face: FaceOf, response: Respon
         force=order.force,
         caller=order.caller,
         priority=priority_of(order),
+        webhook_url=order.webhook_url,
     )
     orchestrator = face.orchestrator
     created = await orchestrator.ask(orchestrator.pipeline.CreateJob, request)
     return _accepted(created.job, response)
 
 
-@router.post("/uploads", status_code=202, responses=described(507), openapi_extra=UPLOAD_BODY)
+@router.post("/uploads", status_code=202, responses=described(409, 507), openapi_extra=UPLOAD_BODY)
 async def hand_in_file(
     order: Annotated[UploadQuery, Query()], request: Request, response: Response, face: FaceOf
 ) -> Accepted:
@@ -108,6 +109,7 @@ def _start(order: UploadQuery, face: Face) -> pb.UploadStart:
         force=order.force,
         caller=order.caller,
         priority=priority_of(order),
+        webhook_url=order.webhook_url,
     )
 
 

@@ -14,6 +14,7 @@ from orchestrator.collections.records import CollectionRecords, KeptCollection, 
 from orchestrator.collections.shelf import CollectionShelf
 from orchestrator.control import STOP_SECONDS, Control
 from orchestrator.jobs import Jobs
+from orchestrator.webhooks.queue import forget_webhooks
 from ytcaption.v1 import collection_pb2
 
 SETTLE_SECONDS = 2 * STOP_SECONDS
@@ -131,6 +132,8 @@ class CollectionControl:
         """Removes what is stored of the collection itself."""
         names = self._bus.names
         await self._queue.withdraw(kept.id)
+        if kept.collection.webhook_url:
+            await forget_webhooks(self._bus, kept.id)  # its story tells which
         async with storing():
             await self._bus.jetstream.purge_stream(
                 names.events_stream, subject=names.event(kept.id, "*")

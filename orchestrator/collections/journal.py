@@ -2,8 +2,6 @@
 
 from time import monotonic
 
-from structlog import get_logger
-
 from mesh.bus import Bus, outlast
 from orchestrator.collections.ledger import Ledger
 from orchestrator.collections.records import CollectionRecords, KeptCollection
@@ -11,8 +9,6 @@ from orchestrator.jobs import ConflictError
 from orchestrator.lease import LostError
 from orchestrator.story import EventTypeId, StoryWriter
 from ytcaption.v1 import collection_pb2, event_pb2
-
-log = get_logger(__name__)
 
 SAVE_SECONDS = 1.0
 """Counts in the record are at most about this old."""
@@ -27,7 +23,6 @@ class Journal:
         self.ledger = ledger
         self._records = records
         self._kept = kept
-        self._hero = kept.collection
         self.story = StoryWriter(bus, kept.collection, ledger.sequence)
         self._saved = float("-inf")
 

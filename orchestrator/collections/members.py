@@ -52,7 +52,8 @@ def told_by_job(
     """The member as its job has it; None if that is nothing worth telling."""
     changed = copy_of(member)
     changed.attempt = job.attempt
-    changed.title = member.title or job.media.title  # a feed knows better than a file name
+    # A list names its recordings; a plain file only has the name of a file.
+    changed.title = member.title or job.media.title
     changed.language = job.language or member.language
     changed.upload_date = job.media.upload_date or member.upload_date
     if job.media.HasField("duration"):

@@ -4,12 +4,13 @@ from collections.abc import Iterable
 
 from google.protobuf.duration import to_timedelta
 
-from mesh.errors import InvalidRequestError, MeshError, UnsupportedError
+from mesh.errors import InvalidRequestError, MeshError
 from mesh.period import wanted_days
 from mesh.reasons import Reason
 from mesh.searches import is_search
 from orchestrator.options import check_turn, check_url, check_word, resolve
 from orchestrator.settings import Settings
+from orchestrator.webhooks.addresses import check_webhook
 from ytcaption.v1 import collection_service_pb2 as pb
 from ytcaption.v1 import event_pb2
 
@@ -41,7 +42,7 @@ def checked(request: pb.CreateCollectionRequest, settings: Settings) -> event_pb
         period=request.period,
         max_members=request.max_members,
         title=_check_title(request.title),
-        webhook_url=check_webhook(request.webhook_url),
+        webhook_url=check_webhook(request.webhook_url, settings),
         request_id=request.request_id,
         caller=turn.caller,
         priority=turn.priority,
@@ -109,13 +110,6 @@ def _check_title(title: str) -> str:
     if len(title) > MAX_TITLE or not title.isprintable():
         raise _invalid(f"title must be at most {MAX_TITLE} printable characters")
     return title
-
-
-def check_webhook(url: str) -> str:
-    """Nobody would be told."""
-    if url:
-        raise UnsupportedError("webhook_url is not built yet", reason=Reason.OPTION_UNSUPPORTED)
-    return url
 
 
 def refusal(address: str) -> MeshError | None:

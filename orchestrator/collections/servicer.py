@@ -102,9 +102,7 @@ class CollectionServicer(rpc.CollectionServiceServicer):
         report = await self._engines.reporting.report(
             request.collection_id, request.format, request.caption_format
         )
-        head = pb.GetReportResponse(media_type=report.media_type, file_name=report.file_name)
+        yield pb.GetReportResponse(media_type=report.media_type, file_name=report.file_name)
         async with aclosing(report.chunks()) as chunks:
             async for chunk in chunks:
-                head.chunk = chunk
-                yield head
-                head = pb.GetReportResponse()
+                yield pb.GetReportResponse(chunk=chunk)

@@ -7,6 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.collected import ID, collection, of_every_kind, shown
 from tests.browser.conftest import DESKTOP, listened_to
 from tests.conftest import RealMesh
 from tests.docs.pages import ROOT
@@ -129,3 +130,19 @@ def test_health_help_and_questions(look: Look, finished_job: str) -> None:
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Keyboard shortcuts")
     judged("help")
+
+
+def test_collections(look: Look) -> None:
+    page, judged = look
+    members = of_every_kind()
+    shown(page, collection(members), members)
+    page.goto("/#/collections")
+    expect(page.locator(".row").first).to_be_visible()
+    judged("collections")
+    page.goto(f"/#/collection/{ID}")
+    expect(page.locator(".member")).to_have_count(len(members))
+    judged("collection")
+    page.goto("/#/collect")
+    page.get_by_text("Playlists and channels").click()
+    expect(page.get_by_label("Published from")).to_be_visible()
+    judged("collect")

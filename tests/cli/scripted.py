@@ -9,9 +9,12 @@ from mesh.errors import MeshError, NotFoundError
 from mesh.reasons import Reason
 from mesh.server import Service, running_server
 from tests.cli.scripted_admin import ScriptedAdmin
+from tests.cli.scripted_collections import ScriptedCollections
 from tests.cli.stories import FAILED, JOB_ID, STORY, ended_job
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
+from ytcaption.v1 import collection_service_pb2 as collection_pb
+from ytcaption.v1 import collection_service_pb2_grpc as collection_rpc
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -68,8 +71,7 @@ class ScriptedPipeline(rpc.PipelineServiceServicer):
 
     async def GetJob(self, request: pb.GetJobRequest, context: Any) -> pb.GetJobResponse:  # noqa: N802
         self._refuse()
-        if request.job_id != JOB_ID:
-            raise NotFoundError(f"no job {request.job_id}", reason=Reason.JOB_NOT_FOUND)
+        _find(request.job_id)
         return pb.GetJobResponse(job=self.jobs[0] if self.jobs else FAILED)
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> pb.ListJobsResponse:  # noqa: N802
@@ -83,6 +85,7 @@ class ScriptedPipeline(rpc.PipelineServiceServicer):
         self, request: pb.WatchJobRequest, context: Any
     ) -> AsyncIterator[pb.WatchJobResponse]:
         self._refuse()
+        _find(request.job_id)
         self.watches.append(request.after_sequence)
         yield pb.WatchJobResponse(job=job_pb.Job(job_id=JOB_ID, state=job_pb.JOB_STATE_RUNNING))
         left = self.cut_after.pop(0) if self.cut_after else None
@@ -99,10 +102,12 @@ class ScriptedPipeline(rpc.PipelineServiceServicer):
 
     async def CancelJob(self, request: pb.CancelJobRequest, context: Any) -> pb.CancelJobResponse:  # noqa: N802
         self._refuse()
+        _find(request.job_id)
         self.cancelled.append(request)
         return pb.CancelJobResponse(job=ended_job(job_pb.JOB_STATE_CANCELLED))
 
     async def DeleteJob(self, request: pb.DeleteJobRequest, context: Any) -> pb.DeleteJobResponse:  # noqa: N802
+        _find(request.job_id)
         self.deleted.append(request.job_id)
         return pb.DeleteJobResponse(events_removed=7, artifacts_removed=1)
 
@@ -134,6 +139,11 @@ class ScriptedPipeline(rpc.PipelineServiceServicer):
         raise NotImplementedError
 
 
+def _find(job_id: str) -> None:
+    if job_id != JOB_ID:
+        raise NotFoundError(f"no job {job_id}", reason=Reason.JOB_NOT_FOUND)
+
+
 async def _cut(context: Any) -> None:
     """As a server that goes away looks to its client."""
     import grpc
@@ -141,7 +151,11 @@ async def _cut(context: Any) -> None:
     await context.abort(grpc.StatusCode.UNAVAILABLE, "going away")
 
 
-def services(pipeline: ScriptedPipeline, admin: ScriptedAdmin) -> list[Service]:
+def services(
+    pipeline: ScriptedPipeline,
+    admin: ScriptedAdmin,
+    collections: ScriptedCollections | None = None,
+) -> list[Service]:
     return [
         Service.of(
             pb.DESCRIPTOR.services_by_name["PipelineService"],
@@ -153,6 +167,11 @@ def services(pipeline: ScriptedPipeline, admin: ScriptedAdmin) -> list[Service]:
             admin_rpc.add_AdminServiceServicer_to_server,
             admin,
         ),
+        Service.of(
+            collection_pb.DESCRIPTOR.services_by_name["CollectionService"],
+            collection_rpc.add_CollectionServiceServicer_to_server,
+            collections or ScriptedCollections(),
+        ),
     ]
 
 
@@ -161,9 +180,10 @@ async def serving(
     pipeline: ScriptedPipeline,
     admin: ScriptedAdmin | None = None,
     listen: str = "127.0.0.1:0",
+    collections: ScriptedCollections | None = None,
 ) -> AsyncIterator[str]:
     """The address it is served at."""
-    parts = services(pipeline, admin or ScriptedAdmin())
+    parts = services(pipeline, admin or ScriptedAdmin(), collections)
     async with running_server(parts, listen, grace_seconds=0) as server:
         yield f"127.0.0.1:{server.port}"
 

@@ -25,6 +25,19 @@ class ScriptedAdmin(admin_rpc.AdminServiceServicer):
         self.listed: list[admin_pb.ListDeadLettersRequest] = []
         self.replayed: list[str] = []
         self.purged: list[admin_pb.PurgeDeadLettersRequest] = []
+        self.deliveries: list[admin_pb.WebhookDelivery] = []
+        self.asked_deliveries: list[admin_pb.ListWebhookDeliveriesRequest] = []
+
+    async def ListWebhookDeliveries(  # noqa: N802
+        self, request: admin_pb.ListWebhookDeliveriesRequest, context: Any
+    ) -> admin_pb.ListWebhookDeliveriesResponse:
+        self.asked_deliveries.append(request)
+        begin = int(request.page_token or 0)
+        end = begin + min(request.page_size, 2)
+        more = str(end) if end < len(self.deliveries) else ""
+        return admin_pb.ListWebhookDeliveriesResponse(
+            deliveries=self.deliveries[begin:end], next_page_token=more
+        )
 
     async def ListDeadLetters(  # noqa: N802
         self, request: admin_pb.ListDeadLettersRequest, context: Any
@@ -41,11 +54,14 @@ class ScriptedAdmin(admin_rpc.AdminServiceServicer):
     async def ReplayDeadLetter(  # noqa: N802
         self, request: admin_pb.ReplayDeadLetterRequest, context: Any
     ) -> admin_pb.ReplayDeadLetterResponse:
-        if request.job_id not in [letter.job_id for letter in self.letters]:
+        known = {letter.letter_id or letter.job_id: letter for letter in self.letters}
+        if request.job_id not in known:
             raise NotFoundError(
                 f"no dead letter of {request.job_id}", reason=Reason.DEAD_LETTER_NOT_FOUND
             )
         self.replayed.append(request.job_id)
+        if not known[request.job_id].job_id:
+            return admin_pb.ReplayDeadLetterResponse()
         return admin_pb.ReplayDeadLetterResponse(job=REPLAYED)
 
     async def PurgeDeadLetters(  # noqa: N802

@@ -145,6 +145,42 @@ async def test_replay_of_a_job_that_is_not_dead_is_refused() -> None:
     assert ended.err == f"error: no dead letter of {JOB_ID} (DEAD_LETTER_NOT_FOUND)\n"
 
 
+EVENT = job_pb.DeadLetter(
+    letter_id="6f0c2c1e-8f0e-5c58-9d5f-0d3a5a3f2c11",
+    kind=job_pb.LETTER_KIND_EVENT,
+    subject="ytc.in.iniciar_coleta",
+    content=b'{"fonte": \x1b}',
+    failure=job_pb.Failure(reason="EVENT_MALFORMED", message="not JSON"),
+    attempts=1,
+)
+
+
+async def test_a_letter_without_a_job_is_listed_and_shown_with_what_came() -> None:
+    async with serving(ScriptedPipeline(), dead(letter(JOB_ID), EVENT)) as address:
+        listed = await run("dlq", "list", "--server", address)
+        shown = await run("dlq", "show", EVENT.letter_id, "--server", address)
+        nobody = await run("dlq", "show", f"{7:036}", "--server", address)
+
+    kinds = [line.split()[:2] for line in listed.out.splitlines()]
+    assert kinds == [["letter", "kind"], [JOB_ID, "job"], [EVENT.letter_id, "event"]]
+    facts = dict(line.split(None, 1) for line in shown.out.splitlines())
+    assert (facts["kind"], facts["subject"]) == ("event", "ytc.in.iniciar_coleta")
+    assert facts["content"].startswith('{"fonte": ')
+    assert "job" not in facts
+    assert "\x1b" not in shown.out
+    assert (nobody.code, nobody.out) == (3, "")
+    assert nobody.err.endswith("(DEAD_LETTER_NOT_FOUND)\n")
+
+
+async def test_replay_of_an_event_says_that_it_was_sent() -> None:
+    async with serving(ScriptedPipeline(), dead(EVENT)) as address:
+        ended = await run("dlq", "replay", EVENT.letter_id, "--wait", "--server", address)
+        as_json = await run("dlq", "replay", EVENT.letter_id, "--json", "--server", address)
+
+    assert (ended.code, ended.out) == (0, f"{EVENT.letter_id} sent again\n")
+    assert json.loads(as_json.out) == {"letter_id": EVENT.letter_id, "sent": True}
+
+
 async def test_purge_passes_on_which_letters_are_meant() -> None:
     admin = dead(letter(JOB_ID))
 

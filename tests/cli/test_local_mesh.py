@@ -322,3 +322,16 @@ def test_a_run_directory_in_use_is_not_swept(
             assert names_in(tmp_path) == sorted([first.name, second.name])
     assert names_in(tmp_path) == []
     assert first.name.startswith(RUN_PREFIX)
+
+
+async def test_a_mesh_is_started_for_a_collection_and_leaves_nothing(
+    tmp_path: Path, mesh: dict[str, str]
+) -> None:
+    out = tmp_path / "out"
+
+    ended = await run("collect", URL, "-o", str(out), "-f", "srt", **mesh)
+
+    assert ended.code == 0, ended.err
+    assert names_in(out) == ["001 Talk 1.srt", "002 Talk 2.srt"]
+    assert alive(mesh) == []
+    assert run_dirs(mesh) == []

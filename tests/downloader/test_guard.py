@@ -3,7 +3,8 @@
 import pytest
 from grpc import StatusCode
 
-from downloader.guard import ForbiddenAddressError, Guard, is_public
+from downloader.guard import ForbiddenAddressError, Guard
+from mesh.public_addresses import is_public
 from tests.downloader.conftest import Serve
 from tests.downloader.helpers import bytes_of, download, refusal
 from tests.downloader.site import Site, content, redirect

@@ -60,6 +60,32 @@ class Endless(Servicer):
         return event_pb2.Event(type=event_pb2.EVENT_TYPE_SEGMENT_SETTLED, segment_settled=settled)
 
 
+class Accepting(Servicer):
+    """Takes every job, and notes who is to be told of its end."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    async def CreateJob(  # noqa: N802
+        self, request: pb.CreateJobRequest, context: Any
+    ) -> pb.CreateJobResponse:
+        self.told.append(request.webhook_url)
+        return pb.CreateJobResponse(job=_job(job_pb2.JOB_STATE_QUEUED))
+
+    async def CreateJobFromUpload(  # noqa: N802
+        self, requests: AsyncIterator[pb.CreateJobFromUploadRequest], context: Any
+    ) -> pb.CreateJobFromUploadResponse:
+        async for request in requests:
+            if request.HasField("start"):
+                self.told.append(request.start.webhook_url)
+        return pb.CreateJobFromUploadResponse(job=_job(job_pb2.JOB_STATE_QUEUED))
+
+    async def GetJob(self, request: pb.GetJobRequest, context: Any) -> pb.GetJobResponse:  # noqa: N802
+        job = _job(job_pb2.JOB_STATE_QUEUED)
+        job.webhook_url = self.told[-1]
+        return pb.GetJobResponse(job=job)
+
+
 def _job(state: "job_pb2.JobState.ValueType") -> job_pb2.Job:
     return job_pb2.Job(job_id="one", state=state)
 
@@ -77,11 +103,16 @@ class _Serving:
         await self._server.__aexit__(*error)
 
 
-def serving(servicer: Endless, listen: str = "127.0.0.1:0") -> _Serving:
+def serving(servicer: Endless | Accepting, listen: str = "127.0.0.1:0") -> _Serving:
     """A server on loopback; yields its address."""
     service = Service.of(
         pb.DESCRIPTOR.services_by_name["PipelineService"],
         rpc.add_PipelineServiceServicer_to_server,
         servicer,
     )
-    return _Serving(running_server([service], listen, grace_seconds=0))
+    return serving_all(service, listen=listen)
+
+
+def serving_all(*services: Service, listen: str = "127.0.0.1:0") -> _Serving:
+    """The same for any services."""
+    return _Serving(running_server(list(services), listen, grace_seconds=0))

@@ -1,11 +1,15 @@
 """Dead letters, second lives and housekeeping over HTTP."""
 
+import asyncio
+import re
 from typing import Any
 
 import httpx2
+import nats
 import pytest
 
 from tests.client import Client
+from tests.conftest import RealMesh
 from tests.gateway.http import settled, story
 from tests.site import Site
 
@@ -63,6 +67,37 @@ async def test_letters_are_removed_one_by_one_or_by_what_they_say(
     assert one == {"dead_letters_removed": 1, "dry_run": False}
     assert twice.status_code == 404
     assert rest["dead_letters_removed"] == counted["dead_letters_removed"] - 1
+
+
+async def test_a_letter_of_an_event_is_shown_sent_again_and_removed(
+    http: httpx2.AsyncClient, real_mesh: RealMesh
+) -> None:
+    said = re.search(r"nats (127\.0\.0\.1:\d+)", (real_mesh.data_dir / "up.log").read_text())
+    assert said
+    plain = await nats.connect(f"nats://{said[1]}")
+    await plain.publish("ytc.in.iniciar_coleta", b"nonsense")
+    await plain.close()
+
+    async def letters(*beside: str) -> list[dict[str, Any]]:
+        malformed = {"reason": "EVENT_MALFORMED"}
+        async with asyncio.timeout(20):
+            while True:
+                page = (await http.get("/dead-letters", params=malformed)).json()
+                found = [one for one in page["dead_letters"] if one["letter_id"] not in beside]
+                if found:
+                    return found
+                await asyncio.sleep(0.1)
+
+    [letter] = await letters()
+    replayed = await http.post(f"/dead-letters/{letter['letter_id']}/replay")
+    [again] = await letters(letter["letter_id"])
+    removed = await http.delete(f"/dead-letters/{again['letter_id']}")
+
+    assert (letter["kind"], letter["job_id"]) == ("event", "")
+    assert letter["subject"] == "ytc.in.iniciar_coleta"
+    assert replayed.status_code == 202
+    assert replayed.json() == {"letter_id": letter["letter_id"], "sent": True}
+    assert removed.json() == {"dead_letters_removed": 1, "dry_run": False}
 
 
 async def test_a_failed_job_whose_letter_is_gone_is_run_as_a_new_one(

@@ -158,7 +158,7 @@ async def test_a_work_item_that_is_none_does_not_end_the_runner(
 async def test_letters_are_listed_newest_first_over_pages(
     client: Client, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.deadletters.FIRST_WINDOW", 2)
+    monkeypatch.setattr("orchestrator.paging.FIRST_WINDOW", 2)
     made = [(await dead_job(client, script)).job_id for _ in range(7)]
     await purge(client, job_id=made.pop(3))
     listed: list[str] = []

@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from transcriber.nursery import open_nursery
 from transcriber.weights import locate
 from transcriber.whisper import WhisperDecoder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nursery() -> None:
+    """Children are born as the service has them."""
+    open_nursery()
 
 
 @pytest.fixture(scope="session")

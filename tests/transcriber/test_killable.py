@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -221,7 +222,9 @@ async def test_whisper_hears_the_same_in_a_process_of_its_own(
         there = await events_of(await engine_with(apart), recording("sample"))
 
     here = await events_of(await engine_with(base), recording("sample"))
-    assert spoken(there) == spoken(here)
+    assert [plain(one) for one in spoken(there)] == [plain(one) for one in spoken(here)]
+    sure = [one.confidence for one in spoken(here)]
+    assert [one.confidence for one in spoken(there)] == pytest.approx(sure, abs=0.05)
 
 
 async def test_a_model_nobody_needs_is_freed_and_comes_back_for_the_next_window(
@@ -278,6 +281,11 @@ def test_in_a_pool_two_windows_are_under_way_at_once(notes: Path) -> None:
 def abandon(decoder: Decoder, when: Callable[[], bool]) -> None:
     with suppress(AbandonedError):
         decoder.decode(trouble(HANG), "en", HOW, when)
+
+
+def plain(one: Spoken) -> Spoken:
+    """Without what depends on how many threads a library adds up in."""
+    return replace(one, confidence=0)
 
 
 def spoken(events: list[Event]) -> list[Spoken]:

@@ -49,6 +49,7 @@ export function problemOf(answer, body) {
 }
 
 const path = (id, rest = "") => `jobs/${encodeURIComponent(id)}${rest}`;
+const many = (id, rest = "") => `collections/${encodeURIComponent(id)}${rest}`;
 const letter = (id, rest = "") => `dead-letters/${encodeURIComponent(id)}${rest}`;
 
 export const health = () => call("health");
@@ -63,17 +64,28 @@ export const deleteJob = (id) => call(path(id), { method: "DELETE" });
 export const listDeadLetters = (query) => call("dead-letters", { query });
 export const replayDeadLetter = (id) => call(letter(id, "/replay"), { method: "POST" });
 export const deleteDeadLetter = (id) => call(letter(id), { method: "DELETE" });
+export const listCollections = (query, signal) => call("collections", { query, signal });
+export const getCollection = (id) => call(many(id), { query: { limit: 0 } });
+export const cancelCollection = (id) => call(many(id, "/cancel"), { method: "POST" });
+export const deleteCollection = (id) => call(many(id), { method: "DELETE" });
+export const collectionEventsAddress = (id, after) =>
+  at(many(id, "/events"), { last_event_id: after || null });
+export const reportAddress = (id, query) => at(many(id, "/report"), query);
 export const audioAddress = (id) => at(path(id, "/audio"));
 export const eventsAddress = (id, after) =>
   at(path(id, "/events"), { last_event_id: after || null });
 export const captionsAddress = (id, format, translated) =>
   at(path(id, `/captions.${format}`), { download: "true", translated: translated ? "true" : null });
 
-export function submitAddress(address, options) {
+export const submitAddress = (address, options) =>
+  wished("pipeline", { youtube_url: address, ...options });
+export const submitCollection = (wish) => wished("collections", wish);
+
+function wished(path, wish) {
   // One id for all tries of one wish: sent twice, it is still one job.
-  const body = JSON.stringify({ youtube_url: address, request_id: freshId(), ...options });
+  const body = JSON.stringify({ request_id: freshId(), ...wish });
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
-  return patiently(() => call("pipeline", { method: "POST", headers, body }));
+  return patiently(() => call(path, { method: "POST", headers, body }));
 }
 
 async function patiently(ask) {

@@ -5,6 +5,9 @@ import { shell } from "./components/shell.js";
 import { isTyping } from "./dom.js";
 import { language } from "./i18n.js";
 import { go, route } from "./router.js";
+import { collectView } from "./views/collect.js";
+import { collectionView } from "./views/collection.js";
+import { collectionsView } from "./views/collections.js";
 import { deadLettersView } from "./views/deadletters.js";
 import { jobView } from "./views/job.js";
 import { jobsView } from "./views/jobs.js";
@@ -14,6 +17,9 @@ const ROUTES = [
   [/^\/$/, startView],
   [/^\/jobs$/, jobsView],
   [/^\/job\/([^/]+)$/, jobView],
+  [/^\/collect$/, collectView],
+  [/^\/collections$/, collectionsView],
+  [/^\/collection\/([^/]+)$/, collectionView],
   [/^\/dead-letters$/, deadLettersView],
 ];
 
@@ -27,7 +33,13 @@ function search() {
   document.querySelector("[data-shortcut=search]")?.focus();
 }
 
-const ANYWHERE = { "?": showHelp, "/": search, n: () => go("/"), j: () => go("/jobs") };
+const ANYWHERE = {
+  "?": showHelp,
+  "/": search,
+  n: () => go("/"),
+  j: () => go("/jobs"),
+  c: () => go("/collections"),
+};
 
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;

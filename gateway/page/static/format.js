@@ -2,7 +2,16 @@
 
 import { language, t } from "./i18n.js";
 
-const number = (value, options) => new Intl.NumberFormat(language(), options).format(value);
+const made = new Map();
+
+/** Formatters are slow to make, and a grid of a thousand asks for the same few. */
+function formatter(Kind, options) {
+  const key = `${Kind.name} ${language()} ${JSON.stringify(options)}`;
+  if (!made.has(key)) made.set(key, new Kind(language(), options));
+  return made.get(key);
+}
+
+const number = (value, options) => formatter(Intl.NumberFormat, options).format(value);
 
 export const percent = (share) =>
   number(Math.floor(share) / 100, { style: "percent", maximumFractionDigits: 0 });
@@ -63,30 +72,28 @@ export function ago(iso) {
   if (Number.isNaN(seconds)) return "";
   if (seconds < 10) return t("time.now");
   const found = AGO.find(([limit]) => seconds < limit);
-  if (!found) return new Intl.DateTimeFormat(language(), { dateStyle: "medium" }).format(when);
+  if (!found) return formatter(Intl.DateTimeFormat, { dateStyle: "medium" }).format(when);
   const [, unit, size] = found;
-  return new Intl.RelativeTimeFormat(language(), { numeric: "auto" })
+  return formatter(Intl.RelativeTimeFormat, { numeric: "auto" })
     .format(-Math.floor(seconds / size), unit);
 }
 
 export function moment(iso) {
   const when = new Date(iso);
   if (Number.isNaN(when.getTime())) return "";
-  return new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeStyle: "short" }).format(
-    when,
-  );
+  return formatter(Intl.DateTimeFormat, { dateStyle: "medium", timeStyle: "short" }).format(when);
 }
 
 /** A day without a time, which has no time zone either. */
 export function day(iso) {
   const when = new Date(`${iso}T00:00:00Z`);
   if (Number.isNaN(when.getTime())) return "";
-  return new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeZone: "UTC" }).format(when);
+  return formatter(Intl.DateTimeFormat, { dateStyle: "medium", timeZone: "UTC" }).format(when);
 }
 
 export function languageName(tag) {
   try {
-    const name = new Intl.DisplayNames([language()], { type: "language" }).of(tag);
+    const name = formatter(Intl.DisplayNames, { type: "language" }).of(tag);
     return name.charAt(0).toLocaleUpperCase(language()) + name.slice(1);
   } catch {
     return tag;

@@ -1,12 +1,19 @@
-// Follows a job: the stored story, then live. A lost connection is taken up where it broke.
+// Follows a job or a collection: the stored story, then live. A lost connection is taken up where
+// it broke.
 
-import { eventsAddress } from "./api.js";
+import { collectionEventsAddress, eventsAddress } from "./api.js";
 
 const WAITS_MS = [500, 1000, 2000, 5000];
-const KINDS = ["job", "progress", "segment", "stage", "story", "finished"];
+const JOB_KINDS = ["job", "progress", "segment", "stage", "story", "finished"];
+const COLLECTION_KINDS = ["collection", "member", "progress", "finished"];
 
 /** `heard(kind, data)` gets every event once; `connected(bool)` says how the line is. */
-export function follow(jobId, { heard, connected }) {
+export const followJob = (id, listener) =>
+  follow((after) => eventsAddress(id, after), JOB_KINDS, listener);
+export const followCollection = (id, listener) =>
+  follow((after) => collectionEventsAddress(id, after), COLLECTION_KINDS, listener);
+
+function follow(address, kinds, { heard, connected }) {
   let source = null;
   let last = "";
   let failures = 0;
@@ -14,7 +21,7 @@ export function follow(jobId, { heard, connected }) {
   let stopped = false;
 
   function open() {
-    source = new EventSource(eventsAddress(jobId, last));
+    source = new EventSource(address(last));
     source.onopen = () => {
       failures = 0;
       connected(true);
@@ -24,7 +31,7 @@ export function follow(jobId, { heard, connected }) {
       // The browser comes back by itself unless it was refused.
       if (source.readyState === EventSource.CLOSED) again();
     };
-    for (const kind of KINDS) source.addEventListener(kind, receive);
+    for (const kind of kinds) source.addEventListener(kind, receive);
   }
 
   function receive(event) {

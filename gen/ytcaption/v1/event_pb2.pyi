@@ -366,21 +366,27 @@ class StartExecution(_message.Message):
 
     MODEL_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model that will hear it."""
     @_builtins.property
     def options(self) -> _job_pb2.JobOptions:
         """The options in force."""
 
+    @_builtins.property
+    def source(self) -> _job_pb2.Source:
+        """The source as it was asked for."""
+
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         options: _job_pb2.JobOptions | None = ...,
+        source: _job_pb2.Source | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "options", b"options"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "options", b"options", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -398,6 +404,7 @@ class ExecutionResult(_message.Message):
     DURATION_FIELD_NUMBER: _builtins.int
     SEGMENT_COUNT_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     state: _job_pb2.StageState.ValueType
     """COMPLETED, FAILED, TIMED_OUT or SKIPPED."""
     language: _builtins.str
@@ -414,6 +421,10 @@ class ExecutionResult(_message.Message):
     def failure(self) -> _job_pb2.Failure:
         """Why it could not be transcribed. Unset on success."""
 
+    @_builtins.property
+    def source(self) -> _job_pb2.Source:
+        """The source as it was asked for."""
+
     def __init__(
         self,
         *,
@@ -423,10 +434,11 @@ class ExecutionResult(_message.Message):
         duration: _duration_pb2.Duration | None = ...,
         segment_count: _builtins.int = ...,
         failure: _job_pb2.Failure | None = ...,
+        source: _job_pb2.Source | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "language", b"language", "model", b"model", "segment_count", b"segment_count", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "language", b"language", "model", b"model", "segment_count", b"segment_count", "source", b"source", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

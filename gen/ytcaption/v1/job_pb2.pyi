@@ -788,6 +788,8 @@ class DeadLetter(_message.Message):
     LETTER_ID_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    CONTENT_SIZE_BYTES_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Its sequence number in the queue."""
     job_id: _builtins.str
@@ -804,6 +806,10 @@ class DeadLetter(_message.Message):
     """Of an event the bytes as they came, of a webhook its delivery item; at most 64 KiB."""
     collection_id: _builtins.str
     """The collection a webhook was to tell of; empty if none."""
+    subject: _builtins.str
+    """The subject an event came on; empty unless it is one."""
+    content_size_bytes: _builtins.int
+    """Size of the whole of which `content` may be only the beginning."""
     @_builtins.property
     def work_item(self) -> Global___WorkItem:
         """What was to be done. Unset unless a job died."""
@@ -835,10 +841,12 @@ class DeadLetter(_message.Message):
         letter_id: _builtins.str = ...,
         content: _builtins.bytes = ...,
         collection_id: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        content_size_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["dead_time", b"dead_time", "failure", b"failure", "first_attempt_time", b"first_attempt_time", "work_item", b"work_item"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "content", b"content", "correlation_id", b"correlation_id", "dead_time", b"dead_time", "failure", b"failure", "first_attempt_time", b"first_attempt_time", "job_id", b"job_id", "kind", b"kind", "letter_id", b"letter_id", "sequence", b"sequence", "work_item", b"work_item"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "content", b"content", "content_size_bytes", b"content_size_bytes", "correlation_id", b"correlation_id", "dead_time", b"dead_time", "failure", b"failure", "first_attempt_time", b"first_attempt_time", "job_id", b"job_id", "kind", b"kind", "letter_id", b"letter_id", "sequence", b"sequence", "subject", b"subject", "work_item", b"work_item"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -516,22 +516,26 @@ class RepeatJobRequest(_message.Message):
     JOB_ID_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     CORRELATION_ID_FIELD_NUMBER: _builtins.int
+    WEBHOOK_URL_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job that has ended; it stays as it is."""
     request_id: _builtins.str
     """Caller's own unique word, at most 128 characters. Sending it twice returns the first job."""
     correlation_id: _builtins.str
     """Caller's thread through logs and events, at most 128 characters; empty means we make one."""
+    webhook_url: _builtins.str
+    """Address told when the new job ends; the old job's is not repeated. Empty means nobody."""
     def __init__(
         self,
         *,
         job_id: _builtins.str = ...,
         request_id: _builtins.str = ...,
         correlation_id: _builtins.str = ...,
+        webhook_url: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["correlation_id", b"correlation_id", "job_id", b"job_id", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["correlation_id", b"correlation_id", "job_id", b"job_id", "request_id", b"request_id", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,5 +1,6 @@
 // Where a recording comes in: an address, a chosen file, or files dropped or pasted anywhere.
 
+import { normal } from "../addresses.js";
 import { button, h, icon, isTyping, show } from "../dom.js";
 import { bytes } from "../format.js";
 import { t } from "../i18n.js";
@@ -85,22 +86,6 @@ export function dropZone({ address, files, options }) {
     busy: (on) => send.disabled = on,
     limit: (size) => limit.textContent = size ? t("start.limit", { size: bytes(size) }) : "",
   };
-}
-
-/** People paste addresses without https://. */
-function normal(text) {
-  const wanted = text.trim();
-  if (!wanted || /\s/.test(wanted)) return "";
-  const whole = /^[a-z][a-z0-9+.-]*:/i.test(wanted) ? wanted : `https://${wanted}`;
-  try {
-    const url = new URL(whole);
-    const web = url.protocol === "https:" || url.protocol === "http:";
-    return web && (url.hostname.includes(".") || url.hostname === "localhost" || url.port)
-      ? url.href
-      : "";
-  } catch {
-    return "";
-  }
 }
 
 function anywhere(element, { files, text }) {

@@ -9,11 +9,14 @@ import { toast, toasts } from "./toast.js";
 
 const THEMES = ["auto", "light", "dark"];
 const THEME_DRAWINGS = { auto: "auto", light: "sun", dark: "moon" };
-const WAYS = [["/", "nav.new", "plus"], ["/jobs", "nav.jobs", "list"], [
-  "/dead-letters",
-  "nav.dead",
-  "inbox",
-]];
+const WAYS = [
+  ["/", "nav.new", "plus"],
+  ["/jobs", "nav.jobs", "list"],
+  ["/collections", "nav.collections", "grid"],
+  ["/dead-letters", "nav.dead", "inbox"],
+];
+// Where views without a way of their own belong.
+const BELONGS = [["/job/", "/jobs"], ["/collect", "/collections"]];
 
 /** `redraw()` builds the view anew, in another language. */
 export function shell({ redraw }) {
@@ -97,7 +100,7 @@ function brand() {
 }
 
 function ways(path) {
-  const here = path.startsWith("/job/") ? "/jobs" : path;
+  const here = BELONGS.find(([begin]) => path.startsWith(begin))?.[1] ?? path;
   return h(
     "nav",
     { class: "ways", "aria-label": t("app.nav") },

@@ -14,6 +14,9 @@ export default {
   JOB_NOT_FOUND: ["There is no such job.", "It may have been deleted."],
   JOB_NOT_ENDED: ["This job still runs.", "Wait until it has ended, or cancel it."],
   PAGE_NOT_FOUND: ["There is nothing at this address of the service.", "Check it; the list of all of them is under /docs."],
+  COLLECTION_NOT_FOUND: ["There is no such collection.", "It may have been deleted."],
+  EVENT_MALFORMED: ["An event that should start a collection could not be read.", "Send it again, corrected."],
+  WEBHOOKS_OFF: ["Webhooks are switched off here.", "Leave the webhook out, or ask the operator to set a secret for signing."],
   ARTIFACT_NOT_FOUND: ["This file is not kept.", "It may have been removed to make room."],
   DEAD_LETTER_NOT_FOUND: ["There is no such letter.", "It may have been replayed already."],
   NOT_TRANSLATED: ["Nothing of this recording was translated.", "Read it as it was spoken."],
@@ -55,5 +58,7 @@ export default {
   CRASH_LOOP: ["The work on this recording broke down again and again.", "The recording itself may be the cause. The logs say more."],
   DELIVERIES_EXHAUSTED: ["The work on this recording never got going.", "The orchestrator's log says why. Then replay it."],
   RECORD_UNREADABLE: ["What is kept of this job cannot be read.", "Delete it and send the recording again."],
+  WEBHOOK_REFUSED: ["The receiver of a webhook wants no more of them.", "Give another address."],
+  WEBHOOK_UNDELIVERED: ["Nobody took a webhook in all its attempts.", "Mend its receiver, then replay it."],
   INTERNAL: ["Something broke on our side.", "Try again. The log of the service has the details."],
 };

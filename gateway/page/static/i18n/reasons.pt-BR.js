@@ -14,6 +14,9 @@ export default {
   JOB_NOT_FOUND: ["Não existe essa tarefa.", "Ela pode ter sido excluída."],
   JOB_NOT_ENDED: ["Esta tarefa ainda está em andamento.", "Espere até ela terminar, ou cancele-a."],
   PAGE_NOT_FOUND: ["Não há nada neste endereço do serviço.", "Confira-o; a lista de todos está em /docs."],
+  COLLECTION_NOT_FOUND: ["Não existe essa coleção.", "Ela pode ter sido excluída."],
+  EVENT_MALFORMED: ["Um evento que deveria iniciar uma coleção não pôde ser lido.", "Envie-o de novo, corrigido."],
+  WEBHOOKS_OFF: ["Os webhooks estão desligados aqui.", "Deixe o webhook de fora, ou peça ao operador um segredo para assiná-los."],
   ARTIFACT_NOT_FOUND: ["Este arquivo não está guardado.", "Ele pode ter sido removido para abrir espaço."],
   DEAD_LETTER_NOT_FOUND: ["Não existe essa carta.", "Ela pode já ter sido repetida."],
   NOT_TRANSLATED: ["Nada desta gravação foi traduzido.", "Leia-a como foi dita."],
@@ -55,5 +58,7 @@ export default {
   CRASH_LOOP: ["O trabalho nesta gravação quebrou várias vezes.", "A própria gravação pode ser a causa. Os logs dizem mais."],
   DELIVERIES_EXHAUSTED: ["O trabalho nesta gravação nunca chegou a começar.", "O log do orquestrador diz por quê. Depois, repita-a."],
   RECORD_UNREADABLE: ["O que está guardado desta tarefa não pode ser lido.", "Exclua-a e envie a gravação de novo."],
+  WEBHOOK_REFUSED: ["Quem recebia um webhook não quer mais nenhum.", "Dê outro endereço."],
+  WEBHOOK_UNDELIVERED: ["Ninguém aceitou um webhook em todas as tentativas.", "Conserte quem o recebe e repita-o."],
   INTERNAL: ["Algo quebrou do nosso lado.", "Tente de novo. O log do serviço tem os detalhes."],
 };

@@ -1,4 +1,4 @@
-// Jobs that were given up: why, and a way back into the queue.
+// Jobs, events and webhooks that were given up: why, and a way back.
 
 import { deleteDeadLetter, listDeadLetters, replayDeadLetter } from "../api.js";
 import { confirmed } from "../components/dialog.js";
@@ -76,12 +76,13 @@ export function deadLettersView(query) {
 }
 
 function row(letter, changed) {
-  const name = titleOf(letter);
+  const ofJob = letter.kind === "job";
+  const name = ofJob ? titleOf(letter) : line(letter.subject || letter.letter_id);
   const replay = button({
     text: t("dead.replay"),
     drawing: "retry",
     kind: "small",
-    act: () => replayed(letter),
+    act: async () => (await replayed(letter)) && changed(),
     "aria-label": `${t("dead.replay")}: ${name}`,
   });
   const discard = button({
@@ -100,8 +101,10 @@ function row(letter, changed) {
       { class: "row-main" },
       h("p", { class: "letter-why", text: happened(letter) }),
       h(
-        "a",
-        { class: "row-title", href: `#/job/${encodeURIComponent(letter.job_id)}` },
+        ofJob ? "a" : "span",
+        ofJob
+          ? { class: "row-title", href: `#/job/${encodeURIComponent(letter.job_id)}` }
+          : { class: "row-title" },
         h("bdi", { dir: "auto", text: name }),
       ),
       h("p", {
@@ -118,13 +121,16 @@ function row(letter, changed) {
   );
 }
 
+/** True if the list is no longer true; a job is gone to instead. */
 async function replayed(letter) {
   try {
-    const job = await replayDeadLetter(letter.job_id);
+    const job = await replayDeadLetter(letter.letter_id);
     toast(t("dead.replayed"));
-    go(`/job/${encodeURIComponent(job.job_id)}`);
+    if (job.job_id) go(`/job/${encodeURIComponent(job.job_id)}`);
+    return !job.job_id;
   } catch (problem) {
     complain(problem);
+    return false;
   }
 }
 
@@ -136,7 +142,7 @@ async function discarded(letter) {
   });
   if (!yes) return false;
   try {
-    await deleteDeadLetter(letter.job_id);
+    await deleteDeadLetter(letter.letter_id);
     toast(t("dead.discarded"));
     return true;
   } catch (problem) {

@@ -6,7 +6,7 @@ import { prompter } from "../components/prompter.js";
 import { h, show } from "../dom.js";
 import { percent } from "../format.js";
 import { t } from "../i18n.js";
-import { follow } from "../stream.js";
+import { followJob } from "../stream.js";
 
 /** `described(job)` hears of the job's news; `ended()` of its end. */
 export function runningPart(first, { described, ended }) {
@@ -54,7 +54,7 @@ export function runningPart(first, { described, ended }) {
   show(lost, false);
   for (const segment of first.transcription_segments ?? []) lines.add(segment);
   news(first);
-  const stop = follow(first.job_id, {
+  const stop = followJob(first.job_id, {
     heard: (kind, data) => heard[kind]?.(data),
     connected: (on) => show(lost, !on),
   });

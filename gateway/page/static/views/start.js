@@ -60,6 +60,12 @@ export function startView() {
       h("p", { class: "lead", text: t("start.lead") }),
     ),
     zone.element,
+    h(
+      "p",
+      { class: "way-to-many" },
+      h("span", { class: "faint", text: `${t("start.many")} ` }),
+      h("a", { href: "#/collect", text: t("start.collect") }),
+    ),
     uploads,
     recent.element,
   );

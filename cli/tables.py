@@ -1,0 +1,30 @@
+"""Tables and facts on stdout, from text that may be anything."""
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cli.jobs import PIPE_WIDTH
+from cli.text import for_terminal
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], whole: int = 0) -> None:
+    """The column `whole` holds ids: one cut short is no id."""
+    table = Table(*heads, box=None, pad_edge=False)
+    table.columns[whole].no_wrap = True
+    table.columns[whole].overflow = "fold"
+    for row in rows:
+        table.add_row(*(Text(for_terminal(cell)) for cell in row))
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    Console(width=width, highlight=False).print(table)
+
+
+def print_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """One a line; those with nothing to say are left out."""
+    for label, value in facts:
+        if value:
+            click.echo(f"{label:<14} {for_terminal(value)}")

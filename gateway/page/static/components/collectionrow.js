@@ -1,0 +1,121 @@
+// A collection in a list, and its words and deeds wherever it is shown.
+
+import { cancelCollection, deleteCollection } from "../api.js";
+import { h, icon } from "../dom.js";
+import { ago, count, moment } from "../format.js";
+import { counted, t } from "../i18n.js";
+import { line } from "../text.js";
+import { confirmed } from "./dialog.js";
+import { stateBar } from "./tallies.js";
+import { complain, toast } from "./toast.js";
+
+const CHIPS = {
+  complete: "succeeded",
+  partial: "partial",
+  cancelled: "cancelled",
+};
+
+export const nameOf = (collection) =>
+  line(collection.title || collection.sources.join(", ")) ||
+  counted("collection.members", collection.member_count);
+
+/** Where it stands; a partial one may yet become complete. */
+export function outcome({ state, settled, deadline }) {
+  if (state !== "partial" || settled) return t(`collection.${state}`);
+  return t(deadline ? "collection.late" : "collection.unsettled");
+}
+
+export function collectionChip() {
+  const text = h("span");
+  const dot = h("span", { class: "lamp-dot", "aria-hidden": "true" });
+  const element = h("span", { class: "chip" }, dot, text);
+  return {
+    element,
+    update(collection) {
+      element.dataset.state = CHIPS[collection.state] ?? "running";
+      text.textContent = t(`collection.word.${collection.state}`);
+    },
+  };
+}
+
+export function collectionRow(first) {
+  const title = h("bdi", { dir: "auto" });
+  const href = `#/collection/${encodeURIComponent(first.collection_id)}`;
+  const about = h("p", { class: "row-about faint" });
+  const chip = collectionChip();
+  const bar = stateBar();
+  const element = h(
+    "li",
+    { class: "row" },
+    h("span", { class: "row-kind" }, icon("grid")),
+    h(
+      "div",
+      { class: "row-main" },
+      h("a", { class: "row-title", href }, title),
+      about,
+      bar.element,
+    ),
+    chip.element,
+  );
+
+  function update(collection) {
+    title.textContent = nameOf(collection);
+    about.textContent = facts(collection).join(" · ");
+    about.title = moment(collection.created_at);
+    chip.update(collection);
+    bar.update(collection.counts, collection.member_count);
+  }
+
+  update(first);
+  return { element, update };
+}
+
+function facts(collection) {
+  const { counts, member_count: size } = collection;
+  const found = [
+    ago(collection.created_at),
+    t("collection.done", { done: count(counts.completed), size: count(size) }),
+  ];
+  if (!collection.discovery_complete && !collection.settled) {
+    found.push(t("collection.listing"));
+  }
+  if (counts.failed) found.push(counted("collection.failed", counts.failed));
+  if (counts.timed_out) {
+    found.push(counted("collection.timedOut", counts.timed_out));
+  }
+  return found;
+}
+
+/** Each asks first, as something is lost; false if nothing was done. */
+export async function cancelled(collection) {
+  const yes = await confirmed({
+    title: t("collection.cancelTitle"),
+    text: t("collection.cancelText"),
+    yes: t("job.cancel"),
+    no: t("job.keepRunning"),
+  });
+  return yes && done(() => cancelCollection(collection.collection_id));
+}
+
+export async function removed(collection) {
+  const yes = await confirmed({
+    title: t("collection.deleteTitle"),
+    text: t("collection.deleteText"),
+    yes: t("job.delete"),
+  });
+  if (!yes || !await done(() => deleteCollection(collection.collection_id))) {
+    return false;
+  }
+  toast(t("job.deleted"));
+  return true;
+}
+
+async function done(act) {
+  try {
+    await act();
+    return true;
+  } catch (problem) {
+    complain(problem);
+    return false;
+  }
+}

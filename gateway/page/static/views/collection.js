@@ -1,0 +1,231 @@
+// One collection: how far it is, what is missing and why, and every recording of it.
+
+import { getCollection } from "../api.js";
+import { cancelled, collectionChip, nameOf, removed } from "../components/collectionrow.js";
+import { empty, notLoaded, skeleton } from "../components/empty.js";
+import { memberGrid } from "../components/members.js";
+import { reports } from "../components/reports.js";
+import { sumsCard } from "../components/sums.js";
+import { stateFilter } from "../components/tallies.js";
+import { button, h, icon, show } from "../dom.js";
+import { ago, day, moment, percent } from "../format.js";
+import { counted, t } from "../i18n.js";
+import { go } from "../router.js";
+import { followCollection } from "../stream.js";
+
+const AGAIN_MS = 3000;
+
+export function collectionView(_query, collectionId) {
+  const head = header();
+  const body = h("div", { class: "collection-body" }, skeleton(6));
+  let part = null;
+  let timer = 0;
+  let gone = false;
+
+  async function load() {
+    clearTimeout(timer);
+    try {
+      const collection = await getCollection(collectionId);
+      if (gone) return;
+      part = livePart(collection, { described: head.update, lost: check });
+      body.replaceChildren(...part.elements);
+    } catch (problem) {
+      if (!gone) fail(problem);
+    }
+  }
+
+  /** A line that broke off comes back by itself, unless what it told of was deleted. */
+  async function check() {
+    try {
+      await getCollection(collectionId);
+    } catch (problem) {
+      if (gone || problem.status !== 404) return;
+      part.leave();
+      fail(problem);
+    }
+  }
+
+  function fail(problem) {
+    if (problem.status === 404) {
+      head.element.hidden = true;
+      const way = h("a", {
+        class: "button primary",
+        href: "#/collections",
+        text: t("collection.back"),
+      });
+      body.replaceChildren(
+        empty("search", t("collection.gone"), t("collection.goneText"), way),
+      );
+      return;
+    }
+    body.replaceChildren(notLoaded(problem, load));
+    timer = setTimeout(load, AGAIN_MS);
+  }
+
+  load();
+  return {
+    element: h("div", { class: "collection" }, head.element, body),
+    leave() {
+      gone = true;
+      clearTimeout(timer);
+      part?.leave();
+    },
+  };
+}
+
+/** Everything below the head, live until nothing can change any more. */
+function livePart(first, { described, lost: broken }) {
+  const sums = sumsCard();
+  const filter = stateFilter((state) => grid.only(state));
+  const grid = memberGrid((found) => {
+    heard = found;
+    tell();
+  });
+  const lost = h("p", {
+    class: "notice",
+    role: "status",
+    text: t("collection.lost"),
+  });
+  const waiting = h("p", {
+    class: "faint none",
+    text: t("collection.searching"),
+  });
+  let collection = first;
+  let heard = { counts: null, size: 0, late: 0 };
+
+  function tell() {
+    // Until every member was heard of, the collection itself knows better.
+    const whole = heard.counts && heard.size >= collection.member_count;
+    const counts = whole ? heard.counts : collection.counts;
+    const size = Math.max(heard.size, collection.member_count);
+    const late = whole ? heard.late : collection.late_count;
+    sums.update(collection, { counts, size, late });
+    filter.update(counts, size);
+    show(waiting, size === 0 && !collection.settled);
+    described(collection, counts, size);
+  }
+
+  function news(next) {
+    collection = next;
+    tell();
+  }
+
+  const told = {
+    collection: news,
+    member: grid.put,
+    progress: grid.move,
+    finished: news,
+  };
+  show(lost, false);
+  tell();
+  const stop = followCollection(first.collection_id, {
+    heard: (kind, data) => told[kind]?.(data),
+    connected: (on) => {
+      show(lost, !on);
+      if (!on) broken();
+    },
+  });
+  return {
+    elements: [
+      h(
+        "div",
+        { class: "overview" },
+        sums.element,
+        reports(first.collection_id),
+      ),
+      lost,
+      h(
+        "section",
+        { class: "gathered", "aria-labelledby": "members-title" },
+        h(
+          "div",
+          { class: "gathered-head" },
+          h("h2", { id: "members-title", text: t("collection.recordings") }),
+          filter.element,
+        ),
+        waiting,
+        ...grid.elements,
+      ),
+    ],
+    leave() {
+      stop();
+      grid.leave();
+    },
+  };
+}
+
+function header() {
+  const title = h("bdi", { dir: "auto" });
+  const chip = collectionChip();
+  const facts = h("p", { class: "faint job-facts" });
+  const actions = h("div", { class: "actions" });
+  const element = h(
+    "header",
+    { class: "job-head" },
+    h(
+      "div",
+      { class: "job-line" },
+      h(
+        "a",
+        { class: "crumb", href: "#/collections" },
+        icon("left"),
+        h("span", { text: t("collection.back") }),
+      ),
+      actions,
+    ),
+    h("h1", { tabindex: "-1" }, title),
+    h("div", { class: "job-line" }, chip.element, facts),
+  );
+  let offered = null;
+
+  function update(collection, counts, size) {
+    const name = nameOf(collection);
+    title.textContent = name;
+    chip.update(collection);
+    facts.textContent = [
+      counted("collection.members", size),
+      ago(collection.created_at),
+      period(collection),
+    ].filter(Boolean).join(" · ");
+    facts.title = moment(collection.created_at);
+    const share = collection.settled || !size ? "" : `${percent(shareOf(counts, size))} · `;
+    document.title = `${share}${name} · ytcaption`;
+    if (offered === collection.can_cancel) return;
+    offered = collection.can_cancel;
+    actions.replaceChildren(
+      offered ? cancelButton(collection) : removeButton(collection),
+    );
+  }
+
+  return { element, update };
+}
+
+const cancelButton = (collection) =>
+  button({
+    text: t("job.cancel"),
+    drawing: "stop",
+    kind: "small",
+    act: () => cancelled(collection),
+  });
+
+const removeButton = (collection) =>
+  button({
+    text: t("job.delete"),
+    drawing: "trash",
+    kind: "small",
+    act: async () => (await removed(collection)) && go("/collections"),
+  });
+
+function period({ from_date: from, to_date: to }) {
+  if (from && to) {
+    return t("collection.between", { from: day(from), to: day(to) });
+  }
+  if (from) return t("collection.since", { from: day(from) });
+  return to ? t("collection.until", { to: day(to) }) : "";
+}
+
+/** How many of a hundred have ended, one way or another. */
+function shareOf(counts, size) {
+  const open = (counts.pending ?? 0) + (counts.running ?? 0);
+  return size ? Math.max(0, 100 * (size - open) / size) : 0;
+}

@@ -1,0 +1,44 @@
+"""The JSON Schemas of docs/schemas; `python -m orchestrator.heralds.schemas` writes them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+
+from orchestrator.heralds import shapes
+from orchestrator.heralds.reading import StartEvent
+
+INCOMING: dict[str, type[BaseModel]] = {"in.iniciar_coleta.schema.json": StartEvent}
+OUTGOING: dict[str, type[BaseModel]] = {
+    "out.iniciar_coleta.schema.json": shapes.CollectionStartedEvent,
+    "out.resultado_coleta.schema.json": shapes.CollectedEvent,
+    "out.iniciar_execucao.schema.json": shapes.ExecutionStartedEvent,
+    "out.resultado_execucao.schema.json": shapes.ExecutedEvent,
+}
+FOLDER = Path("docs/schemas")
+
+
+class Plain(GenerateJsonSchema):
+    """Without titles that only repeat the names of the fields."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Never."""
+        return False
+
+
+def schemas() -> dict[str, str]:
+    """Each file's name and text."""
+    found = {name: _text(model, "validation") for name, model in INCOMING.items()}
+    return found | {name: _text(model, "serialization") for name, model in OUTGOING.items()}
+
+
+def _text(model: type[BaseModel], mode: JsonSchemaMode) -> str:
+    schema = model.model_json_schema(mode=mode, schema_generator=Plain)
+    return json.dumps({"$schema": Plain.schema_dialect, **schema}, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    for name, text in schemas().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")

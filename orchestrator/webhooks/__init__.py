@@ -1,0 +1,1 @@
+"""Telling others, over HTTP, that a job or a collection has ended."""

@@ -1,0 +1,74 @@
+"""Where webhooks may go: looked at when one is asked for, and again at every connection."""
+
+import socket
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, urlsplit
+
+from mesh.errors import InvalidRequestError, SourceRefusedError
+from mesh.public_addresses import is_public
+from mesh.reasons import Reason
+
+if TYPE_CHECKING:  # the settings check their own values with this package
+    from orchestrator.settings import Settings
+
+MAX_URL = 2048
+
+
+def check_webhook(url: str, settings: "Settings") -> str:
+    """The address without surrounding space, or "" if none is given; raises if it can never do."""
+    url = url.strip()
+    if not url:
+        return ""
+    if not settings.webhook_secret.get_secret_value().split():
+        raise SourceRefusedError(
+            "webhooks are off: the operator has set no secret to sign them with",
+            reason=Reason.WEBHOOKS_OFF,
+        )
+    host = _host(_parts(url))
+    if not settings.webhook_private and is_forbidden_host(host):
+        raise SourceRefusedError(
+            f"webhooks are not sent to {host}: it is not a public address",
+            reason=Reason.ADDRESS_FORBIDDEN,
+        )
+    return url
+
+
+def _parts(url: str) -> SplitResult:
+    if len(url) > MAX_URL:
+        raise _unusable(f"webhook_url is over {MAX_URL} characters", Reason.REQUEST_INVALID)
+    clean = url.isascii() and url.isprintable() and " " not in url
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, or half a bracket
+        usable = False
+    if not clean or not usable:
+        raise _unusable(
+            "webhook_url is not an http or https address of ASCII characters",
+            Reason.UNSUPPORTED_URL,
+        )
+    if "@" in parts.netloc:
+        raise _unusable("webhook_url must not hold a user name or password", Reason.REQUEST_INVALID)
+    return parts
+
+
+def _host(parts: SplitResult) -> str:
+    return (parts.hostname or "").rstrip(".")
+
+
+def _unusable(message: str, reason: Reason) -> InvalidRequestError:
+    return InvalidRequestError(message, reason=reason)
+
+
+def is_forbidden_host(host: str) -> bool:
+    """Whether the host, as it is written, is ours or a neighbour's; most names are told later."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    if ":" in host:
+        return not is_public(host)
+    try:
+        # As the system reads it: 127.1, 0x7f000001 and 2130706433 are addresses too.
+        return not is_public(str(IPv4Address(socket.inet_aton(host))))
+    except OSError:
+        return False

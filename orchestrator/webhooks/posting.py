@@ -1,0 +1,163 @@
+"""One HTTP request to a stranger: to the address that was checked, and nowhere else.
+
+httpcore follows no redirects and asks no environment for proxies. What is ours is the network below
+it: a name is resolved here, every answer is checked, and the connection goes to one of those very
+answers, so nobody can answer differently the second time. TLS and the Host header keep the name.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import httpcore2 as httpcore
+from structlog import get_logger
+
+from mesh.public_addresses import is_public
+from orchestrator.webhooks.backoff import retry_after
+
+log = get_logger(__name__)
+
+MAX_ANSWER = 64 * 1024
+MAX_WORDS = 300
+PASSING = (
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.TimeoutException,
+    httpcore.UnsupportedProtocol,
+    OSError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a request."""
+
+    status: int = 0
+    """0 if there was no answer."""
+    error: str = ""
+    """What went wrong, in words; empty if it was taken."""
+    retry_after: float = 0
+    """Seconds the receiver wants to be left alone."""
+
+    @property
+    def taken(self) -> bool:
+        """Whether the receiver has it."""
+        return 200 <= self.status < 300
+
+
+class Poster:
+    """Sends bodies; every request has a connection of its own."""
+
+    def __init__(self, pool: httpcore.AsyncConnectionPool, seconds: float) -> None:
+        self._pool = pool
+        self._seconds = seconds
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, *, private: bool, seconds: float, at_once: int) -> AsyncIterator[Self]:
+        """Ready to send inside this block."""
+        # A lookup cannot be stopped: hung ones must not take up the threads everybody uses.
+        lookups = ThreadPoolExecutor(max_workers=2 * at_once, thread_name_prefix="lookup")
+        pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpcore.default_ssl_context(),
+            max_connections=None,
+            max_keepalive_connections=0,
+            network_backend=_Checked(lookups, private=private, seconds=seconds),
+        )
+        try:
+            async with pool:
+                yield cls(pool, seconds)
+        finally:
+            lookups.shutdown(wait=False, cancel_futures=True)
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Never raises for what the receiver or the way there does."""
+        answers: list[Answer] = []
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._post(url, headers, body, answers)
+        except TimeoutError:
+            answers.append(Answer(error=f"no answer within {self._seconds:g} s"))
+        except PASSING as error:
+            answers.append(Answer(error=_words(error)))
+        except Exception:  # counted like the others, lest it be repeated for ever
+            log.exception("cannot send a webhook")
+            answers.append(Answer(error="a fault of ours; the log knows more"))
+        # Whatever happens to the rest of an answer, its status has been said.
+        return answers[0]
+
+    async def _post(
+        self, url: str, headers: Mapping[str, str], body: bytes, answers: list[Answer]
+    ) -> None:
+        named = [("Host", urlsplit(url).netloc), *headers.items()]
+        async with self._pool.stream("POST", url, headers=named, content=body) as response:
+            answers.append(_answer(response))
+            read = 0
+            # Read for good manners, and thrown away: it is not for the eyes of our callers.
+            async for chunk in response.aiter_stream():
+                read += len(chunk)
+                if read >= MAX_ANSWER:
+                    return
+
+
+def _answer(response: httpcore.Response) -> Answer:
+    headers = {name.lower(): value for name, value in response.headers}
+    status = response.status
+    if 200 <= status < 300:
+        return Answer(status)
+    words = "a redirect, which is not followed" if 300 <= status < 400 else "not taken"
+    asked = retry_after(headers.get(b"retry-after", b"").decode("ascii", "replace"))
+    return Answer(status, f"answered {status}: {words}", asked)
+
+
+def _words(error: Exception) -> str:
+    return (str(error) or type(error).__name__)[:MAX_WORDS]
+
+
+class _Checked(httpcore.AsyncNetworkBackend):
+    """Connects only to addresses that were looked at."""
+
+    def __init__(self, lookups: Executor, *, private: bool, seconds: float) -> None:
+        self._lookups = lookups
+        self._private = private
+        self._seconds = seconds
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """To the first of the host's addresses that lets us in."""
+        failure: Exception = httpcore.ConnectError(f"{host} has no address")
+        addresses = await self._addresses(host, port)
+        for address in addresses:
+            share = self._seconds / len(addresses)  # one that is silent leaves time for the next
+            try:
+                return await self._network.connect_tcp(address, port, share)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = httpcore.ConnectError(f"cannot connect to {host}: {_words(error)}")
+        raise failure
+
+    async def _addresses(self, host: str, port: int) -> list[str]:
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(
+                self._lookups, partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+            )
+        except (OSError, UnicodeError) as error:
+            raise httpcore.ConnectError(f"{host} cannot be resolved") from error
+        addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+        if not self._private:
+            for address in addresses:
+                if not is_public(address):
+                    raise httpcore.ConnectError(f"{host} is at {address}: not a public address")
+        return addresses

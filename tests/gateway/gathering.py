@@ -1,0 +1,190 @@
+"""An orchestrator whose collections do what a test says, when it says so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from mesh.errors import NotFoundError
+from mesh.reasons import Reason
+from mesh.server import Service
+from tests.gateway.stand_in import _Serving, serving_all
+from ytcaption.v1 import admin_service_pb2 as admin_pb
+from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
+from ytcaption.v1 import collection_pb2, job_pb2
+from ytcaption.v1 import collection_service_pb2 as pb
+from ytcaption.v1 import collection_service_pb2_grpc as rpc
+
+if TYPE_CHECKING:  # to mypy a servicer without all its rpcs is abstract; at run time it is not
+    Servicer = object
+    AdminServicer = object
+else:
+    Servicer = rpc.CollectionServiceServicer
+    AdminServicer = admin_rpc.AdminServiceServicer
+
+ID = "01997b3e-6e0a-7c44-9d5f-0d3a5a3f2c11"
+MORE = "older"
+Update = pb.WatchCollectionResponse
+
+
+class Gathering(Servicer):
+    """One collection; `say` is heard by everybody who watches, and kept for who comes later."""
+
+    def __init__(self) -> None:
+        self.collection = collection_pb2.Collection(
+            collection_id=ID, state=collection_pb2.COLLECTION_STATE_RUNNING
+        )
+        self.asked: list[Any] = []
+        self.report: list[pb.GetReportResponse] = []
+        self.sent = 0
+        self._said: list[Update] = []
+        self._news = asyncio.Condition()
+
+    async def say(self, *updates: Update) -> None:
+        async with self._news:
+            for update in updates:
+                if update.WhichOneof("update") == "collection":
+                    self.collection = update.collection
+                self._said.append(update)
+            self._news.notify_all()
+
+    async def CreateCollection(  # noqa: N802
+        self, request: pb.CreateCollectionRequest, context: Any
+    ) -> pb.CreateCollectionResponse:
+        self.asked.append(request)
+        return pb.CreateCollectionResponse(collection=self.collection)
+
+    async def GetCollection(  # noqa: N802
+        self, request: pb.GetCollectionRequest, context: Any
+    ) -> pb.GetCollectionResponse:
+        self._check(request.collection_id)
+        newest = {
+            one.member.number: one.member
+            for one in self._said
+            if one.WhichOneof("update") == "member"
+        }
+        begin = int(request.page_token or 0)
+        members = [newest[number] for number in sorted(newest)]
+        end = begin + request.page_size
+        return pb.GetCollectionResponse(
+            collection=self.collection,
+            members=members[begin:end],
+            next_page_token=str(end) if request.page_size and end < len(members) else "",
+        )
+
+    async def ListCollections(  # noqa: N802
+        self, request: pb.ListCollectionsRequest, context: Any
+    ) -> pb.ListCollectionsResponse:
+        self.asked.append(request)
+        return pb.ListCollectionsResponse(collections=[self.collection], next_page_token=MORE)
+
+    async def WatchCollection(  # noqa: N802
+        self, request: pb.WatchCollectionRequest, context: Any
+    ) -> AsyncIterator[Update]:
+        self._check(request.collection_id)
+        yield Update(collection=self.collection)
+        at = 0
+        while True:
+            async with self._news:
+                while at == len(self._said) and not self.collection.settled:
+                    await self._news.wait()
+                waiting, at = self._said[at:], len(self._said)
+            for update in waiting:
+                if not update.sequence or update.sequence > request.after_sequence:
+                    yield update
+                    self.sent += 1
+            if self.collection.settled and at == len(self._said):
+                return
+
+    async def CancelCollection(  # noqa: N802
+        self, request: pb.CancelCollectionRequest, context: Any
+    ) -> pb.CancelCollectionResponse:
+        self._check(request.collection_id)
+        self.collection.state = collection_pb2.COLLECTION_STATE_CANCELLED
+        self.collection.cancel_note = request.note
+        return pb.CancelCollectionResponse(collection=self.collection)
+
+    async def DeleteCollection(  # noqa: N802
+        self, request: pb.DeleteCollectionRequest, context: Any
+    ) -> pb.DeleteCollectionResponse:
+        self._check(request.collection_id)
+        return pb.DeleteCollectionResponse(jobs_removed=3)
+
+    async def GetReport(  # noqa: N802
+        self, request: pb.GetReportRequest, context: Any
+    ) -> AsyncIterator[pb.GetReportResponse]:
+        self._check(request.collection_id)
+        self.asked.append(request)
+        for frame in self.report:
+            yield frame
+
+    def _check(self, collection_id: str) -> None:
+        if collection_id != ID:
+            raise NotFoundError("no such collection", reason=Reason.COLLECTION_NOT_FOUND)
+
+
+class Deliveries(AdminServicer):
+    """Webhooks that were sent."""
+
+    def __init__(self, *deliveries: admin_pb.WebhookDelivery) -> None:
+        self._deliveries = deliveries
+        self.asked: list[admin_pb.ListWebhookDeliveriesRequest] = []
+
+    async def ListWebhookDeliveries(  # noqa: N802
+        self, request: admin_pb.ListWebhookDeliveriesRequest, context: Any
+    ) -> admin_pb.ListWebhookDeliveriesResponse:
+        self.asked.append(request)
+        return admin_pb.ListWebhookDeliveriesResponse(
+            deliveries=self._deliveries, next_page_token=MORE
+        )
+
+
+def member(number: int, state: str, sequence: int = 0, **more: Any) -> Update:
+    """A member that changed, at that place of the story."""
+    found = collection_pb2.Member(
+        number=number,
+        job_id=f"job-{number}",
+        source_url=f"https://example.test/{number}",
+        state=collection_pb2.MemberState.Value(f"MEMBER_STATE_{state.upper()}"),
+        **more,
+    )
+    return Update(sequence=sequence, member=found)
+
+
+def progress(number: int, share: float) -> Update:
+    """Live figures of a member."""
+    return Update(progress=collection_pb2.MemberProgress(number=number, progress=share))
+
+
+def changed(sequence: int, state: str, *, settled: bool = False, **more: Any) -> Update:
+    """The collection itself, as it stands now."""
+    found = collection_pb2.Collection(
+        collection_id=ID,
+        state=collection_pb2.CollectionState.Value(f"COLLECTION_STATE_{state.upper()}"),
+        settled=settled,
+        **more,
+    )
+    return Update(sequence=sequence, collection=found)
+
+
+def failure(reason: str) -> job_pb2.Failure:
+    return job_pb2.Failure(reason=reason, message="in words", attempt=1)
+
+
+def serving_collections(servicer: Gathering, listen: str = "127.0.0.1:0") -> _Serving:
+    """A server on loopback; yields its address."""
+    service = Service.of(
+        pb.DESCRIPTOR.services_by_name["CollectionService"],
+        rpc.add_CollectionServiceServicer_to_server,
+        servicer,
+    )
+    return serving_all(service, listen=listen)
+
+
+def serving_deliveries(servicer: Deliveries) -> _Serving:
+    """A server on loopback; yields its address."""
+    service = Service.of(
+        admin_pb.DESCRIPTOR.services_by_name["AdminService"],
+        admin_rpc.add_AdminServiceServicer_to_server,
+        servicer,
+    )
+    return serving_all(service)

@@ -1,0 +1,68 @@
+"""A herald that runs, and what it was heard to say."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from google.protobuf.timestamp import from_current_time
+
+from mesh.bus import Bus
+from mesh.correlation import new_id
+from mesh.tasks import stop
+from orchestrator.heralds.herald import Herald
+from ytcaption.v1 import event_pb2, job_pb2
+
+JOB = "01997b3e-6e0a-7c44-9d5f-0d3a5a3f2c11"
+COLLECTION = "01997b3e-0000-7c44-9d5f-0d3a5a3f2c11"
+
+
+@asynccontextmanager
+async def telling(bus: Bus) -> AsyncIterator[None]:
+    herald = Herald(bus)
+    await herald.prepare()
+    task = asyncio.create_task(herald.keep_telling())
+    try:
+        yield
+    finally:
+        await stop(task)
+
+
+def happening(kind: str, payload: Any, **fields: Any) -> event_pb2.Event:
+    """An event as a runner writes it."""
+    usual = {
+        "event_id": new_id(),
+        "correlation_id": "thread-7",
+        "type": event_pb2.EventType.Value(f"EVENT_TYPE_{kind.upper()}"),
+        "timestamp": from_current_time(),
+        "job_id": JOB,
+        "collection_id": COLLECTION,
+        "attempt": 1,
+        kind: payload,
+    }
+    return event_pb2.Event(**(usual | fields))
+
+
+def executed(number: int = 0, job_id: str = JOB) -> event_pb2.Event:
+    """Told apart by the number of segments."""
+    result = event_pb2.ExecutionResult(
+        state=job_pb2.STAGE_STATE_COMPLETED, segment_count=number, source=source()
+    )
+    return happening("execution_result", result, job_id=job_id)
+
+
+def source() -> job_pb2.Source:
+    return job_pb2.Source(url="https://example.test/a")
+
+
+async def store(bus: Bus, event: event_pb2.Event) -> None:
+    kind = event_pb2.EventType.Name(event.type).removeprefix("EVENT_TYPE_").lower()
+    subject = bus.names.event(event.job_id or event.collection_id, kind)
+    await bus.publish(subject, event.SerializeToString())
+
+
+async def told(bus: Bus) -> list[dict[str, Any]]:
+    """Everything in the outbox."""
+    stored = bus.read(bus.names.outbox_stream, bus.names.outgoing("*"))
+    return [json.loads(one.data) async for one in stored]

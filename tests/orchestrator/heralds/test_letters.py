@@ -1,0 +1,137 @@
+"""Letters of events: listed and purged like others; replayed, the event is sent again."""
+
+import grpc
+import pytest
+
+from mesh.bus import Bus
+from mesh.status import reason_of
+from orchestrator.deadletters import DeadLetters
+from orchestrator.heralds.letters import EventSender
+from tests.client import Client
+from tests.orchestrator.heralds.starting import (
+    Recorder,
+    as_json,
+    emptied,
+    event,
+    letters_of,
+    receiving,
+)
+from tests.orchestrator.letters import dead_job, letters, purge
+from tests.orchestrator.polling import until
+from tests.orchestrator.scripted import Script
+from ytcaption.v1 import admin_service_pb2 as pb
+from ytcaption.v1 import job_pb2
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+async def refused(bus: Bus, data: bytes) -> job_pb2.DeadLetter:
+    """The letter of an event that starts nothing."""
+    await bus.publish(bus.names.incoming("iniciar_coleta"), data)
+    async with receiving(bus, Recorder()):
+        await emptied(bus)
+    return (await letters_of(bus))[0]
+
+
+async def replay(client: Client, letter_id: str) -> pb.ReplayDeadLetterResponse:
+    return await client.admin.ReplayDeadLetter(pb.ReplayDeadLetterRequest(job_id=letter_id))
+
+
+async def test_letters_of_events_are_listed_beside_those_of_jobs_and_purged_by_id(
+    client: Client, script: Script, bus: Bus
+) -> None:
+    job = await dead_job(client, script)
+    letter = await refused(bus, b"nonsense")
+
+    listed = await letters(client)
+    assert [one.letter_id for one in listed] == [letter.letter_id, job.job_id]
+    assert [one.kind for one in listed] == [job_pb2.LETTER_KIND_EVENT, job_pb2.LETTER_KIND_JOB]
+    assert await letters(client, reason="EVENT_MALFORMED") == [letter]
+    assert await purge(client, job_id=letter.letter_id) == 1
+    assert [one.letter_id for one in await letters(client)] == [job.job_id]
+
+
+async def test_a_replayed_event_comes_again_on_its_subject_and_its_letter_is_gone(
+    broker_bus: Bus, recorder: Recorder
+) -> None:
+    recorder.failures = []
+    letter = await refused(broker_bus, as_json(event(tipo_evento="wrong")))
+    sender = EventSender(broker_bus)
+
+    # Replayed by two at once.
+    await sender.send(letter)
+    await sender.send(letter)
+    info = await broker_bus.jetstream.stream_info(broker_bus.names.inbox_stream)
+    assert info.state.messages == 1
+    message = await broker_bus.jetstream.get_last_msg(
+        broker_bus.names.inbox_stream, "ytc.in.iniciar_coleta"
+    )
+    assert message.data == letter.content
+
+    async with receiving(broker_bus, recorder):
+        await emptied(broker_bus)
+    found = await letters_of(broker_bus)
+    assert len(found) == 2
+    assert found[0].letter_id != letter.letter_id
+
+
+async def test_replay_over_grpc_sends_the_event_and_removes_the_letter(
+    client: Client, bus: Bus
+) -> None:
+    letter = job_pb2.DeadLetter(
+        kind=job_pb2.LETTER_KIND_EVENT,
+        letter_id="6f0c2c1e-8f0e-5c58-9d5f-0d3a5a3f2c11",
+        content=b"whatever",
+        content_size_bytes=8,
+        subject="ytc.in.iniciar_coleta",
+    )
+    await DeadLetters(bus).keep(letter)
+
+    answer = await replay(client, letter.letter_id)
+
+    assert not answer.HasField("job")
+    assert letter.letter_id not in [one.letter_id for one in await letters_of(bus)]
+    state = (await bus.jetstream.stream_info(bus.names.inbox_stream)).state
+    assert state.last_seq == 1
+
+
+async def test_an_event_of_which_only_a_part_was_kept_is_not_replayed(
+    client: Client, bus: Bus
+) -> None:
+    letter = await refused(bus, b"x" * 70_000)
+
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await replay(client, letter.letter_id)
+
+    assert (len(letter.content), letter.content_size_bytes) == (65_536, 70_000)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert reason_of(caught.value) == "REQUEST_INVALID"
+    assert await letters_of(bus) == [letter]
+
+
+async def test_a_factory_reset_empties_inbox_and_outbox(client: Client, bus: Bus) -> None:
+    await client.finished((await client.create()).job_id)
+
+    async def told() -> bool:
+        info = await bus.jetstream.stream_info(bus.names.outbox_stream)
+        return info.state.messages == 4
+
+    await until(told)
+    await client.admin.FactoryReset(pb.FactoryResetRequest(confirmation="ERASE EVERYTHING"))
+
+    for stream in (bus.names.inbox_stream, bus.names.outbox_stream):
+        assert (await bus.jetstream.stream_info(stream)).state.messages == 0
+
+
+async def test_a_kind_nobody_can_send_again_is_refused_and_kept(client: Client, bus: Bus) -> None:
+    letter = job_pb2.DeadLetter(kind=9, letter_id="6f0c2c1e-8f0e-5c58-9d5f-0d3a5a3f2c11")  # type: ignore[arg-type]
+    await DeadLetters(bus).keep(letter)
+
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await replay(client, letter.letter_id)
+
+    assert reason_of(caught.value) == "NOT_IMPLEMENTED"
+    assert len(await letters_of(bus)) == 1

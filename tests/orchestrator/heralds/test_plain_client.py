@@ -1,0 +1,97 @@
+"""A client that knows NATS and JSON, and nothing of ours, starts a collection and hears it."""
+
+import asyncio
+import json
+import os
+import sys
+from collections import Counter
+from typing import Any
+
+from nats.aio.client import Client as Nats
+
+from mesh.broker import Broker
+from mesh.errors import SourceRefusedError
+from mesh.reasons import Reason
+from tests.client import Client
+from tests.docs.pages import blocks, page
+from tests.orchestrator.heralds.test_schemas import validator
+from tests.orchestrator.letters import letters
+from tests.orchestrator.polling import until
+from tests.orchestrator.scripted import Script
+
+KINDS = ("iniciar_coleta", "resultado_coleta", "iniciar_execucao", "resultado_execucao")
+LIST = "http://example.test/playlist"
+FOUND = ["http://example.test/1.mp3", "http://example.test/2.mp3"]
+
+
+async def test_the_client_of_the_page_hears_the_four_kinds(
+    client: Client, script: Script, broker: Broker
+) -> None:
+    script.listings[LIST] = [*FOUND, "http://example.test/3.mp3"]
+    [program] = blocks(page("docs/events.md"), "python")
+
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", program),
+        env={**os.environ, "NATS_URL": broker.url, "FONTE": LIST},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        printed, _ = await asyncio.wait_for(running.communicate(), 60)
+    finally:
+        if running.returncode is None:
+            running.kill()
+    events = [json.loads(line) for line in printed.splitlines()]
+
+    assert running.returncode == 0
+    whole, *rest = events
+    assert (whole["tipo_evento"], "job_id" in whole["payload"]) == ("iniciar_coleta", False)
+    assert whole["payload"]["fonte"] == {"listas": [LIST], "enderecos": []}
+    assert whole["payload"]["parametros"]["max_members"] == 2
+    assert whole["payload"]["parametros"]["language"] == "en"
+    assert {one["payload"]["fonte"] for one in rest} == set(FOUND)
+    for address in FOUND:
+        told = [one for one in rest if one["payload"]["fonte"] == address]
+        assert Counter(one["tipo_evento"] for one in told) == dict.fromkeys(KINDS, 1)
+        assert (told[0]["tipo_evento"], told[-1]["tipo_evento"]) == (KINDS[0], KINDS[-1])
+        assert told[-1]["payload"]["segmentos"] == 6
+    assert {one["payload"]["collection_id"] for one in events} == {
+        whole["payload"]["collection_id"]
+    }
+    for one in events:
+        validator(f"out.{one['tipo_evento']}").validate(one)
+
+
+async def test_a_failure_is_heard_and_a_malformed_event_is_a_letter(
+    client: Client, script: Script, broker: Broker
+) -> None:
+    script.failures = [SourceRefusedError("private", reason=Reason.VIDEO_PRIVATE)]
+    heard: list[dict[str, Any]] = []
+
+    async def hear(message: Any) -> None:
+        heard.append(json.loads(message.data))
+
+    plain = Nats()
+    await plain.connect(broker.url)
+    try:
+        await plain.subscribe("ytc.out.>", cb=hear)
+        await plain.publish("ytc.in.iniciar_coleta", b'{"tipo_evento": "iniciar_coleta"}')
+        question = {
+            "correlation_id": "mine",
+            "tipo_evento": "iniciar_coleta",
+            "timestamp": "2026-11-16T12:00:00Z",
+            "payload": {"fonte": FOUND[:1]},
+        }
+        await plain.publish("ytc.in.iniciar_coleta", json.dumps(question).encode())
+
+        async def ended() -> bool:
+            return any(one["tipo_evento"] == "resultado_execucao" for one in heard)
+
+        await until(ended)
+    finally:
+        await plain.close()
+
+    results = [one["payload"] for one in heard if one["tipo_evento"].startswith("resultado")]
+    assert [one["estado"] for one in results] == ["failed", "skipped"]
+    assert [one["falha"]["motivo"] for one in results] == ["VIDEO_PRIVATE", "VIDEO_PRIVATE"]
+    [letter] = await letters(client, reason="EVENT_MALFORMED")
+    assert letter.failure.message.startswith("correlation_id: field required; timestamp: ")

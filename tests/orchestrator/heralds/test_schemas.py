@@ -1,0 +1,68 @@
+"""The committed JSON Schemas are those of the code, and the committed examples fit them."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from orchestrator.heralds.incoming import Incoming
+from orchestrator.heralds.reading import read
+from orchestrator.heralds.schemas import schemas
+from orchestrator.heralds.translating import translated
+from tests.orchestrator.heralds.starting import as_json, event
+from tests.orchestrator.heralds.telling import executed
+from tests.orchestrator.heralds.test_reading import WRONG
+
+FOLDER = Path(__file__).parents[3] / "docs" / "schemas"
+EXAMPLES = sorted((FOLDER / "examples").glob("*.json"))
+
+
+def validator(name: str) -> jsonschema_rs.Draft202012Validator:
+    schema = json.loads((FOLDER / f"{name}.schema.json").read_text())
+    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
+
+
+def test_the_schemas_are_those_of_the_code() -> None:
+    committed = {path.name: path.read_text() for path in FOLDER.glob("*.schema.json")}
+
+    assert committed == schemas(), "run python -m orchestrator.heralds.schemas"
+
+
+def test_there_is_an_example_of_every_kind() -> None:
+    named = {f"{path.stem}.schema.json" for path in EXAMPLES}
+
+    assert named == set(schemas())
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_fits_its_schema(path: Path) -> None:
+    found = json.loads(path.read_text())
+
+    validator(path.stem).validate(found)
+    assert not validator(path.stem).is_valid(found | {"more": 1})
+
+
+def test_the_incoming_example_is_what_we_take() -> None:
+    data = (FOLDER / "examples" / "in.iniciar_coleta.json").read_bytes()
+
+    request = read(Incoming("ytc.in.iniciar_coleta", data, 1, datetime.now(UTC)))
+
+    assert request.sources
+    assert request.options.language == "pt"
+
+
+def test_what_we_tell_fits_the_schema() -> None:
+    found = json.loads(translated(executed(3)).model_dump_json(exclude_none=True))
+
+    validator("out.resultado_execucao").validate(found)
+
+
+@pytest.mark.parametrize(
+    "found", [found for found, _ in WRONG if isinstance(found, dict)], ids=lambda found: str(found)
+)
+def test_the_schema_refuses_what_we_refuse(found: Any) -> None:
+    assert not validator("in.iniciar_coleta").is_valid(json.loads(as_json(found)))
+    assert validator("in.iniciar_coleta").is_valid(event())

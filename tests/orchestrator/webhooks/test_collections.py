@@ -1,0 +1,49 @@
+"""A collection tells its own end, and not that of each member."""
+
+import grpc
+import pytest
+
+from mesh.bus import Bus
+from mesh.status import reason_of
+from tests.orchestrator.conftest import Start
+from tests.orchestrator.gatherings import addresses, collect, settled
+from tests.orchestrator.polling import until
+from tests.orchestrator.traces import traces
+from tests.orchestrator.webhooks.deliveries import DELIVERED, ON, deliveries, queue_is_empty
+from tests.orchestrator.webhooks.receiver import SECRET, Receiver
+from ytcaption.v1 import collection_service_pb2 as pb
+
+
+async def test_a_collection_is_told_when_gathered_and_when_settled_and_goes_without_a_trace(
+    start: Start, receiver: Receiver, broker_bus: Bus
+) -> None:
+    async with start(**ON) as client:
+        made = await collect(client, *addresses(2), webhook_url=receiver.url)
+        await settled(client, made.collection_id)
+        received = await receiver.wait_for(2)
+        await until(lambda: queue_is_empty(broker_bus))
+        contents = {str(one.verified()["type"]): one.verified()["data"] for one in received}
+        logged = await deliveries(client, collection_id=made.collection_id)
+
+        assert sorted(contents) == ["collection.gathered", "collection.settled"]
+        for data in contents.values():
+            assert isinstance(data, dict)
+            assert data["collection_id"] == made.collection_id
+            assert data["state"] == "COLLECTION_STATE_COMPLETE"
+            assert data["counts"] == [{"state": "MEMBER_STATE_COMPLETED", "count": 2}]
+        assert [found.state for found in logged] == [DELIVERED] * 2
+
+        request = pb.DeleteCollectionRequest(collection_id=made.collection_id)
+        await client.collections.DeleteCollection(request)
+        assert await traces(broker_bus, made.collection_id) == []
+        assert await deliveries(client) == []
+
+
+async def test_a_collection_nobody_could_be_told_of_is_refused(
+    start: Start, receiver: Receiver
+) -> None:
+    async with start(webhook_secret=SECRET) as client:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await collect(client, *addresses(1), webhook_url=receiver.url)
+
+    assert reason_of(caught.value) == "ADDRESS_FORBIDDEN"

@@ -1,0 +1,30 @@
+"""What people paste becomes addresses."""
+
+import pytest
+
+from tests.page.scripts import run
+
+
+@pytest.mark.parametrize(
+    ("text", "listed", "addresses", "wrong"),
+    [
+        (
+            "https://a.test/1\nb.test/2  https://a.test/1",
+            False,
+            ["https://a.test/1", "https://b.test/2"],
+            [],
+        ),
+        ("https://a.test/1\nnonsense", False, ["https://a.test/1"], ["nonsense"]),
+        ("ytsearch5:some weather\na.test/list", True, None, []),
+        ("ytsearch5:weather", False, [], ["ytsearch5:weather"]),
+        ("javascript:alert(1)", True, [], ["javascript:alert(1)"]),
+        (" \n ", True, [], []),
+    ],
+)
+def test_addresses_are_taken_apart_and_what_is_none_is_named(
+    text: str, listed: bool, addresses: list[str] | None, wrong: list[str]
+) -> None:
+    found = run("addresses.js", "module.sorted(...given)", [text, listed])
+
+    wanted = ["ytsearch5:some weather", "https://a.test/list"] if addresses is None else addresses
+    assert found == {"addresses": wanted, "wrong": wrong}

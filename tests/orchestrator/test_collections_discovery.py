@@ -32,7 +32,7 @@ async def test_the_first_recording_is_heard_while_the_listing_still_goes_on(
     collection, _ = await settled(client, made.collection_id)
 
     assert (meanwhile.discovery_complete, len(members)) == (False, 1)
-    assert (members[0].title, members[0].upload_date) == ("A talk", "2025-10-07")
+    assert (members[0].title, members[0].upload_date) == ("Talk 1", "2025-10-07")
     assert counts(collection) == {"COMPLETED": 3}
     (listing,) = collection.listings
     assert (listing.source, listing.complete, listing.found) == (SOURCE, True, 3)

@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 
-.PHONY: run test test-browser check setup bench bench-denoise bench-download bench-e2e bench-http bench-memory bench-mutated chaos load clean
+.PHONY: run test test-browser check setup bench bench-collections bench-denoise bench-download bench-e2e bench-http bench-memory bench-mutated chaos load clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
@@ -43,6 +43,9 @@ bench-download: $(READY)
 
 bench-http: $(READY)
 	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.http $(ARGS)
+
+bench-collections: $(READY)
+	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.collections $(ARGS)
 
 chaos: $(READY)
 	$(BIN)/python -m benchmarks.chaos $(ARGS)

@@ -1,13 +1,12 @@
-"""Whether a job is lost while everything dies: `python -m benchmarks.chaos [--jobs 50]`.
+"""Whether a job is lost while everything dies: `python -m benchmarks.chaos [--jobs 30]`.
 
 Starts the whole mesh under its supervisor, hears every source once undisturbed, then submits jobs
-by address and by upload while SIGKILL hits every kind of process at seeded random moments. Exits
-with 1 if a job was lost or had two results, if a transcript differs from the undisturbed one, or if
-a watcher saw an event twice or never.
+by address and by upload, and a collection, while SIGKILL hits every kind of process at seeded
+random moments. Exits with 1 if a job or a member was lost, had two results or was counted twice, if
+a transcript differs from the undisturbed one, or if a watcher saw an event twice or never.
 """
 
 import asyncio
-import itertools
 import os
 import random
 import signal
@@ -23,14 +22,17 @@ import click
 import grpc
 
 from benchmarks.chaos_caller import Caller, Seen
+from benchmarks.chaos_collection import Gathering, prepared
+from benchmarks.chaos_gathered import weigh
 from benchmarks.chaos_mesh import Killer, UpMesh, blows, up_mesh
 from benchmarks.chaos_report import Outcome, Run, judge, table, to_json
-from benchmarks.chaos_sources import CUTS, make_copy, make_cut
+from benchmarks.chaos_sources import CUTS, cut_of, make_copies, make_copy, make_cut
 from benchmarks.recording import served
 from benchmarks.results import write_json
 from cli.channel import open_channel
 from mesh.tasks import stop
 from mesh.watching import TERMINAL
+from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 
 RESULTS = Path(__file__).parent / "results"
@@ -47,6 +49,7 @@ class Wish:
     seed: int
     limit_seconds: float
     pause: float
+    members: int = 0
     sources: int = len(CUTS)
 
 
@@ -79,6 +82,10 @@ async def wreak(wish: Wish) -> Run:
             with served(folder / "files") as site:
                 chaos = Chaos(wish, mesh, Caller(PipelineServiceStub(channel)), site)
                 await chaos.hear_undisturbed(bases, folder / "files")
+                if wish.members:
+                    stub = CollectionServiceStub(channel)
+                    files = make_copies(bases, folder / "files", 50_000, wish.members)
+                    chaos.gathering = prepared(stub, chaos.caller, site, files)
                 return await chaos.run(bases, folder / "files")
 
 
@@ -88,31 +95,34 @@ class Chaos:
     def __init__(self, wish: Wish, mesh: UpMesh, caller: Caller, site: str) -> None:
         self._wish = wish
         self._killer = Killer(mesh, say)
-        self._caller = caller
+        self.caller = caller
         self._site = site
         self._references: dict[str, dict[str, Any]] = {}
         self._orders: list[Order] = []
+        self.gathering: Gathering | None = None
 
     async def hear_undisturbed(self, bases: list[Path], folder: Path) -> None:
         """The transcripts everything else is compared with."""
         for number, base in enumerate(bases, 90_000):
             file = await asyncio.to_thread(make_copy, base, folder, number)
-            job = await self._caller.submit_file(file, f"reference-{number}")
-            await self._caller.watch(job.job_id, Seen())
-            self._references[base.stem] = await self._caller.transcript(job.job_id)
+            job = await self.caller.submit_file(file, f"reference-{number}")
+            await self.caller.watch(job.job_id, Seen())
+            self._references[base.stem] = await self.caller.transcript(job.job_id)
             say(f"undisturbed: {base.stem}: {self._references[base.stem]['text'][:60]}")
 
     async def run(self, bases: list[Path], folder: Path) -> Run:
         """Ends when every job has, or the time is up."""
         wish, began = self._wish, monotonic()
         rng = random.Random(wish.seed)  # noqa: S311 # to be repeatable, not secret
-        for number, base in zip(range(wish.jobs), itertools.cycle(bases), strict=False):
-            file = await asyncio.to_thread(make_copy, base, folder, number)
-            self._orders.append(Order(number, base.stem, file, rng.random() < 0.5))
+        files = await asyncio.to_thread(make_copies, bases, folder, 0, wish.jobs)
+        for number, file in enumerate(files):
+            self._orders.append(Order(number, cut_of(file.name), file, rng.random() < 0.5))
         killing = asyncio.create_task(
             self._killer.run(blows(wish.kills, wish.pause, wish.seed), self._all_ended)
         )
         working = [asyncio.create_task(self._try(order)) for order in self._orders]
+        if self.gathering:
+            working.append(asyncio.create_task(self._gather(self.gathering)))
         with suppress(TimeoutError):
             async with asyncio.timeout(wish.limit_seconds):
                 await asyncio.gather(killing, *working)
@@ -120,7 +130,17 @@ class Chaos:
         return await self._count(monotonic() - began)
 
     def _all_ended(self) -> bool:
-        return all(order.ended for order in self._orders)
+        gathered = self.gathering is None or self.gathering.ended
+        return gathered and all(order.ended for order in self._orders)
+
+    async def _gather(self, gathering: Gathering) -> None:
+        try:
+            await gathering.see_through(f"chaos-{self._wish.seed}-collection")
+            say("the collection is settled")
+        except grpc.aio.AioRpcError as error:  # counted at the end, as with jobs
+            say(f"the collection: {error.code().name}: {error.details()}")
+        finally:
+            gathering.kills, gathering.ended = self._killer.kills.total(), True
 
     async def _try(self, order: Order) -> None:
         try:
@@ -134,11 +154,11 @@ class Chaos:
         await self._killer.until(blows_before(order.number, self._wish))
         word = f"chaos-{self._wish.seed}-{order.number}"
         if order.by_upload:
-            job = await self._caller.submit_file(order.file, word)
+            job = await self.caller.submit_file(order.file, word)
         else:
-            job = await self._caller.submit_url(f"{self._site}/{order.file.name}", word)
+            job = await self.caller.submit_url(f"{self._site}/{order.file.name}", word)
         order.job_id = job.job_id
-        await self._caller.watch(job.job_id, order.seen)
+        await self.caller.watch(job.job_id, order.seen)
         left = sum(not other.ended for other in self._orders) - 1
         say(f"job {order.number} ({order.source}) ended, {left} to go")
 
@@ -148,16 +168,23 @@ class Chaos:
         run.outcomes = [await self._judge(order) for order in accepted]
         run.kills = dict(self._killer.kills)
         run.not_accepted = len(self._orders) - len(accepted)
-        run.surplus = await self._caller.count() - len(self._references) - len(accepted)
+        run.surplus = await self.caller.count() - len(self._references) - len(accepted)
+        if self.gathering:
+            evidence = await self.gathering.evidence(self._differs)
+            run.collection = weigh(evidence, self.gathering.kills)
+            run.surplus -= sum(bool(member.job_id) for member in evidence.members)
         run.wall_seconds = wall_seconds
         return run
 
+    def _differs(self, address: str, transcript: dict[str, Any]) -> bool:
+        return transcript != self._references[cut_of(address.rpartition("/")[2])]
+
     async def _judge(self, order: Order) -> Outcome:
-        job = await self._caller.job(order.job_id)
+        job = await self.caller.job(order.job_id)
         if job is None or job.state not in TERMINAL:
             return judge(order.job_id, order.source, job, [], order.seen, differs=False)
-        story = await self._caller.story(order.job_id)
-        found = await self._caller.transcript(order.job_id)
+        story = await self.caller.story(order.job_id)
+        found = await self.caller.transcript(order.job_id)
         differs = found != self._references[order.source]
         if differs:
             say(f"{order.job_id} differs: {found} is not {self._references[order.source]}")
@@ -176,7 +203,14 @@ def write_result(run: Run, folder: Path) -> Path:
 
 
 @click.command(help=__doc__)
-@click.option("--jobs", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--jobs", type=click.IntRange(min=1), default=30, show_default=True)
+@click.option(
+    "--members",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Of a collection beside them; 0: none.",
+)
 @click.option("--kills", type=click.IntRange(min=0), default=60, show_default=True)
 @click.option("--seed", type=int, default=None, help="The same seed kills in the same order.")
 @click.option(
@@ -193,15 +227,17 @@ def write_result(run: Run, folder: Path) -> Path:
     show_default=True,
     help="Seconds between two kills, on average.",
 )
-def main(jobs: int, kills: int, seed: int | None, seconds: float, pause: float) -> None:
+def main(  # noqa: PLR0913 # options
+    jobs: int, members: int, kills: int, seed: int | None, seconds: float, pause: float
+) -> None:
     """Disturbs, counts and judges."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # Told to stop in either way, it takes its mesh with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     seed = random.randrange(1_000_000) if seed is None else seed  # noqa: S311 # printed below
     say(f"seed {seed}")
-    run = asyncio.run(wreak(Wish(jobs, kills, seed, seconds, pause)))
-    click.echo(f"{jobs} jobs, {kills} kills, seed {seed}")
+    run = asyncio.run(wreak(Wish(jobs, kills, seed, seconds, pause, members)))
+    click.echo(f"{jobs} jobs, {members} members of a collection, {kills} kills, seed {seed}")
     click.echo(table(run))
     click.echo(f"wrote {write_result(run, RESULTS)}", err=True)
     if fault := run.fault():

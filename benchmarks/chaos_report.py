@@ -1,10 +1,11 @@
-"""What became of every job, counted and judged."""
+"""What became of every job, and of the collection, counted and judged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from benchmarks.chaos_caller import Seen
+from benchmarks.chaos_gathered import Gathered
 from benchmarks.processes import SERVICES
 from ytcaption.v1 import event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -93,6 +94,8 @@ class Run:
     surplus: int = 0
     """Jobs nobody asked for: a request that was repeated made a second one."""
     wall_seconds: float = 0
+    collection: Gathered | None = None
+    """None if there was none."""
 
     def figures(self) -> dict[str, int]:
         """All that is counted; everything but the first two must be 0."""
@@ -107,6 +110,7 @@ class Run:
             "transcripts that differ": sum(outcome.differs for outcome in found),
             "events a watcher saw twice": sum(outcome.repeated for outcome in found),
             "events a watcher missed": sum(outcome.missed for outcome in found),
+            **(self.collection.figures() if self.collection else {}),
         }
 
     def fault(self) -> str:
@@ -125,10 +129,21 @@ def table(run: Run) -> str:
         ("attempts a job, mean", f"{sum(attempts) / max(1, len(attempts)):.1f}"),
         ("attempts a job, most", max(attempts, default=0)),
         ("watches begun again", sum(outcome.cuts for outcome in run.outcomes)),
+        *_rows(run.collection),
         ("wall time", f"{run.wall_seconds:.0f} s"),
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name.ljust(width)}  {value}" for name, value in rows)
+
+
+def _rows(collection: Gathered | None) -> list[tuple[str, object]]:
+    if collection is None:
+        return []
+    return [
+        ("members of the collection", collection.members),
+        ("kills while it ran", collection.kills),
+        ("watches of it begun again", collection.cuts),
+    ]
 
 
 def to_json(run: Run) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def _small() -> Limits:
 async def accepting(site: Site, jobs: int, callers: int) -> list[Figure]:
     """CreateJob with no stage up, so that nothing else runs."""
     async with running_orchestrator(site, "ACCEPT") as orchestrator:
-        whole, each = await _create(orchestrator, jobs, callers)
+        whole, each = await create_jobs(orchestrator, jobs, callers)
         stats = await orchestrator.admin.GetStats(admin_pb.GetStatsRequest())
     if stats.queue_depth != jobs:
         raise RuntimeError(f"{jobs} jobs were accepted, {stats.queue_depth} are queued")
@@ -86,7 +86,9 @@ async def accepting(site: Site, jobs: int, callers: int) -> list[Figure]:
     ]
 
 
-async def _create(orchestrator: Orchestrator, jobs: int, callers: int) -> tuple[float, list[float]]:
+async def create_jobs(
+    orchestrator: Orchestrator, jobs: int, callers: int
+) -> tuple[float, list[float]]:
     """Seconds of all together, then of each."""
     stubs = cycle(orchestrator.pipelines)
     request = pb.CreateJobRequest(source_url=Plan().url, force=True)
@@ -103,9 +105,9 @@ async def _create(orchestrator: Orchestrator, jobs: int, callers: int) -> tuple[
 async def finishing(site: Site, jobs: int, callers: int) -> list[Figure]:
     """Whole jobs through stages that take no time."""
     async with running_orchestrator(site, "FINISH", concurrency=LANES) as orchestrator:
-        await _create(orchestrator, jobs, callers)
+        await create_jobs(orchestrator, jobs, callers)
         async with running_stages(site):
-            while await _succeeded(orchestrator) < jobs:  # noqa: ASYNC110 # another process
+            while await succeeded(orchestrator) < jobs:  # noqa: ASYNC110 # another process
                 await asyncio.sleep(POLL_SECONDS)
         done = await _all_jobs(orchestrator)
     first = min(_seconds(job.start_time) for job in done)
@@ -113,7 +115,8 @@ async def finishing(site: Site, jobs: int, callers: int) -> list[Figure]:
     return [Figure(f"null-stage jobs finished, {LANES} at once", jobs / (last - first), "/s")]
 
 
-async def _succeeded(orchestrator: Orchestrator) -> int:
+async def succeeded(orchestrator: Orchestrator) -> int:
+    """Jobs that did; none may have failed."""
     stats = await orchestrator.admin.GetStats(admin_pb.GetStatsRequest())
     counts = {found.state: int(found.count) for found in stats.jobs}
     if counts.get(job_pb2.JOB_STATE_FAILED):

@@ -151,7 +151,7 @@ async def slow_watchers(site: Site, watchers: int, segments: int) -> list[Figure
         with watching(orchestrator, job.job_id, watchers) as calls:
             await asyncio.gather(*(_attached(call) for call in calls))
             attached = orchestrator.rss
-            async with running_stages(site), _peak_of(orchestrator) as peak:
+            async with running_stages(site), peak_of(orchestrator) as peak:
                 async for _ in stub.WatchJob(pb.WatchJobRequest(job_id=job.job_id)):
                     pass  # to the end
                 await asyncio.sleep(SETTLE_SECONDS)
@@ -169,7 +169,7 @@ async def slow_watchers(site: Site, watchers: int, segments: int) -> list[Figure
 
 
 @asynccontextmanager
-async def _peak_of(orchestrator: Orchestrator) -> AsyncIterator[list[int]]:
+async def peak_of(orchestrator: Orchestrator) -> AsyncIterator[list[int]]:
     """Its memory, looked at again and again."""
     sizes = [orchestrator.rss]
 

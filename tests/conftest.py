@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,15 +35,22 @@ class RealMesh:
 
 @pytest.fixture(scope="session")
 def real_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
-    data_dir = tmp_path_factory.mktemp("mesh")
+    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
+        yield running
+
+
+@contextmanager
+def running_mesh(data_dir: Path, **variables: str) -> Iterator[RealMesh]:
+    """A mesh with settings of its own until the block ends."""
     port, http_port = _four_free_ports(), free_ports(1)[0]
     command = [COMMAND, "up", "--port", str(port), "--metrics-port", "0"]
     command += ["--http-port", str(http_port)]
     command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
-    hurried = {**os.environ, "ORCHESTRATOR_RETRY_SECONDS": "0.1", "GATEWAY_RATE_PER_SECOND": "0"}
+    hurried = {"ORCHESTRATOR_RETRY_SECONDS": "0.1", "GATEWAY_RATE_PER_SECOND": "0"}
+    environment = {**os.environ, **hurried, **variables}
     with (data_dir / "up.log").open("wb") as log:
         process = subprocess.Popen(
-            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=hurried
+            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
         )
     try:
         server = f"127.0.0.1:{port}"

@@ -1,24 +1,30 @@
 """A little chaos with everything real, and the counting that judges it."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from benchmarks.chaos import Wish, wreak
 from benchmarks.chaos_caller import Seen
+from benchmarks.chaos_gathered import Evidence, SeenCollection, weigh
 from benchmarks.chaos_mesh import blows
 from benchmarks.chaos_report import Outcome, Run, judge, table
 from benchmarks.processes import SERVICES
-from ytcaption.v1 import event_pb2, job_pb2
+from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
+from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 
 @pytest.mark.timeout(240)
 async def test_five_kills_lose_repeat_and_change_nothing() -> None:
-    run = await wreak(Wish(jobs=6, kills=5, seed=7, limit_seconds=150, pause=1.5, sources=2))
+    wish = Wish(jobs=3, kills=5, seed=7, limit_seconds=150, pause=1.5, members=4, sources=2)
+    run = await wreak(wish)
 
     assert run.fault() == "", table(run)
-    assert len(run.outcomes) == 6
+    assert len(run.outcomes) == 3
+    assert run.collection is not None
+    assert run.collection.members == 4
     assert run.kills == dict.fromkeys(SERVICES, 1)
 
 
@@ -95,3 +101,68 @@ def test_every_fault_is_named(outcome: Outcome, fault: str) -> None:
 def test_a_request_that_made_two_jobs_or_none_is_a_fault() -> None:
     assert Run(seed=1, jobs=1, surplus=1).fault() == "1 jobs nobody asked for"
     assert Run(seed=1, jobs=1, not_accepted=1).fault() == "1 jobs not accepted in time"
+
+
+COMPLETED = collection_pb2.MEMBER_STATE_COMPLETED
+FAILED = collection_pb2.MEMBER_STATE_FAILED
+
+
+def _member(number: int, **fields: Any) -> collection_pb2.Member:
+    usual: dict[str, Any] = {
+        "source_url": f"http://{number}",
+        "job_id": f"job {number}",
+        "state": COMPLETED,
+    }
+    return collection_pb2.Member(number=number, **(usual | fields))
+
+
+def _counted(completed: int) -> collection_pb2.Collection:
+    counts = [collection_pb2.MemberCount(state=COMPLETED, count=completed)]
+    return collection_pb2.Collection(counts=counts, member_count=completed)
+
+
+def _gathered(**changes: Any) -> str:
+    """What is said of a collection of two in which all went well but for these changes."""
+    members = [_member(1), _member(2)]
+    watched = SeenCollection()
+    for sequence, member in enumerate(changes.pop("told", members), 5):
+        watched.note(collection_pb.WatchCollectionResponse(sequence=sequence, member=member))
+    watched.sequences += changes.pop("also", [])
+    usual: dict[str, Any] = {
+        "expected": ["http://1", "http://2"],
+        "record": _counted(2),
+        "fold": _counted(2),
+        "members": members,
+        "newest": [5, 6],
+        "seen": watched,
+        "succeeded": 2,
+        "second_results": 0,
+        "differing": 0,
+    }
+    return Run(seed=1, jobs=1, collection=weigh(Evidence(**(usual | changes)))).fault()
+
+
+def test_a_collection_that_was_seen_through_is_no_fault() -> None:
+    assert _gathered() == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"expected": ["http://1", "http://2", "http://3"]}, "1 members lost, 5 counts of"),
+        ({"members": [_member(1), _member(2, state=FAILED)]}, "1 members lost, 1 counts of"),
+        ({"members": [_member(1), _member(2), _member(3)]}, "1 members counted twice, 1 counts"),
+        ({"members": [_member(1), _member(2, job_id="job 1")]}, "1 members counted twice"),
+        ({"told": [_member(1), _member(2), _member(2)]}, "1 members counted twice"),
+        ({"second_results": 1}, "1 members counted twice"),
+        ({"differing": 1}, "1 members' transcripts that differ"),
+        ({"also": [6]}, "1 changes of members a watcher saw twice"),
+        ({"also": [4]}, "1 changes of members a watcher saw twice"),
+        ({"newest": [5, 6, 7]}, "1 changes of members a watcher missed"),
+        ({"record": _counted(3)}, "2 counts of members that are wrong"),
+        ({"fold": _counted(1)}, "1 counts of members that are wrong"),
+        ({"succeeded": 1}, "1 counts of members that are wrong"),
+    ],
+)
+def test_every_fault_of_a_collection_is_named(changes: dict[str, Any], fault: str) -> None:
+    assert _gathered(**changes).startswith(fault)

@@ -1,10 +1,14 @@
 """host:port, both ways, and ports that are free."""
 
+import random
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
-from mesh.errors import InvalidRequestError
+from mesh.errors import InvalidRequestError, UnavailableError
 from mesh.reasons import Reason
+
+LISTENING = range(20_000, 32_768)
+MAX_TRIES = 1000
 
 
 def split(address: str) -> tuple[str, int]:
@@ -29,9 +33,18 @@ def is_taken(address: str) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports nobody uses now; all different."""
+    """Loopback ports nobody uses now; all different.
+
+    Not from the range systems take outgoing ports from: who listens there, ends and comes back may
+    find the port taken by somebody's connection.
+    """
+    found: list[int] = []
     with ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
+        for port in random.sample(LISTENING, MAX_TRIES):
+            if len(found) == count:
+                return found
+            probe = held.enter_context(socket.socket())
+            with suppress(OSError):  # taken
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+    raise UnavailableError("no port is free on this machine", reason=Reason.INTERNAL)

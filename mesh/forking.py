@@ -1,5 +1,6 @@
 """Children that are had at once: forked from a process that has the slow libraries loaded."""
 
+import atexit
 import multiprocessing
 import os
 import signal
@@ -8,6 +9,7 @@ from contextlib import suppress
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
+from threading import Lock
 
 REAPING_SECONDS = 1
 
@@ -15,6 +17,10 @@ Pipe = tuple[Connection, Connection]
 """Our end, and the child's."""
 
 _context = multiprocessing.get_context("forkserver")
+
+_turn = Lock()
+# Whoever ends in the middle of a request makes the fork server complain, with a traceback.
+atexit.register(_turn.acquire, timeout=REAPING_SECONDS)
 
 
 def open_fork_server(preload: str) -> None:
@@ -40,7 +46,8 @@ def fork(
     ends = [theirs for _, theirs in pipes]
     process = _context.Process(target=target, args=(*arguments, *ends), daemon=True)
     try:
-        process.start()
+        with _turn:
+            process.start()
     except BaseException:
         for ours, _ in pipes:
             ours.close()

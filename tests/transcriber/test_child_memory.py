@@ -54,6 +54,6 @@ def in_use(decoder: KillableDecoder, seconds: float) -> int:
 def test_windows_of_ever_new_lengths_leave_nothing_behind(weights_cache: Path) -> None:
     weights = locate("tiny.en", weights_cache, "cpu")
     with closing(KillableDecoder(partial(bookkeeping, weights))) as decoder:
-        begin = max(in_use(decoder, 10.5 + step / 10) for step in range(10))
-        end = max(in_use(decoder, 11.5 + step / 10) for step in range(30))
-    assert end - begin < 4 * MB
+        begin = max(in_use(decoder, 11 + step / 10) for step in range(4))
+        end = max(in_use(decoder, 11.5 + step / 10) for step in range(16))
+    assert end - begin < 3 * MB

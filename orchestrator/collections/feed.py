@@ -49,12 +49,19 @@ class CollectionFeed(StoryFeed[Change, collection_pb2.MemberProgress]):
         self._ledger = Ledger()
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing is stored of it, or not from its beginning."""
+        return not self._ledger.sequence
+
+    @property
     def collection(self) -> collection_pb2.Collection:
         """As far as the story has been read."""
         return self._ledger.collection
 
     def _hold(self, sequence: int, event: event_pb2.Event) -> None:
         self._ledger.apply(sequence, event)
+        if not self._ledger.sequence:
+            return
         match event.WhichOneof("payload"):
             case "start_collection":
                 self._ledger.request.Clear()  # with all its addresses

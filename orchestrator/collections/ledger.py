@@ -83,6 +83,8 @@ class Ledger:
 
     def apply(self, sequence: int, event: event_pb2.Event) -> None:
         """Takes one event in."""
+        if not self.sequence and event.type != event_pb2.EVENT_TYPE_START_COLLECTION:
+            return  # the beginning was too old to be kept: numbers would count for nothing
         self.sequence = sequence
         match event.WhichOneof("payload"):
             case "start_collection":
@@ -164,6 +166,6 @@ class Ledgers:
         """The ledger as it stands; NotFoundError if there is no such collection."""
         kept = await self._records.get(collection_id)
         ledger = await read_ledger(self._bus, kept.id)
-        if not ledger.sequence:  # the record outlives the story
+        if not ledger.sequence:  # the record outlives the story, or its beginning
             ledger.restore(kept.collection)
         return ledger

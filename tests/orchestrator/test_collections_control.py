@@ -11,6 +11,7 @@ from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from mesh.status import reason_of
 from orchestrator.collections.records import CollectionRecords
+from orchestrator.story import StoryReader
 from tests.client import Client
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.gatherings import (
@@ -26,6 +27,7 @@ from tests.orchestrator.gatherings import (
     states,
     story,
     until_states,
+    watched,
 )
 from tests.orchestrator.letters import replay
 from tests.orchestrator.polling import until
@@ -221,3 +223,19 @@ async def test_jobs_alone_are_counted_as_jobs(client: Client) -> None:
         return [(one.state, one.count) for one in stats.jobs] == [(job_pb2.JOB_STATE_SUCCEEDED, 2)]
 
     await until(counted)
+
+
+async def test_a_collection_outlives_the_beginning_of_its_story_with_its_counts(
+    client: Client, bus: Bus
+) -> None:
+    made = await collect(client, *addresses(3))
+    before, _ = await settled(client, made.collection_id)
+    whole = [sequence async for sequence, _ in StoryReader(bus).events(made.collection_id)]
+    subject = bus.names.event(made.collection_id, "*")
+    await bus.jetstream.purge_stream(bus.names.events_stream, subject=subject, seq=whole[3])
+
+    after, members = await read(client, made.collection_id)
+    (told,) = await watched(client, made.collection_id)
+
+    assert (counts(after), members) == (counts(before), [])
+    assert counts(told.collection) == counts(before)

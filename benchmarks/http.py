@@ -17,13 +17,13 @@ from time import time
 
 import click
 import httpx2
-import psutil
 
 from benchmarks.children import child, last_words
 from benchmarks.load_figures import MB, Figure, spread, table, to_json
 from benchmarks.load_mesh import Orchestrator, Site, running_orchestrator, running_stages
 from benchmarks.load_stages import Plan
 from benchmarks.load_watch import watchers_held
+from benchmarks.processes import Observed
 from benchmarks.results import write_json
 from mesh.addresses import free_ports
 from mesh.broker import running_broker
@@ -34,23 +34,11 @@ START_SECONDS = 60.0
 STORY_SECONDS = 240.0
 
 
-@dataclass(frozen=True, slots=True)
-class Gateway:
+@dataclass(slots=True)
+class Gateway(Observed):
     """A running gateway."""
 
-    pid: int
     base: str
-
-    @property
-    def rss(self) -> int:
-        """Bytes of memory it has."""
-        return int(psutil.Process(self.pid).memory_info().rss)
-
-    @property
-    def cpu_seconds(self) -> float:
-        """Processor time it has used."""
-        times = psutil.Process(self.pid).cpu_times()
-        return float(times.user + times.system)
 
 
 @dataclass(slots=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 from time import monotonic
 
 import grpc
-import psutil
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from benchmarks.children import child, last_words
+from benchmarks.processes import Observed
 from mesh.addresses import free_ports
 from mesh.broker import Broker, answers, command, url_of, write_configuration
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
@@ -36,24 +36,12 @@ class Site:
 
 
 @dataclass(slots=True)
-class Orchestrator:
+class Orchestrator(Observed):
     """A running orchestrator and connections to it."""
 
-    pid: int
     channels: list[grpc.aio.Channel]
     ready_seconds: float = 0
     address: str = ""
-
-    @property
-    def rss(self) -> int:
-        """Bytes of memory it has."""
-        return int(psutil.Process(self.pid).memory_info().rss)
-
-    @property
-    def cpu_seconds(self) -> float:
-        """Processor time it has used."""
-        times = psutil.Process(self.pid).cpu_times()
-        return float(times.user + times.system)
 
     @property
     def pipelines(self) -> "list[rpc.PipelineServiceStub]":

@@ -22,6 +22,24 @@ class Memory:
     """Pages they share are counted for each: an upper bound."""
 
 
+@dataclass(slots=True)
+class Observed:
+    """A process that runs, and what it has and has had."""
+
+    pid: int
+
+    @property
+    def rss(self) -> int:
+        """Bytes of memory it has."""
+        return int(psutil.Process(self.pid).memory_info().rss)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time it has used."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
+
 def service_of(command: Sequence[str]) -> str | None:
     """The service a process with this command line is; None if it is none, or only holds one."""
     if command and PurePath(command[0]).name == "nats-server":

@@ -33,6 +33,8 @@ PRESSES = 2
 GONE = "Its job was deleted meanwhile: there is no text."
 UNREADABLE = "The record of its job cannot be read: there is no text."
 SO_FAR = "Not all of it: only what was heard until this report was asked for."
+UNTIL_THEN = "Not all of it: only what was heard until then."
+OVER = frozenset({MemberState.FAILED, MemberState.CANCELLED})
 
 
 class Ledger(Protocol):
@@ -157,10 +159,7 @@ class Reporting:
         if not captions:
             return Text(note=why)
         content = captions.content.decode()
-        if not content.strip():
-            said = "No speech was heard." if captions.complete else "Nothing was heard of it yet."
-            return Text(complete=captions.complete, note=said)
-        return Text(content, captions.complete, "" if captions.complete else SO_FAR)
+        return Text(content, captions.complete, _note(member, captions.complete, content.strip()))
 
     async def _captions(self, member: Member, format_: FormatId) -> tuple[Captions | None, str]:
         """A member's captions, or why there are none."""
@@ -174,6 +173,15 @@ class Reporting:
         except UnreadableError:
             return None, UNREADABLE
         return captions, ""
+
+
+def _note(member: Member, complete: bool, content: str) -> str:
+    """What a reader of the text should know."""
+    if complete:
+        return "" if content else "No speech was heard."
+    if member.state in OVER:
+        return UNTIL_THEN if content else "Nothing was heard of it."
+    return SO_FAR if content else "Nothing was heard of it yet."
 
 
 async def _framed(parts: Parts) -> Parts:

@@ -114,6 +114,14 @@ async def test_a_report_has_the_texts_there_are_and_says_why_others_are_not(
     assert members[3]["note"] == "It was not begun: there is no text."
 
 
+async def test_of_a_recording_that_failed_no_more_is_promised(
+    reporting: Reporting, ledger: Ledger
+) -> None:
+    ledger.members[2].state = collection_pb2.MEMBER_STATE_FAILED
+    told = json.loads(await sent(await reporting.report("c1", JSON, SRT)))
+    assert told["members"][2]["note"] == "Nothing was heard of it."
+
+
 @pytest.mark.parametrize(
     ("format_", "media_type", "beginning"),
     [

@@ -13,7 +13,8 @@ from mesh.bus import outlast
 from mesh.errors import MeshError, NotFoundError
 from mesh.tasks import stop
 from orchestrator.attempt import PATIENCE_SECONDS
-from orchestrator.collections.conductor import Conductor, Instruments
+from orchestrator.collections.conductor import Conductor
+from orchestrator.collections.instruments import Instruments
 from orchestrator.collections.ledger import read_ledger
 from orchestrator.collections.queue import CollectionQueue, Items, collection_of_subject
 from orchestrator.collections.records import KeptCollection

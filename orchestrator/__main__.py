@@ -218,7 +218,7 @@ def collection_engines(
 ) -> CollectionEngines:
     """What CollectionService needs; the conductors do the rest."""
     bus, records = instruments.bus, instruments.records
-    feeds, ledgers = CollectionFeeds(bus), Ledgers(bus, records)
+    feeds, ledgers = CollectionFeeds(bus, instruments.index.progress), Ledgers(bus, records)
     captions = Reading(Artifacts(bus), StoryReader(bus))
     return CollectionEngines(
         submission=Collections(bus, settings, Abilities(stages), instruments.room),

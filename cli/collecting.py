@@ -2,15 +2,15 @@
 
 import asyncio
 import signal
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 
 from cli.aggregates import Reports
-from cli.channel import UNARY_SECONDS, Server, as_command_error, connected
-from cli.embedded import embedded_mesh
+from cli.channel import UNARY_SECONDS, Server, as_command_error
+from cli.embedded import mesh_at
 from cli.exits import CommandError, Exit
 from cli.grid import board_for
 from cli.outputs import Output
@@ -53,14 +53,10 @@ async def collect(task: Task) -> Exit:
     if task.output is not None:
         task.output.prepare()
     with Screen(quiet=task.quiet) as screen:
-        async with AsyncExitStack() as mesh:
-            address = task.server
-            if address is None:
-                address = await mesh.enter_async_context(embedded_mesh(screen))
-            async with connected(address) as server:
-                if task.detach:
-                    return await _detach(task, server, screen)
-                return await _Gathering(task, server, screen).run()
+        async with mesh_at(task.server, screen) as server:
+            if task.detach:
+                return await _detach(task, server, screen)
+            return await _Gathering(task, server, screen).run()
 
 
 async def _create(server: Server, task: Task) -> pb.Collection:

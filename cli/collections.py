@@ -1,20 +1,18 @@
 """Looking at the collections of a mesh, following and ending them."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
-from datetime import UTC
 
 import click
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from cli.channel import UNARY_SECONDS, Server, connected
 from cli.exits import Exit
 from cli.grid import board_for, name_of
-from cli.jobs import PAGE_SIZE
+from cli.listing import pages, print_list, read_list
 from cli.reporting import as_dict, failure_line
 from cli.roster import collection_state, counts_of, in_words, member_state
 from cli.screen import Screen
-from cli.tables import print_facts, print_table
+from cli.tables import minute, print_facts, print_table
 from cli.telling import Telling, verdict
 from cli.text import short_clock, to_json
 from mesh.correlation import call_metadata
@@ -47,26 +45,12 @@ async def watch_collection(
 
 async def list_collections(address: str, limit: int, *, as_json: bool) -> Exit:
     """A table, or one JSON object a line."""
-    found: list[pb.Collection] = []
+    request = service_pb.ListCollectionsRequest()
     async with connected(address) as server:
-        token = ""
-        while len(found) < limit:
-            request = service_pb.ListCollectionsRequest(
-                page_size=min(PAGE_SIZE, limit - len(found)), page_token=token
-            )
-            page = await server.collections.ListCollections(
-                request, timeout=UNARY_SECONDS, metadata=call_metadata()
-            )
-            found.extend(page.collections)
-            token = page.next_page_token
-            if not token:
-                break
-    if as_json:
-        for collection in found[:limit]:
-            click.echo(to_json(as_dict(collection)))
-    else:
-        heads = ("collection", "state", "members", "accepted", "what")
-        print_table(heads, [_row(one) for one in found[:limit]])
+        call = server.collections.ListCollections
+        found = await read_list(call, request, lambda page: page.collections, limit)
+    heads = ("collection", "state", "members", "accepted", "what")
+    print_list(found, heads, _row, as_json=as_json)
     return Exit.OK
 
 
@@ -76,18 +60,17 @@ def _row(collection: pb.Collection) -> Sequence[str]:
         collection.collection_id,
         collection_state(collection),
         f"{in_words(counts_of(collection))}{listing}",
-        _minute(collection.create_time),
+        minute(collection.create_time),
         collection.title or ", ".join(collection.sources),
     )
 
 
 async def show_collection(address: str, collection_id: str, limit: int, *, as_json: bool) -> Exit:
     """Everything worth knowing about one collection, and its first members."""
-    async with (
-        connected(address) as server,
-        aclosing(_pages(server, collection_id, limit)) as pages,
-    ):
-        read = [page async for page in pages]
+    request = service_pb.GetCollectionRequest(collection_id=collection_id)
+    async with connected(address) as server:
+        call = server.collections.GetCollection
+        read = [page async for page in pages(call, request, lambda page: page.members, limit)]
     collection, members = read[0].collection, [one for page in read for one in page.members]
     if as_json:
         plain = [as_dict(member) for member in members[:limit]]
@@ -103,23 +86,6 @@ async def show_collection(address: str, collection_id: str, limit: int, *, as_js
     return Exit.OK
 
 
-async def _pages(
-    server: Server, collection_id: str, limit: int
-) -> AsyncGenerator[service_pb.GetCollectionResponse, None]:
-    token, left = "", limit
-    while True:
-        request = service_pb.GetCollectionRequest(
-            collection_id=collection_id, page_size=min(PAGE_SIZE, left), page_token=token
-        )
-        page = await server.collections.GetCollection(
-            request, timeout=UNARY_SECONDS, metadata=call_metadata()
-        )
-        yield page
-        token, left = page.next_page_token, left - len(page.members)
-        if not token or left <= 0:
-            return
-
-
 def _facts(collection: pb.Collection) -> list[tuple[str, str]]:
     days = (collection.from_date, collection.to_date)
     return [
@@ -130,9 +96,9 @@ def _facts(collection: pb.Collection) -> list[tuple[str, str]]:
         ("late", str(collection.late_count or "")),
         *(("source", _listing(one)) for one in collection.listings),
         ("published", " to ".join(day or "…" for day in days) if any(days) else ""),
-        ("accepted", _minute(collection.create_time)),
-        ("deadline", _minute(collection.deadline)),
-        ("gathered", _minute(collection.end_time)),
+        ("accepted", minute(collection.create_time)),
+        ("deadline", minute(collection.deadline)),
+        ("gathered", minute(collection.end_time)),
         ("in flight", f"at most {collection.max_in_flight}" if collection.max_in_flight else ""),
         ("cancelled", collection.cancel_note),
         ("webhook", collection.webhook_url),
@@ -160,10 +126,6 @@ def _member_row(member: pb.Member) -> Sequence[str]:
         member.job_id,
         f"{name_of(member)}{why}",
     )
-
-
-def _minute(time: Timestamp) -> str:
-    return time.ToDatetime(UTC).strftime("%Y-%m-%d %H:%M") if time.seconds else ""
 
 
 async def cancel_collection(server: Server, collection_id: str, note: str) -> pb.Collection:

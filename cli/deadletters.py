@@ -1,24 +1,22 @@
 """Looking at what will not be tried again, and giving it another chance."""
 
-import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 
 import click
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from cli.bars import bars_for
 from cli.channel import UNARY_SECONDS, Server, connected
 from cli.exits import CommandError, Exit
 from cli.following import verdict
-from cli.jobs import PAGE_SIZE, PIPE_WIDTH, state_of
+from cli.jobs import state_of
+from cli.listing import EVERYTHING, pages, print_list, read_list
 from cli.reporting import Report, as_dict, failure_line
 from cli.screen import Screen
+from cli.tables import minute, print_facts
 from cli.text import for_terminal, to_json
 from mesh.correlation import call_metadata
 from mesh.reasons import Reason
@@ -31,55 +29,27 @@ from ytcaption.v1 import pipeline_service_pb2 as pipeline_pb
 
 async def list_letters(address: str, reason: str, limit: int, *, as_json: bool) -> Exit:
     """A table, or one JSON object a line."""
-    found: list[job_pb.DeadLetter] = []
-    async with connected(address) as server, aclosing(_letters(server, reason, limit)) as letters:
-        async for letter in letters:
-            found.append(letter)
-            if len(found) == limit:
-                break
-    if as_json:
-        for letter in found:
-            click.echo(to_json(as_dict(letter)))
-    else:
-        _print_table(found)
+    request = pb.ListDeadLettersRequest(reason=reason)
+    async with connected(address) as server:
+        found = await read_list(server.admin.ListDeadLetters, request, _letters_of, limit)
+    heads = ("letter", "kind", "died", "attempts", "reason", "message")
+    print_list(found, heads, _row, as_json=as_json)
     return Exit.OK
 
 
-async def _letters(
-    server: Server, reason: str, page_size: int = PAGE_SIZE
-) -> AsyncGenerator[job_pb.DeadLetter, None]:
-    """Newest first, a page at a time."""
-    token = ""
-    while True:
-        request = pb.ListDeadLettersRequest(
-            page_size=min(PAGE_SIZE, page_size), page_token=token, reason=reason
-        )
-        page = await server.admin.ListDeadLetters(
-            request, timeout=UNARY_SECONDS, metadata=call_metadata()
-        )
-        for letter in page.dead_letters:
-            yield letter
-        token = page.next_page_token
-        if not token:
-            return
+def _letters_of(page: pb.ListDeadLettersResponse) -> Sequence[job_pb.DeadLetter]:
+    return page.dead_letters
 
 
-def _print_table(found: Sequence[job_pb.DeadLetter]) -> None:
-    columns = ("letter", "kind", "died", "attempts", "reason", "message")
-    table = Table(*columns, box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
-    for letter in found:
-        cells = (
-            _id_of(letter),
-            _kind_of(letter),
-            _minute(letter.dead_time),
-            str(letter.attempts),
-            letter.failure.reason,
-            letter.failure.message,
-        )
-        table.add_row(*(Text(for_terminal(cell)) for cell in cells))
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    Console(width=width, highlight=False).print(table)
+def _row(letter: job_pb.DeadLetter) -> Sequence[str]:
+    return (
+        _id_of(letter),
+        _kind_of(letter),
+        minute(letter.dead_time),
+        str(letter.attempts),
+        letter.failure.reason,
+        letter.failure.message,
+    )
 
 
 def _id_of(letter: job_pb.DeadLetter) -> str:
@@ -91,10 +61,6 @@ def _kind_of(letter: job_pb.DeadLetter) -> str:
     if kind not in job_pb.LetterKind.values():
         return str(kind)
     return job_pb.LetterKind.Name(kind).removeprefix("LETTER_KIND_").lower()
-
-
-def _minute(time: Timestamp) -> str:
-    return time.ToDatetime().strftime("%Y-%m-%d %H:%M")
 
 
 async def show_letter(address: str, letter_id: str, *, as_json: bool) -> Exit:
@@ -115,36 +81,41 @@ async def show_letter(address: str, letter_id: str, *, as_json: bool) -> Exit:
     if as_json:
         click.echo(to_json(as_dict(letter)))
     else:
-        for label, value in _facts(letter, job):
-            if value:
-                click.echo(f"{label:<14} {for_terminal(value)}")
+        print_facts(_facts(letter, job))
     return Exit.OK
 
 
 async def _other_letter(server: Server, letter_id: str) -> job_pb.DeadLetter:
     """One that is not named after a job."""
-    async with aclosing(_letters(server, "")) as letters:
-        async for letter in letters:
-            if _id_of(letter) == letter_id:
-                return letter
-    raise CommandError(
-        f"no dead letter of {for_terminal(letter_id)}",
-        Exit.REFUSED,
-        Reason.DEAD_LETTER_NOT_FOUND,
-    )
+    letter = await _find(server, letter_id, reason="")
+    if letter is None:
+        raise _not_there(f"no dead letter of {for_terminal(letter_id)}")
+    return letter
 
 
 async def _letter_of(server: Server, job: job_pb.Job) -> job_pb.DeadLetter:
+    letter = None
     if job.state == job_pb.JOB_STATE_FAILED:
-        async with aclosing(_letters(server, job.failure.reason)) as letters:
-            async for letter in letters:
-                if _id_of(letter) == job.job_id:
+        letter = await _find(server, job.job_id, job.failure.reason)
+    if letter is None:
+        raise _not_there(f"no dead letter of job {for_terminal(job.job_id)}: it is {state_of(job)}")
+    return letter
+
+
+async def _find(server: Server, letter_id: str, reason: str) -> job_pb.DeadLetter | None:
+    """There is no call for one letter: looked for from the newest on."""
+    request = pb.ListDeadLettersRequest(reason=reason)
+    call = server.admin.ListDeadLetters
+    async with aclosing(pages(call, request, _letters_of, EVERYTHING)) as read:
+        async for page in read:
+            for letter in page.dead_letters:
+                if _id_of(letter) == letter_id:
                     return letter
-    raise CommandError(
-        f"no dead letter of job {for_terminal(job.job_id)}: it is {state_of(job)}",
-        Exit.REFUSED,
-        Reason.DEAD_LETTER_NOT_FOUND,
-    )
+    return None
+
+
+def _not_there(message: str) -> CommandError:
+    return CommandError(message, Exit.REFUSED, Reason.DEAD_LETTER_NOT_FOUND)
 
 
 def _facts(letter: job_pb.DeadLetter, job: job_pb.Job) -> list[tuple[str, str]]:

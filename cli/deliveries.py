@@ -3,15 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC
 
-import click
-
-from cli.channel import UNARY_SECONDS, connected
+from cli.channel import connected
 from cli.exits import Exit
-from cli.jobs import PAGE_SIZE
-from cli.reporting import as_dict
-from cli.tables import print_table
-from cli.text import to_json
-from mesh.correlation import call_metadata
+from cli.listing import print_list, read_list
 from ytcaption.v1 import admin_service_pb2 as pb
 
 
@@ -19,29 +13,12 @@ async def list_deliveries(
     address: str, job_id: str, collection_id: str, limit: int, *, as_json: bool
 ) -> Exit:
     """A table, or one JSON object a line."""
-    found: list[pb.WebhookDelivery] = []
+    request = pb.ListWebhookDeliveriesRequest(job_id=job_id, collection_id=collection_id)
     async with connected(address) as server:
-        token = ""
-        while len(found) < limit:
-            request = pb.ListWebhookDeliveriesRequest(
-                page_size=min(PAGE_SIZE, limit - len(found)),
-                page_token=token,
-                job_id=job_id,
-                collection_id=collection_id,
-            )
-            page = await server.admin.ListWebhookDeliveries(
-                request, timeout=UNARY_SECONDS, metadata=call_metadata()
-            )
-            found.extend(page.deliveries)
-            token = page.next_page_token
-            if not token:
-                break
-    if as_json:
-        for delivery in found[:limit]:
-            click.echo(to_json(as_dict(delivery)))
-    else:
-        heads = ("of", "what", "state", "happened", "tries", "last answer", "next try", "to")
-        print_table(heads, [_row(one) for one in found[:limit]])
+        call = server.admin.ListWebhookDeliveries
+        found = await read_list(call, request, lambda page: page.deliveries, limit)
+    heads = ("of", "what", "state", "happened", "tries", "last answer", "next try", "to")
+    print_list(found, heads, _row, as_json=as_json)
     return Exit.OK
 
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from cli.channel import Server, connected
 from cli.directories import run_directory
 from cli.local_mesh import SERVICES, MeshPlan, phases, reachable
 from cli.supervisor import Narrator, supervised
@@ -13,6 +14,15 @@ from mesh.errors import UnavailableError
 # Nothing here is to be kept, and somebody waits for their prompt.
 GRACE_SECONDS = 1.0
 ATTEMPTS = 3
+
+
+@asynccontextmanager
+async def mesh_at(address: str | None, narrator: Narrator) -> AsyncIterator[Server]:
+    """The mesh that is there; without an address, one of our own for as long as this lasts."""
+    async with AsyncExitStack() as stack:
+        if address is None:
+            address = await stack.enter_async_context(embedded_mesh(narrator))
+        yield await stack.enter_async_context(connected(address))
 
 
 @asynccontextmanager

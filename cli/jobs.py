@@ -5,23 +5,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from cli.bars import figure
 from cli.channel import UNARY_SECONDS, connected
 from cli.exits import Exit
+from cli.listing import print_list, read_list
 from cli.outputs import get_captions, write_whole
 from cli.reporting import as_dict, failure_line
-from cli.text import for_terminal, lines_for_terminal, to_json
+from cli.tables import minute, print_facts
+from cli.text import lines_for_terminal, to_json
 from mesh.correlation import call_metadata
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
-
-PAGE_SIZE = 200
-# Nobody reads a pipe's width; an id cut short is no id.
-PIPE_WIDTH = 200
 
 
 async def list_jobs(
@@ -29,41 +24,17 @@ async def list_jobs(
 ) -> Exit:
     """A table, or one JSON object a line."""
     wanted = [job_pb.JobState.Value(f"JOB_STATE_{name.upper()}") for name in states]
-    found: list[job_pb.Job] = []
+    request = pb.ListJobsRequest(states=wanted, query=search)
     async with connected(address) as server:
-        token = ""
-        while len(found) < limit:
-            request = pb.ListJobsRequest(
-                page_size=min(PAGE_SIZE, limit - len(found)),
-                page_token=token,
-                states=wanted,
-                query=search,
-            )
-            page = await server.pipeline.ListJobs(
-                request, timeout=UNARY_SECONDS, metadata=call_metadata()
-            )
-            found.extend(page.jobs)
-            token = page.next_page_token
-            if not token:
-                break
-    if as_json:
-        for job in found[:limit]:
-            click.echo(to_json(as_dict(job)))
-    else:
-        _print_table(found[:limit])
+        found = await read_list(server.pipeline.ListJobs, request, lambda page: page.jobs, limit)
+    heads = ("job", "state", "heard", "accepted", "source")
+    print_list(found, heads, _row, as_json=as_json)
     return Exit.OK
 
 
-def _print_table(found: Sequence[job_pb.Job]) -> None:
-    table = Table("job", "state", "heard", "accepted", "source", box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
-    for job in found:
-        accepted = job.create_time.ToDatetime().strftime("%Y-%m-%d %H:%M")
-        heard = f"{job.progress:.0%}" if job.HasField("progress") else ""
-        cells = (job.job_id, state_of(job), heard, accepted, title_of(job))
-        table.add_row(*(Text(for_terminal(cell)) for cell in cells))
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    Console(width=width, highlight=False).print(table)
+def _row(job: job_pb.Job) -> Sequence[str]:
+    heard = f"{job.progress:.0%}" if job.HasField("progress") else ""
+    return job.job_id, state_of(job), heard, minute(job.create_time), title_of(job)
 
 
 def state_of(job: job_pb.Job) -> str:
@@ -93,9 +64,7 @@ async def show_job(address: str, job_id: str, *, as_json: bool) -> Exit:
     if as_json:
         click.echo(to_json(as_dict(found.job)))
     else:
-        for label, value in _facts(found.job):
-            if value:
-                click.echo(f"{label:<14} {for_terminal(value)}")
+        print_facts(_facts(found.job))
     return Exit.OK
 
 

@@ -2,14 +2,10 @@
 
 from collections.abc import Callable
 from math import isnan
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
-
-if TYPE_CHECKING:
-    from cli.sources import Order
-    from ytcaption.v1.job_pb2 import JobOptions, Priority
-    from ytcaption.v1.media_pb2 import CueRules, DownloadOptions
 
 DEFAULT_SERVER = "127.0.0.1:50051"
 PRIORITIES = ("high", "normal", "low")
@@ -27,6 +23,9 @@ server_option = click.option(
     help="The orchestrator to ask; also YTCAPTION_SERVER.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON for programs.")
+json_lines_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line on stdout."
+)
 limit_option = click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most."
 )
@@ -181,59 +180,40 @@ def order_options(command: CommandT) -> CommandT:
     return command
 
 
+def own_mesh_option(what: str) -> Callable[[CommandT], CommandT]:
+    """Adds a server that need not be given."""
+    return click.option(
+        "--server",
+        envvar="YTCAPTION_SERVER",
+        metavar="HOST:PORT",
+        help=f"Use this mesh; without it (or YTCAPTION_SERVER) one is started for {what}.",
+    )
+
+
+def caption_files_options(written: str) -> Callable[[CommandT], CommandT]:
+    """Adds where captions are written to, and as what."""
+    output = click.option(
+        "-o",
+        "--output",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help=written,
+    )
+    formats = click.option(
+        "-f",
+        "--format",
+        "formats",
+        type=click.Choice(FORMATS),
+        multiple=True,
+        help=f"May be repeated; {', '.join(USUAL_FORMATS)} if only -o is given, "
+        "here if only -f is.",
+    )
+    return lambda command: output(formats(command))
+
+
 def refuse_a_webhook_nobody_would_send(webhook_url: str, server: str | None) -> None:
     """A mesh that ends with the command has no time to deliver one."""
     if webhook_url and server is None:
         raise click.UsageError(
             "--webhook needs a mesh that goes on running: give --server or YTCAPTION_SERVER"
         )
-
-
-def to_priority(name: str) -> "Priority.ValueType":
-    """As the contract has it."""
-    from ytcaption.v1.job_pb2 import Priority
-
-    return Priority.Value(f"PRIORITY_{name.upper()}")
-
-
-def to_order(source: str, given: dict[str, Any]) -> "Order":
-    """What is asked of the server; takes everything that is about the job out of `given`."""
-    from cli.sources import Order, parse_source
-
-    about = {name: given.pop(name) for name in ("force", "caller", "webhook_url")}
-    priority = to_priority(given.pop("priority"))
-    return Order(parse_source(source), to_job_options(given), priority=priority, **about)
-
-
-def to_job_options(given: dict[str, Any]) -> "JobOptions":
-    """The server fills in what the user did not choose."""
-    from ytcaption.v1.job_pb2 import JobOptions
-
-    rules, download = to_cue_rules(given), _to_download_options(given)
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return JobOptions(
-        **chosen,
-        cue_rules=rules if rules.ListFields() else None,
-        download=download if download.ListFields() else None,
-    )
-
-
-def _to_download_options(given: dict[str, Any]) -> "DownloadOptions":
-    from ytcaption.v1.media_pb2 import DownloadOptions
-
-    names = ("user_agent", "max_bytes_per_second", "proxy")
-    return DownloadOptions(**{name: value for name in names if (value := given.pop(name, None))})
-
-
-def to_cue_rules(given: dict[str, Any]) -> "CueRules":
-    """Takes the limits of cues out of what was given."""
-    from google.protobuf.duration import from_milliseconds
-
-    from ytcaption.v1.media_pb2 import CueRules
-
-    names = [str(option.name) for option in CueRules.DESCRIPTOR.fields]
-    limits = {name: value for name in names if (value := given.pop(name)) is not None}
-    for name in ("min_duration", "max_duration", "min_gap"):
-        if name in limits:
-            limits[name] = from_milliseconds(round(1000 * limits[name]))
-    return CueRules(**limits)

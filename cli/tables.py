@@ -2,14 +2,18 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import UTC
 
 import click
+from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cli.jobs import PIPE_WIDTH
 from cli.text import for_terminal
+
+# Nobody reads a pipe's width; an id cut short is no id.
+PIPE_WIDTH = 200
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], whole: int = 0) -> None:
@@ -28,3 +32,8 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     for label, value in facts:
         if value:
             click.echo(f"{label:<14} {for_terminal(value)}")
+
+
+def minute(time: Timestamp) -> str:
+    """A moment as people write it, UTC; nothing if there is none."""
+    return time.ToDatetime(UTC).strftime("%Y-%m-%d %H:%M") if time.seconds else ""

@@ -1,15 +1,15 @@
 """One source to captions, from the order to the files."""
 
 import asyncio
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 
 from cli.bars import bars_for
-from cli.channel import Server, connected
-from cli.embedded import embedded_mesh
+from cli.channel import Server
+from cli.embedded import mesh_at
 from cli.exits import CommandError, Exit
 from cli.following import verdict
 from cli.outputs import Output
@@ -43,12 +43,8 @@ async def transcribe(task: Task) -> Exit:
     if task.output is not None:
         task.output.prepare()
     with Screen(quiet=task.quiet) as screen:
-        async with AsyncExitStack() as mesh:
-            address = task.server
-            if address is None:
-                address = await mesh.enter_async_context(embedded_mesh(screen))
-            async with connected(address) as server:
-                return await _Transcription(task, server, screen).run()
+        async with mesh_at(task.server, screen) as server:
+            return await _Transcription(task, server, screen).run()
 
 
 class _Transcription:

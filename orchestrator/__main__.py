@@ -17,11 +17,11 @@ from orchestrator.admin_servicer import AdminServicer
 from orchestrator.artifacts import Artifacts
 from orchestrator.backstop import Backstop
 from orchestrator.cache import Cache
-from orchestrator.collections.conductor import Instruments
 from orchestrator.collections.conductors import Conductors
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.discovery import Lister
 from orchestrator.collections.feed import CollectionFeeds
+from orchestrator.collections.instruments import Instruments
 from orchestrator.collections.ledger import Ledgers
 from orchestrator.collections.queue import CollectionQueue
 from orchestrator.collections.reading import CollectionReading
@@ -54,7 +54,7 @@ from orchestrator.runner import Runner
 from orchestrator.servicer import Engines, PipelineServicer
 from orchestrator.settings import Settings
 from orchestrator.shelves import Shelves
-from orchestrator.stages import STAGE_IDS, StageId, Stages, open_stages, selected_models
+from orchestrator.stages import Stages, open_stages, selected_models, stage_stall_seconds
 from orchestrator.story import StoryReader
 from orchestrator.submission import Submission
 from orchestrator.webhooks.deliveries import Deliveries
@@ -129,19 +129,20 @@ async def assembled(
         relay, sender = Relay(bus), Sender(bus, settings)
         await relay.prepare()
         await herald.prepare()
-        tasks = [
-            background.create_task(herald.keep_telling()),
-            background.create_task(inbox.keep_receiving()),
-            background.create_task(index.keep_warm()),
-            background.create_task(runner.run()),
-            background.create_task(housekeeper.keep_house()),
-            background.create_task(Rescue(index, Jobs(bus), queue).keep_looking()),
-            background.create_task(Backstop(bus).keep_looking()),
-            background.create_task(conductors.run()),
-            background.create_task(lost_collections.keep_looking()),
-            background.create_task(relay.run()),
-            background.create_task(sender.run()),
-        ]
+        work = (
+            herald.keep_telling(),
+            inbox.keep_receiving(),
+            index.keep_warm(),
+            runner.run(),
+            housekeeper.keep_house(),
+            Rescue(index, Jobs(bus), queue).keep_looking(),
+            Backstop(bus).keep_looking(),
+            conductors.run(),
+            lost_collections.keep_looking(),
+            relay.run(),
+            sender.run(),
+        )
+        tasks = [background.create_task(one) for one in work]
         try:
             offered = services(
                 settings, bus, stages, pipeline, queue, index, room, housekeeper, factory_reset
@@ -150,16 +151,6 @@ async def assembled(
             yield offered, index.catch_up
         finally:
             await stop(*tasks)
-
-
-def stage_stall_seconds(settings: Settings) -> dict[StageId, float]:
-    """How long each stage may stand still, where the operator says so."""
-    wanted = {
-        STAGE_IDS["downloader"]: settings.download_stall_seconds,
-        STAGE_IDS["normalizer"]: settings.normalization_stall_seconds,
-        STAGE_IDS["transcriber"]: settings.transcription_stall_seconds,
-    }
-    return {stage: seconds for stage, seconds in wanted.items() if seconds}
 
 
 def services(  # noqa: PLR0913 # wiring
@@ -227,7 +218,7 @@ def collection_engines(
 ) -> CollectionEngines:
     """What CollectionService needs; the conductors do the rest."""
     bus, records = instruments.bus, instruments.records
-    feeds, ledgers = CollectionFeeds(bus), Ledgers(bus, records)
+    feeds, ledgers = CollectionFeeds(bus, instruments.index.progress), Ledgers(bus, records)
     captions = Reading(Artifacts(bus), StoryReader(bus))
     return CollectionEngines(
         submission=Collections(bus, settings, Abilities(stages), instruments.room),

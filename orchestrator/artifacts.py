@@ -3,13 +3,14 @@
 import tempfile
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 from nats.js.api import ObjectInfo
 from nats.js.errors import NotFoundError as KeyMissingError
 from nats.js.errors import ObjectNotFoundError
 
-from mesh.bus import Bus, outlast, storing
+from mesh.bus import Bus, Stored, outlast, storing
 from mesh.errors import NotFoundError, UnavailableError
 from mesh.frames import cut
 from mesh.reasons import Reason
@@ -21,6 +22,8 @@ SOURCE = "source"
 """What was downloaded, until the job has succeeded."""
 BATCH = 4
 """Chunks of 128 KiB read ahead."""
+FAR_BYTES = 2**20
+"""Up to here, reading on is as quick as asking where to begin."""
 
 
 def names_of(job: job_pb2.Job) -> list[str]:
@@ -75,17 +78,15 @@ class Artifacts:
         self, job_id: str, name: str, offset: int = 0, limit: int = 0
     ) -> AsyncIterator[bytes]:
         """The file from an offset on, up to a limit (0: none), in pieces that fit a frame."""
-        bucket = self._bus.names.artifacts_bucket
         info = await outlast(lambda: self._info(job_id, name), self._patience)
-        chunks = self._bus.read(
-            f"OBJ_{bucket}",
-            f"$O.{bucket}.C.{info.nuid}",
-            batch=BATCH,
-            patience_seconds=self._patience,
-        )
         left = max(0, (info.size or 0) - offset)
         left = min(limit, left) if limit else left
-        async for chunk in chunks:
+        if not left:
+            return
+        after = 0
+        if offset >= FAR_BYTES:
+            after, offset = await outlast(lambda: self._place(info, offset), self._patience)
+        async for chunk in self._chunks(info, after):
             data = chunk.data[offset : offset + left]
             offset = max(0, offset - len(chunk.data))
             left -= len(data)
@@ -97,6 +98,32 @@ class Artifacts:
             raise UnavailableError(
                 f"{name!r} of job {job_id} ends too soon", reason=Reason.STORAGE_UNAVAILABLE
             )
+
+    def _chunks(
+        self, info: ObjectInfo, after: int = 0, batch: int = BATCH
+    ) -> AsyncIterator[Stored]:
+        stream, subject = self._where(info)
+        return self._bus.read(stream, subject, after, batch=batch, patience_seconds=self._patience)
+
+    def _where(self, info: ObjectInfo) -> tuple[str, str]:
+        bucket = self._bus.names.artifacts_bucket
+        return f"OBJ_{bucket}", f"$O.{bucket}.C.{info.nuid}"
+
+    async def _place(self, info: ObjectInfo, offset: int) -> tuple[int, int]:
+        """The sequence after which to read, and the offset from there.
+
+        Chunks have one size. Their sequences have no gaps if nothing else was stored meanwhile;
+        if something was, nobody knows the place, and we read from the beginning.
+        """
+        async for first in self._chunks(info, batch=1):
+            with suppress(KeyMissingError):  # removed this very moment
+                async with storing():
+                    last = await self._bus.jetstream.get_last_msg(*self._where(info), direct=True)
+                if (last.seq or 0) - first.sequence + 1 == info.chunks:
+                    passed, rest = divmod(offset, len(first.data))
+                    return first.sequence + passed - 1, rest
+            break
+        return 0, offset
 
     async def _info(self, job_id: str, name: str) -> ObjectInfo:
         try:

@@ -19,10 +19,11 @@ from orchestrator.figures import ATTEMPTS_FAILED, JOBS_RUNNING, stage_name
 from orchestrator.history import History
 from orchestrator.keeper import SourceKeeper
 from orchestrator.lease import Lease
-from orchestrator.pipeline import Pipeline, Task, first_of
+from orchestrator.pipeline import Pipeline, first_of
 from orchestrator.settings import Settings
 from orchestrator.stages import StageError, StateId
 from orchestrator.story import StoryReader, StoryWriter
+from orchestrator.task import Task
 from orchestrator.tracker import JobTracker
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 

@@ -5,13 +5,11 @@ fault of ours) would go on for ever. The broker counts deliveries itself. When i
 leaves the item where it is and says so once; a stream keeps what it says until one of us acted.
 """
 
-import asyncio
 import json
 from contextlib import suppress
 
 from google.protobuf.message import DecodeError
 from google.protobuf.timestamp import from_current_time
-from nats.errors import Error as NatsError
 from nats.js.api import RawStreamMsg
 from nats.js.errors import APIError
 from nats.js.errors import NotFoundError as NoMessageError
@@ -19,13 +17,14 @@ from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
 from mesh.bus import Bus, storing
-from mesh.errors import MeshError, NotFoundError
+from mesh.errors import NotFoundError
 from mesh.reasons import Reason
 from orchestrator.deadletters import DeadLetters
 from orchestrator.ending import end_job, skip_open_stages, tell_end
 from orchestrator.history import History, read_history
 from orchestrator.jobs import ConflictError, Jobs, Kept, UnreadableError
 from orchestrator.lease import Lease, LostError
+from orchestrator.patrol import patrol
 from orchestrator.story import StoryReader, StoryWriter
 from ytcaption.v1 import job_pb2
 
@@ -44,12 +43,7 @@ class Backstop:
 
     async def keep_looking(self) -> None:
         """Looks now and then until cancelled."""
-        while True:
-            await asyncio.sleep(EVERY_SECONDS)
-            try:
-                await self.look()
-            except (MeshError, NatsError) as error:
-                log.warning("cannot look for jobs delivered too often", error=str(error))
+        await patrol(self.look, EVERY_SECONDS, "jobs delivered too often")
 
     async def look(self) -> None:
         """Acts on everything the broker has said."""

@@ -186,6 +186,12 @@ class JobIndex:
         """Where a job stood when it was last read; None if it was not there."""
         return self._shelf.state(job_id)
 
+    def progress(self, job_id: str) -> float | None:
+        """How far a job was when it was last read; None if nobody knows."""
+        stored = self._shelf.stored(job_id)
+        job = job_pb2.JobRecord.FromString(stored or b"").job
+        return job.progress if job.HasField("progress") else None
+
     async def page(
         self, size: int, token: str, states: Collection[StateId], query: str = ""
     ) -> Page:

@@ -7,8 +7,9 @@ from mesh.errors import UnsupportedError
 from mesh.reasons import Reason
 from mesh.tasks import stop
 from orchestrator.ending import reset_stages
-from orchestrator.pipeline import Pipeline, Task
+from orchestrator.pipeline import Pipeline
 from orchestrator.stages import StageError, StageId
+from orchestrator.task import Task
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb

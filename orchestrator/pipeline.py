@@ -3,19 +3,14 @@
 import asyncio
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterable,
     AsyncIterator,
     Callable,
     Coroutine,
     Mapping,
 )
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-from google.protobuf.duration_pb2 import Duration
 
 from mesh.calls import truthful
 from mesh.correlation import call_metadata
@@ -27,6 +22,7 @@ from orchestrator.pipe import Frames, Pipe, Spool
 from orchestrator.sink import Sink
 from orchestrator.stages import StageError, StageId, Stages
 from orchestrator.stall import StallWatch
+from orchestrator.task import Task
 from ytcaption.v1 import downloader_service_pb2 as downloader_pb
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
@@ -35,28 +31,6 @@ from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 DOWNLOAD = job_pb2.STAGE_DOWNLOAD
 NORMALIZATION = job_pb2.STAGE_NORMALIZATION
 TRANSCRIPTION = job_pb2.STAGE_TRANSCRIPTION
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What is to be heard, and how."""
-
-    job_id: str
-    options: job_pb2.JobOptions
-    url: str = ""
-    """Where the downloader gets it; empty if `bytes_source` is set."""
-    bytes_source: AsyncIterable[bytes] | None = None
-    """Media we already have."""
-    bytes_total: int | None = None
-    spool: Path | None = None
-    """Where the downloaded bytes are kept; unset: nowhere, and the download waits for the model."""
-    keep_audio: bool = True
-    human_captions: bool = False
-    """Whether captions a human made may stand in for listening."""
-    captions_begun: bool = False
-    """Whether an earlier attempt took some."""
-    settled_offset: Duration = field(default_factory=Duration)
-    next_index: int = 0
 
 
 class Pipeline:
@@ -211,24 +185,8 @@ class _Run:
         await self._sink.stage_completed(NORMALIZATION)
 
     async def _media_frames(self, container: str) -> AsyncIterator[normalizer_pb.NormalizeRequest]:
-        options = self._task.options
-        yield normalizer_pb.NormalizeRequest(
-            start=normalizer_pb.NormalizeStart(
-                job_id=self._task.job_id,
-                container=container,
-                keep_audio=self._task.keep_audio,
-                options=normalizer_pb.NormalizeOptions(
-                    remove_noise=options.remove_noise,
-                    convert_to_mono=options.convert_to_mono,
-                    apply_highpass_filter=options.apply_highpass_filter,
-                    set_sample_rate_16k=options.set_sample_rate_16k,
-                    isolate_vocals=options.isolate_vocals,
-                    loudness_lufs=(
-                        options.loudness_lufs if options.HasField("loudness_lufs") else None
-                    ),
-                ),
-            )
-        )
+        start = self._task.normalize_start(container)
+        yield normalizer_pb.NormalizeRequest(start=start)
         async for chunk in self._media:
             yield normalizer_pb.NormalizeRequest(chunk=chunk)
 
@@ -255,22 +213,6 @@ class _Run:
         await self._sink.stage_completed(TRANSCRIPTION)
 
     async def _audio_frames(self) -> AsyncIterator[transcriber_pb.TranscribeRequest]:
-        options = self._task.options
-        # A resumed job detects again, from the same windows: so it is as sure as the first time.
-        named = options.language if options.language != "auto" else ""
-        yield transcriber_pb.TranscribeRequest(
-            start=transcriber_pb.TranscribeStart(
-                job_id=self._task.job_id,
-                language=named,
-                language_out=options.language_out,
-                word_timestamps=options.word_timestamps,
-                initial_prompt=options.initial_prompt,
-                beam_size=options.beam_size,
-                hotwords=options.hotwords,
-                mixed_languages=options.mixed_languages,
-                settled_offset=self._task.settled_offset,
-                next_index=self._task.next_index,
-            )
-        )
+        yield transcriber_pb.TranscribeRequest(start=self._task.transcribe_start())
         async for samples in self._samples:
             yield transcriber_pb.TranscribeRequest(audio=samples)

@@ -1,12 +1,11 @@
 """Finds jobs that have not ended but are in no queue, and queues them again."""
 
-import asyncio
-
 from structlog import get_logger
 
-from mesh.errors import LimitExceededError, MeshError, NotFoundError
+from mesh.errors import LimitExceededError, NotFoundError
 from orchestrator.index import MAX_PAGE, JobIndex
 from orchestrator.jobs import ACTIVE, Jobs
+from orchestrator.patrol import patrol
 from orchestrator.queue import WorkQueue
 
 log = get_logger(__name__)
@@ -29,12 +28,7 @@ class Rescue:
 
     async def keep_looking(self) -> None:
         """Looks now and then until cancelled."""
-        while True:
-            await asyncio.sleep(EVERY_SECONDS)
-            try:
-                await self.look()
-            except MeshError as error:
-                log.warning("cannot look for lost jobs", error=str(error))
+        await patrol(self.look, EVERY_SECONDS, "lost jobs")
 
     async def look(self) -> None:
         """Looks once. Records first: whoever ends meanwhile is seen to have ended below."""

@@ -15,7 +15,7 @@ from structlog.contextvars import bound_contextvars
 
 from mesh.bus import Bus, outlast
 from mesh.errors import MeshError, NotFoundError
-from mesh.tasks import stop
+from mesh.tasks import side_by_side
 from orchestrator.artifacts import SOURCE, Artifacts
 from orchestrator.attempt import PATIENCE_SECONDS, Attempt
 from orchestrator.cache import Cache
@@ -73,15 +73,8 @@ class Runner:
 
     async def run(self) -> None:
         """Works until cancelled; a job under way is then given back."""
-        under_way: set[asyncio.Task[None]] = set()
-        try:
-            async with self._dispatcher.listening():
-                while True:
-                    task = asyncio.create_task(self._take(await self._next()))
-                    under_way.add(task)
-                    task.add_done_callback(under_way.discard)
-        finally:
-            await stop(*under_way)
+        async with self._dispatcher.listening():
+            await side_by_side(self._next, self._take)
 
     async def _next(self) -> Msg:
         """The next item, and a place for it."""

@@ -19,13 +19,14 @@ from orchestrator.index import JobIndex
 from orchestrator.jobs import TERMINAL, Jobs
 from orchestrator.live import transcribe_live
 from orchestrator.options import check_turn, check_url, check_word, resolve
-from orchestrator.pipeline import Pipeline, Task
+from orchestrator.pipeline import Pipeline
 from orchestrator.reading import Reading
 from orchestrator.repetition import Repetition
 from orchestrator.room import Room
 from orchestrator.settings import Settings
 from orchestrator.stats import limits_of
 from orchestrator.submission import Submission, Wish
+from orchestrator.task import Task
 from orchestrator.told import Joined, Told
 from orchestrator.uploads import plain_name, received
 from orchestrator.webhooks.addresses import check_webhook

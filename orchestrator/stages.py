@@ -104,3 +104,13 @@ async def selected_models(stages: Stages, language_out: str) -> Selected:
     able = (one.model for one in listed.translations if target in one.target_languages)
     translation = next(able, speech)
     return Selected(speech, "" if translation == speech else translation)
+
+
+def stage_stall_seconds(settings: Settings) -> dict[StageId, float]:
+    """How long each stage may stand still, where the operator says so."""
+    wanted = {
+        STAGE_IDS["downloader"]: settings.download_stall_seconds,
+        STAGE_IDS["normalizer"]: settings.normalization_stall_seconds,
+        STAGE_IDS["transcriber"]: settings.transcription_stall_seconds,
+    }
+    return {stage: seconds for stage, seconds in wanted.items() if seconds}

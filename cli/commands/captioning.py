@@ -5,17 +5,19 @@ from typing import Any
 
 import click
 
+from cli.choices import to_order
 from cli.commands.jobs import id_argument
 from cli.exits import Exit
 from cli.options import (
-    FORMATS,
     USUAL_FORMATS,
+    caption_files_options,
     job_options,
+    json_lines_option,
     json_option,
     order_options,
+    own_mesh_option,
     refuse_a_webhook_nobody_would_send,
     server_option,
-    to_order,
     webhook_option,
     word_cues_option,
 )
@@ -24,32 +26,13 @@ from cli.running import run
 
 @click.command()
 @click.argument("source")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write caption files there.",
-)
-@click.option(
-    "-f",
-    "--format",
-    "formats",
-    type=click.Choice(FORMATS),
-    multiple=True,
-    help=f"May be repeated; {', '.join(USUAL_FORMATS)} if only -o is given, here if only -f is.",
-)
+@caption_files_options("Write caption files there.")
 @job_options
 @order_options
 @word_cues_option
 @webhook_option
-@click.option(
-    "--server",
-    envvar="YTCAPTION_SERVER",
-    metavar="HOST:PORT",
-    help="Use this mesh; without it (or YTCAPTION_SERVER) one is started for this job.",
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line on stdout.")
+@own_mesh_option("this job")
+@json_lines_option
 @click.option("-q", "--quiet", is_flag=True, help="Captions and errors only.")
 def transcribe(source: str, **given: Any) -> None:
     """Captions SOURCE, an http(s) address or a local file.

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli.choices import to_job_options, to_priority
 from cli.commands.captioning import ask_for_words
 from cli.exits import Exit
 from cli.options import (
     FORMATS,
     USUAL_FORMATS,
+    caption_files_options,
     job_options,
+    json_lines_option,
     json_option,
     limit_option,
     order_options,
+    own_mesh_option,
     refuse_a_webhook_nobody_would_send,
     server_option,
-    to_job_options,
-    to_priority,
     webhook_option,
     word_cues_option,
 )
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 REPORTS = ("html", "pdf", "md", "json", "zip")
 BINARY_REPORTS = ("pdf", "zip")
-EVERYTHING = sys.maxsize
 
 collection_argument = click.argument("collection_id", metavar="COLLECTION")
 
@@ -60,21 +61,7 @@ collection_argument = click.argument("collection_id", metavar="COLLECTION")
     metavar="WORD",
     help="Your own unique word: sent twice, it is one collection.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write every recording's captions there as soon as it is heard.",
-)
-@click.option(
-    "-f",
-    "--format",
-    "formats",
-    type=click.Choice(FORMATS),
-    multiple=True,
-    help=f"May be repeated; {', '.join(USUAL_FORMATS)} if only -o is given, here if only -f is.",
-)
+@caption_files_options("Write every recording's captions there as soon as it is heard.")
 @click.option(
     "--report",
     "reports",
@@ -87,13 +74,8 @@ collection_argument = click.argument("collection_id", metavar="COLLECTION")
 @word_cues_option
 @webhook_option
 @click.option("--detach", is_flag=True, help="Print the collection's id and leave it running.")
-@click.option(
-    "--server",
-    envvar="YTCAPTION_SERVER",
-    metavar="HOST:PORT",
-    help="Use this mesh; without it (or YTCAPTION_SERVER) one is started for the collection.",
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line on stdout.")
+@own_mesh_option("the collection")
+@json_lines_option
 @click.option("-q", "--quiet", is_flag=True, help="Members as they end and errors only.")
 def collect(sources: tuple[str, ...], **given: Any) -> None:
     """Captions everything behind SOURCE: playlists, channels, searches ("ytsearch5:cats").
@@ -199,6 +181,7 @@ def collection(collection_id: str, limit: int, everyone: bool, server: str, as_j
 
     async def main() -> Exit:
         from cli.collections import show_collection
+        from cli.listing import EVERYTHING
 
         most = EVERYTHING if everyone else limit
         return await show_collection(server, collection_id, most, as_json=as_json)

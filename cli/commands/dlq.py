@@ -5,7 +5,7 @@ import sys
 import click
 
 from cli.exits import Exit
-from cli.options import json_option, server_option
+from cli.options import json_option, limit_option, server_option
 from cli.running import run
 
 CENTURY_HOURS = 876_000
@@ -24,7 +24,7 @@ def dlq() -> None:
 
 @dlq.command("list")
 @reason_option
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most.")
+@limit_option
 @server_option
 @json_option
 def list_(reason: str, limit: int, server: str, as_json: bool) -> None:

@@ -5,13 +5,14 @@ from typing import Any
 
 import click
 
+from cli.choices import to_cue_rules
 from cli.exits import Exit
 from cli.options import (
     FORMATS,
     cue_options,
     json_option,
+    limit_option,
     server_option,
-    to_cue_rules,
     word_cues_option,
 )
 from cli.running import run
@@ -32,7 +33,7 @@ id_argument = click.argument("wanted", metavar="ID")
     metavar="TEXT",
     help="Only those with this in title, address or file name, or at the beginning of the id.",
 )
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most.")
+@limit_option
 @server_option
 @json_option
 def jobs(states: tuple[str, ...], search: str, limit: int, server: str, as_json: bool) -> None:

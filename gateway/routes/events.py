@@ -5,9 +5,9 @@ from starlette.responses import Response
 
 from gateway import telling
 from gateway.face import Face, FaceOf
+from gateway.job_stories import JobStory
 from gateway.problems import described
 from gateway.routes.jobs import JobId
-from gateway.stories import Story
 from gateway.streams import (
     After,
     LastEventId,
@@ -34,7 +34,7 @@ async def follow_job(
     place = place_of(last_event_id, after)
     job = await _job(face, job_id, resuming=bool(place))
     check_room(face.stories, face.settings.max_streams)
-    story = Story(face.orchestrator, face.endings, job_id, place)
+    story = JobStory(face.orchestrator, face.endings, job_id, place)
     if place and job is not None and job.state in telling.TERMINAL and not await story.has_more():
         return Response(status_code=204)
     return streamed(face.stories, story)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 import grpc
 from fastapi import APIRouter, Header, Query
+from pydantic import BaseModel
 from starlette.responses import Response, StreamingResponse
 
 from gateway import heard, telling
@@ -40,6 +41,19 @@ AUDIO_RESPONSES: dict[int | str, dict[str, Any]] = {
     206: {"description": "The bytes asked for.", "content": _BINARY},
     304: {"description": "The client has it already."},
 }
+
+
+class AudioHeaders(BaseModel):
+    """Which bytes the client wants, and what it has."""
+
+    range: str | None = None
+    if_range: str | None = None
+    if_none_match: str | None = None
+
+    def has(self, etag: str) -> bool:
+        """Whether the client has this very file already."""
+        tags = (self.if_none_match or "").split(",")
+        return etag in [tag.strip().removeprefix("W/") for tag in tags]
 
 
 def _caption_responses() -> dict[int | str, dict[str, Any]]:
@@ -94,14 +108,10 @@ async def get_cues(
     "/jobs/{job_id}/audio", responses=AUDIO_RESPONSES | described(404, 416), response_class=Response
 )
 async def look_at_audio(
-    job_id: JobId,
-    face: FaceOf,
-    range: Annotated[str | None, Header()] = None,
-    if_range: Annotated[str | None, Header()] = None,
-    if_none_match: Annotated[str | None, Header()] = None,
+    job_id: JobId, face: FaceOf, asked: Annotated[AudioHeaders, Header()]
 ) -> Response:
     """The headers of the kept audio."""
-    answer = await get_audio(job_id, face, range, if_range, if_none_match)
+    answer = await get_audio(job_id, face, asked)
     return Response(status_code=answer.status_code, headers=dict(answer.headers))
 
 
@@ -109,11 +119,7 @@ async def look_at_audio(
     "/jobs/{job_id}/audio", responses=AUDIO_RESPONSES | described(404, 416), response_class=Response
 )
 async def get_audio(
-    job_id: JobId,
-    face: FaceOf,
-    range: Annotated[str | None, Header()] = None,
-    if_range: Annotated[str | None, Header()] = None,
-    if_none_match: Annotated[str | None, Header()] = None,
+    job_id: JobId, face: FaceOf, asked: Annotated[AudioHeaders, Header()]
 ) -> Response:
     """The kept audio, or one range of its bytes."""
     artifact, etag = await _audio(face.orchestrator, job_id)
@@ -123,13 +129,11 @@ async def get_audio(
         "Cache-Control": "no-cache",
         "Content-Disposition": disposition(artifact.name, "audio.webm", attachment=False),
     }
-    if if_none_match and etag in [
-        one.strip().removeprefix("W/") for one in if_none_match.split(",")
-    ]:
+    if asked.has(etag):
         return Response(status_code=304, headers=headers)
     size = artifact.size_bytes
     try:
-        span = wanted(range, size) if if_range in (None, etag) else None
+        span = wanted(asked.range, size) if asked.if_range in (None, etag) else None
     except OutsideError:
         outside = RefusedError(416, f"the file has {size} bytes", field="Range")
         answer = respond(outside)

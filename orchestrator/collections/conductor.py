@@ -2,18 +2,18 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
 from structlog import get_logger
 
-from mesh.bus import Bus, outlast
+from mesh.bus import outlast
 from mesh.tasks import stop
-from orchestrator.collections.discovery import Discovery, Exhausted, Found, Listed, Lister
+from orchestrator.collections.discovery import Discovery, Exhausted, Found, Listed
 from orchestrator.collections.fanin import FanIn
 from orchestrator.collections.fanout import FanOut
+from orchestrator.collections.instruments import Instruments
 from orchestrator.collections.journal import Journal
 from orchestrator.collections.ledger import (
     CANCELLED,
@@ -23,14 +23,9 @@ from orchestrator.collections.ledger import (
     Ledger,
 )
 from orchestrator.collections.members import copy_of, ended, never_begun, new_member
-from orchestrator.collections.records import CollectionRecords, KeptCollection
-from orchestrator.collections.shelf import CollectionShelf
+from orchestrator.collections.records import KeptCollection
 from orchestrator.collections.stopping import stop_jobs
-from orchestrator.control import Control
-from orchestrator.index import JobIndex
 from orchestrator.lease import LostError
-from orchestrator.room import Room
-from orchestrator.submission import Submission
 from ytcaption.v1 import collection_pb2, event_pb2
 
 log = get_logger(__name__)
@@ -39,20 +34,6 @@ LOOK_SECONDS = 1.0
 """What nobody told us of is found this soon."""
 FOUND_AT_ONCE = 10
 """So many members are noted before the next are begun."""
-
-
-@dataclass(frozen=True, slots=True)
-class Instruments:
-    """Everything a conductor needs; the same for all."""
-
-    bus: Bus
-    records: CollectionRecords
-    shelf: CollectionShelf
-    index: JobIndex
-    submission: Submission
-    control: Control
-    room: Room
-    lister: Lister
 
 
 class Conductor:

@@ -11,9 +11,10 @@ from structlog.contextvars import bound_contextvars
 
 from mesh.bus import outlast
 from mesh.errors import MeshError, NotFoundError
-from mesh.tasks import stop
+from mesh.tasks import side_by_side
 from orchestrator.attempt import PATIENCE_SECONDS
-from orchestrator.collections.conductor import Conductor, Instruments
+from orchestrator.collections.conductor import Conductor
+from orchestrator.collections.instruments import Instruments
 from orchestrator.collections.ledger import read_ledger
 from orchestrator.collections.queue import CollectionQueue, Items, collection_of_subject
 from orchestrator.collections.records import KeptCollection
@@ -49,15 +50,8 @@ class Conductors:
 
     async def run(self) -> None:
         """Conducts until cancelled; collections under way are then given back."""
-        under_way: set[asyncio.Task[None]] = set()
-        try:
-            async with self._items.listening():
-                while True:
-                    task = asyncio.create_task(self._take(await self._next()))
-                    under_way.add(task)
-                    task.add_done_callback(under_way.discard)
-        finally:
-            await stop(*under_way)
+        async with self._items.listening():
+            await side_by_side(self._next, self._take)
 
     async def _next(self) -> Msg:
         """The next item, and a place for it."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from time import monotonic
 
 from nats.aio.msg import Msg
@@ -48,6 +49,7 @@ class FanIn:
         self._seen: dict[int, bytes] = {}
         self._missed: dict[int, float] = {}
         self._shown: dict[int, float] = {}
+        self._unshown: dict[int, collection_pb2.MemberProgress] = {}
         self._heard = True
         self._listening: dict[int, Subscription] = {}
 
@@ -87,6 +89,7 @@ class FanIn:
         self._seen.pop(number, None)
         self._missed.pop(number, None)
         self._shown.pop(number, None)
+        self._unshown.pop(number, None)
         if not self._bus.client.is_closed:
             await listening.unsubscribe()
 
@@ -100,6 +103,8 @@ class FanIn:
             self._heard = False
             await outlast(self._index.catch_up)
         await self._find_revived()
+        for number in list(self._unshown):
+            await self._show(number)
         return [number for number in list(self._open) if await self._is_missing(number)]
 
     async def _is_missing(self, number: int) -> bool:
@@ -134,17 +139,19 @@ class FanIn:
 
     async def _on_live(self, number: int, message: Msg) -> None:
         if message.subject.endswith(".progress"):
-            await self._show(number, job_pb2.JobProgress.FromString(message.data))
+            live = job_pb2.JobProgress.FromString(message.data)
+            figures = collection_pb2.MemberProgress(number=number, job_id=live.job_id)
+            if live.HasField("progress"):
+                figures.progress = live.progress
+            self._unshown[number] = figures
+            await self._show(number)
         elif event_pb2.Event.FromString(message.data).type in TELLING:
             self._heard = True
             self._wake()
 
-    async def _show(self, number: int, live: job_pb2.JobProgress) -> None:
+    async def _show(self, number: int) -> None:
+        """What comes too soon waits: the last figures before a pause must not be lost."""
         now = asyncio.get_running_loop().time()
-        if number not in self._open or now - self._shown.get(number, 0.0) < SHOW_SECONDS:
-            return
-        self._shown[number] = now
-        figures = collection_pb2.MemberProgress(number=number, job_id=live.job_id)
-        if live.HasField("progress"):
-            figures.progress = live.progress
-        await self._journal.story.show_progress(figures)
+        if number in self._open and now - self._shown.get(number, -inf) >= SHOW_SECONDS:
+            self._shown[number] = now
+            await self._journal.story.show_progress(self._unshown.pop(number))

@@ -1,16 +1,18 @@
 """What watchers of a collection see: each member as it stands, then what happens."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import partial
 
 from mesh.bus import Bus
-from orchestrator.collections.ledger import ENDED, Ledger
+from orchestrator.collections.ledger import ENDED, RUNNING, Ledger
 from orchestrator.following import FeedPool, StoryFeed
 from ytcaption.v1 import collection_pb2, event_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
 Response = pb.WatchCollectionResponse
+ProgressOf = Callable[[str], float | None]
+"""How far a job was when anybody last looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,9 @@ class CollectionFeed(StoryFeed[Change, collection_pb2.MemberProgress]):
         }
     )
 
-    def __init__(self, bus: Bus, collection_id: str) -> None:
+    def __init__(self, bus: Bus, progress_of: ProgressOf, collection_id: str) -> None:
         super().__init__(bus, collection_id)
+        self._progress_of = progress_of
         self._ledger = Ledger()
 
     @property
@@ -85,12 +88,23 @@ class CollectionFeed(StoryFeed[Change, collection_pb2.MemberProgress]):
         position = len(self._told)
         for change in self._newest(after):
             yield change
+        self._look_up_figures()
         following = self._follow(position, self._told.__getitem__, follow=follow)
         try:
             async for update in following:
                 yield update
         finally:
             await following.aclose()
+
+    def _look_up_figures(self) -> None:
+        """A member that stands still tells nobody how far it is."""
+        for member in self._ledger.members:
+            if member.state == RUNNING and member.number not in self._figures:
+                progress = self._progress_of(member.job_id)
+                if progress is not None:
+                    self._figures[member.number] = collection_pb2.MemberProgress(
+                        number=member.number, job_id=member.job_id, progress=progress
+                    )
 
     def _newest(self, after: int) -> list[Change]:
         """In the order in which they happened."""
@@ -105,5 +119,5 @@ class CollectionFeed(StoryFeed[Change, collection_pb2.MemberProgress]):
 class CollectionFeeds(FeedPool[CollectionFeed]):
     """Feeds of the collections that are being watched here."""
 
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(partial(CollectionFeed, bus))
+    def __init__(self, bus: Bus, progress_of: ProgressOf) -> None:
+        super().__init__(partial(CollectionFeed, bus, progress_of))

@@ -12,7 +12,7 @@ from orchestrator.collections.ledger import RUNNING, Ledgers
 from orchestrator.collections.members import copy_of
 from orchestrator.collections.records import CollectionRecords, KeptCollection
 from orchestrator.index import MAX_PAGE, JobIndex
-from ytcaption.v1 import collection_pb2, job_pb2
+from ytcaption.v1 import collection_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,9 @@ class CollectionReading:
         return False
 
     def _with_figures(self, member: collection_pb2.Member) -> collection_pb2.Member:
-        stored = self._index.stored(member.job_id) if member.state == RUNNING else None
-        if stored is None:
+        progress = self._index.progress(member.job_id) if member.state == RUNNING else None
+        if progress is None:
             return member
-        job = job_pb2.JobRecord.FromString(stored).job
         shown = copy_of(member)
-        if job.HasField("progress"):
-            shown.progress = job.progress
+        shown.progress = progress
         return shown

@@ -1,12 +1,10 @@
 """Finds collections that are not settled but that nobody keeps going."""
 
-import asyncio
-
 from structlog import get_logger
 
-from mesh.errors import MeshError
 from orchestrator.collections.queue import CollectionQueue
 from orchestrator.collections.shelf import CollectionShelf
+from orchestrator.patrol import patrol
 
 log = get_logger(__name__)
 
@@ -22,12 +20,7 @@ class CollectionRescue:
 
     async def keep_looking(self) -> None:
         """Looks now and then until cancelled."""
-        while True:
-            await asyncio.sleep(EVERY_SECONDS)
-            try:
-                await self.look()
-            except MeshError as error:
-                log.warning("cannot look for lost collections", error=str(error))
+        await patrol(self.look, EVERY_SECONDS, "lost collections")
 
     async def look(self) -> None:
         """Looks once. Records first: an item goes only after its record says settled."""

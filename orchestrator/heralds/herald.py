@@ -12,8 +12,8 @@ from structlog import get_logger
 from mesh.bus import Bus
 from mesh.errors import MeshError
 from orchestrator.heralds.incoming import MESSAGE_ID
-from orchestrator.heralds.pulling import SharedPull, acknowledge, put_back
 from orchestrator.heralds.translating import KINDS, translated
+from orchestrator.shared_pull import SharedPull, acknowledge, put_back
 from ytcaption.v1 import event_pb2
 
 log = get_logger(__name__)

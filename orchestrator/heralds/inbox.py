@@ -13,8 +13,8 @@ from mesh.reasons import Reason
 from orchestrator.deadletters import DeadLetters
 from orchestrator.heralds.incoming import Incoming
 from orchestrator.heralds.letters import event_letter
-from orchestrator.heralds.pulling import SharedPull, acknowledge, put_back
 from orchestrator.heralds.reading import read, readable_correlation
+from orchestrator.shared_pull import SharedPull, acknowledge, put_back
 from ytcaption.v1 import collection_pb2, collection_service_pb2
 
 log = get_logger(__name__)

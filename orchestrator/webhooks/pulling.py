@@ -1,8 +1,9 @@
 """Many messages of one consumer in hand at once, each dealt with in its own time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
@@ -11,8 +12,8 @@ from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import MeshError
-from mesh.tasks import stop
-from orchestrator.heralds.pulling import SharedPull, put_back
+from mesh.tasks import side_by_side
+from orchestrator.shared_pull import SharedPull, put_back
 
 log = get_logger(__name__)
 
@@ -27,7 +28,6 @@ class Puller:
         self._stream = stream
         self._pull = SharedPull(bus, stream, config)
         self._free = asyncio.Semaphore(at_once)
-        self._handling: set[asyncio.Task[None]] = set()
 
     async def make(self) -> None:
         """Makes the consumer if it is missing; every replica may."""
@@ -35,17 +35,14 @@ class Puller:
 
     async def run(self, handle: Handle) -> None:
         """Hands on every message until cancelled."""
-        try:
-            async with aclosing(self._pull.messages()) as messages:
-                while True:
-                    await self._free.acquire()  # before one is taken that nobody could deal with
-                    task = asyncio.create_task(self._deal_with(await anext(messages), handle))
-                    self._handling.add(task)
-                    task.add_done_callback(self._handling.discard)
-        finally:
-            await stop(*self._handling)
+        async with aclosing(self._pull.messages()) as messages:
+            await side_by_side(partial(self._next, messages), partial(self._deal_with, handle))
 
-    async def _deal_with(self, message: Msg, handle: Handle) -> None:
+    async def _next(self, messages: AsyncGenerator[Msg, None]) -> Msg:
+        await self._free.acquire()  # before one is taken that nobody could deal with
+        return await anext(messages)
+
+    async def _deal_with(self, handle: Handle, message: Msg) -> None:
         try:
             await handle(message)
         except (MeshError, NatsError) as error:  # the broker is away; it will deliver it again

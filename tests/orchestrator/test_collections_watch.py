@@ -11,10 +11,12 @@ from tests.orchestrator.gatherings import (
     addresses,
     collect,
     counts,
+    read,
     until_states,
     watch,
     watched,
 )
+from tests.orchestrator.polling import until
 from tests.orchestrator.scripted import Script
 from ytcaption.v1 import collection_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
@@ -68,16 +70,38 @@ async def test_live_figures_of_members_reach_watchers_and_are_not_stored(
     script.pause_before_segment = 3
     async with start() as client:
         made = await collect(client, *addresses(1))
-        async with asyncio.timeout(20):
-            async for seen in watch(client, made.collection_id):
-                if seen.HasField("progress") and seen.progress.progress:
-                    break
+        seen = await _first_figures(client, made.collection_id)
         script.go_on.set()
         assert (seen.sequence, seen.progress.number) == (0, 1)
         assert seen.progress.progress <= 0.5
         again = await watched(client, made.collection_id)
     stored = [one for one in again if one.sequence]
     assert "progress" not in _kinds(stored)
+
+
+async def test_who_comes_while_a_member_stands_still_sees_how_far_it_is(
+    start: Start, script: Script
+) -> None:
+    script.pause_before_segment = 3
+    async with start() as client:
+        made = await collect(client, *addresses(1))
+
+        async def stands_still() -> bool:
+            _, members = await read(client, made.collection_id)
+            return any(member.progress for member in members)
+
+        await until(stands_still)
+        seen = await _first_figures(client, made.collection_id)
+        script.go_on.set()
+    assert (seen.progress.number, 0 < seen.progress.progress <= 0.5) == (1, True)
+
+
+async def _first_figures(client: Client, collection_id: str) -> pb.WatchCollectionResponse:
+    async with asyncio.timeout(20):
+        async for seen in watch(client, collection_id):
+            if seen.HasField("progress") and seen.progress.progress:
+                return seen
+    raise AssertionError("no figures")
 
 
 async def test_a_thousand_members_cost_a_watcher_one_message_a_change(
@@ -91,7 +115,7 @@ async def test_a_thousand_members_cost_a_watcher_one_message_a_change(
     assert during["member"] <= 2 * MANY
     assert during["collection"] <= 4, "the collection itself: begun, found, gathered, settled"
     assert after == {"member": MANY, "collection": 2}
-    feed = CollectionFeed(bus, made.collection_id)
+    feed = CollectionFeed(bus, lambda _: None, made.collection_id)
     await feed.read_stored()
     one, other = [[update async for update in feed.watch(after=0)] for _ in range(2)]
     assert all(mine is theirs for mine, theirs in zip(one, other, strict=True))

@@ -5,9 +5,8 @@ import asyncio
 import pytest
 from pydantic import ValidationError
 
-from orchestrator.__main__ import stage_stall_seconds
 from orchestrator.settings import Settings
-from orchestrator.stages import StageError
+from orchestrator.stages import StageError, stage_stall_seconds
 from orchestrator.stall import StallWatch
 from ytcaption.v1 import job_pb2
 

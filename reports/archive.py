@@ -6,7 +6,7 @@ from datetime import UTC
 
 from reports.model import Collection, Member
 from reports.names import numbered
-from reports.words import facts, failed, heading, name, state, summary
+from reports.words import broke_off, facts, failed, heading, name, state, summary
 
 README = "README.txt"
 
@@ -49,7 +49,8 @@ class CaptionsZip:
 
     def leave_out(self, member: Member, why: str) -> None:
         """A member without captions."""
-        reason = f": {failed(member.failure)}" if member.failure else f": {why}" if why else ""
+        why = failed(member.failure) or why
+        reason = f": {why}" if why else ""
         self._lines.append(f"{member.number:03} {name(member)}\n    {state(member)}{reason}\n")
         if member.url:
             self._lines.append(f"    {name(Member(member.number, member.url, member.state))}\n")
@@ -74,8 +75,7 @@ class CaptionsZip:
         for label, value in facts(collection):
             yield f"{label}: {value}\n"
         for listing in collection.broken_listings:
-            why = failed(listing.failure) if listing.failure else ""
-            yield f"Listing broke off after {listing.found}: {listing.source}: {why}\n"
+            yield f"{broke_off(listing)}: {failed(listing.failure)}\n"
         yield "\nRecordings; those without a file have no captions, and why:\n\n"
         yield from self._lines
         if not self._lines:

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from reports.model import Collection, Member, Text
 from reports.words import (
-    clock,
+    COLUMNS,
     facts,
     failed,
     heading,
@@ -16,6 +16,7 @@ from reports.words import (
     name,
     on_one_line,
     particulars,
+    row,
     state,
     summary,
 )
@@ -60,8 +61,8 @@ class HtmlReport:
             f"<dt>Link</dt><dd>{_link(member.url)}</dd>\n"
         )
         yield "".join(_pair(label, value) for label, value in particulars(member))
-        if member.failure:
-            yield f'<dt>Failure</dt><dd class="failure">{_text(failed(member.failure))}</dd>\n'
+        if why := failed(member.failure):
+            yield f'<dt>Failure</dt><dd class="failure">{_text(why)}</dd>\n'
         yield "</dl>\n"
         if text.note:
             yield f'<p class="note">{_text(text.note)}</p>\n'
@@ -110,30 +111,27 @@ def _listings(collection: Collection) -> Iterator[str]:
         return
     yield "<h2>Listings that broke off</h2>\n<ul>\n"
     for listing in broken:
-        why = failed(listing.failure) if listing.failure else ""
         yield (
             f"<li>{_link(listing.source)}, after {listing.found}: "
-            f'<span class="failure">{_text(why)}</span></li>\n'
+            f'<span class="failure">{_text(failed(listing.failure))}</span></li>\n'
         )
     yield "</ul>\n"
 
 
 def _contents(collection: Collection) -> Iterator[str]:
+    heads = "".join(f'<th scope="col">{column}</th>' for column in COLUMNS)
     yield (
         '<nav aria-labelledby="contents">\n<h2 id="contents">Recordings</h2>\n'
         '<div class="table" role="region" aria-labelledby="contents" tabindex="0">\n<table>\n'
         "<caption>Every recording, in the order it was found; titles lead to the texts.</caption>\n"
-        '<thead><tr><th scope="col">#</th><th scope="col">Title</th><th scope="col">State</th>'
-        '<th scope="col">Length</th><th scope="col">Language</th><th scope="col">Failure</th></tr>'
-        "</thead>\n<tbody>\n"
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n"
     )
     for member in collection.members:
-        reason = member.failure.reason if member.failure else ""
+        number, title, _, length, language, reason = map(_text, row(member))
         yield (
-            f'<tr><td class="number">{member.number}</td>'
-            f'<td class="title" dir="auto">'
-            f'<a href="#m{member.number}">{_text(name(member))}</a></td>'
-            f'<td>{_state(member)}</td><td class="number">{clock(member.duration_seconds)}</td>'
-            f"<td>{_text(member.language)}</td><td>{_text(reason)}</td></tr>\n"
+            f'<tr><td class="number">{number}</td>'
+            f'<td class="title" dir="auto"><a href="#m{number}">{title}</a></td>'
+            f'<td>{_state(member)}</td><td class="number">{length}</td>'
+            f"<td>{language}</td><td>{reason}</td></tr>\n"
         )
     yield "</tbody>\n</table>\n</div>\n</nav>\n"

@@ -4,7 +4,7 @@ import unicodedata
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
-from reports.model import Collection, Failure, Member, MemberState, State
+from reports.model import Collection, Failure, Listing, Member, MemberState, State
 
 STATES = {
     MemberState.COMPLETED: "completed",
@@ -14,6 +14,8 @@ STATES = {
     MemberState.TIMED_OUT: "timed out",
     MemberState.CANCELLED: "cancelled",
 }
+COLUMNS = ("#", "Title", "State", "Length", "Language", "Failure")
+"""What the table of recordings has of each."""
 _JOINERS = "\u200c\u200d\u00ad"
 """Of what nobody sees these belong to words; others turn text round, or hide."""
 
@@ -124,8 +126,27 @@ def state(member: Member) -> str:
     return STATES[member.state] + (" (late)" if member.late else "")
 
 
-def failed(failure: Failure) -> str:
+def row(member: Member) -> tuple[str, ...]:
+    """Its line in the table of recordings."""
+    return (
+        str(member.number),
+        name(member),
+        state(member),
+        clock(member.duration_seconds),
+        on_one_line(member.language),
+        on_one_line(member.failure.reason) if member.failure else "",
+    )
+
+
+def broke_off(listing: Listing) -> str:
+    """How far a listing came."""
+    return f"Listing broke off after {listing.found}: {on_one_line(listing.source)}"
+
+
+def failed(failure: Failure | None) -> str:
     """Reason and message in one line; the reason comes first, as it can be looked up."""
+    if not failure:
+        return ""
     reason = on_one_line(failure.reason)
     if stage := failure.stage:
         reason += f" in {stage.lower()}"

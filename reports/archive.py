@@ -4,9 +4,10 @@ import zipfile
 from collections.abc import Iterator
 from datetime import UTC
 
+from reports.languages import named
 from reports.model import Collection, Member
 from reports.names import numbered
-from reports.words import broke_off, facts, failed, heading, name, state, summary
+from reports.words import broke_off, facts, failed, heading, name, on_one_line, state, summary
 
 README = "README.txt"
 
@@ -32,7 +33,8 @@ class _Outlet:
 
 
 class CaptionsZip:
-    """Files named `001 Title.srt`, and README.txt, which lists every member."""
+    """Files named `001 Title.srt`, translated ones `001 Title.en.srt`, and README.txt, which lists
+    every member."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
@@ -40,11 +42,15 @@ class CaptionsZip:
         self._zip = zipfile.ZipFile(self._outlet, "w", zipfile.ZIP_DEFLATED)
         self._lines: list[str] = []
 
-    def add(self, member: Member, captions: bytes, suffix: str) -> bytes:
-        """A member's captions; returns what can be sent."""
-        file = numbered(member.number, len(self._collection.members), name(member), suffix)
+    def add(self, member: Member, captions: bytes, suffix: str, translated_into: str = "") -> bytes:
+        """A member's captions, or their translation; returns what can be sent."""
+        total = len(self._collection.members)
+        file = numbered(member.number, total, name(member), suffix, translated_into)
         self._put(file, captions)
-        self._lines.append(f"{file}\n")
+        kind = (
+            f"\n    translation: {named(on_one_line(translated_into))}" if translated_into else ""
+        )
+        self._lines.append(f"{file}{kind}\n")
         return self._outlet.drain()
 
     def leave_out(self, member: Member, why: str) -> None:

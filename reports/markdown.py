@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from reports.model import Collection, Member, Text
+from reports.passages import Passage, passages
 from reports.words import (
     COLUMNS,
     broke_off,
@@ -52,18 +53,25 @@ class MarkdownReport:
             yield f"- Link: <{address}>\n"
         elif member.url:
             yield f"- Source: {plain(member.url)}\n"
-        for label, value in particulars(member):
+        for label, value in particulars(member, text):
             yield f"- {label}: {plain(value)}\n"
         if why := failed(member.failure):
             yield f"- Failure: {plain(why)}\n"
         if text.note:
             yield f"\n*{plain(text.note)}*\n"
-        for paragraph in text.paragraphs:
-            yield f"\n{plain(paragraph)}\n"
+        for passage in passages(member, text):
+            yield from _passage(passage)
 
     def end(self) -> Iterator[str]:
         """Nothing."""
         yield from ()
+
+
+def _passage(passage: Passage) -> Iterator[str]:
+    if passage.label:
+        yield f"\n### {plain(passage.label)}\n"
+    for paragraph in passage.paragraphs:
+        yield f"\n{plain(paragraph)}\n"
 
 
 def plain(text: str) -> str:

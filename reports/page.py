@@ -7,6 +7,7 @@ from html import escape
 from importlib.resources import files
 
 from reports.model import Collection, Member, Text
+from reports.passages import Passage, passages
 from reports.words import (
     COLUMNS,
     facts,
@@ -60,18 +61,17 @@ class HtmlReport:
             f"<dt>State</dt><dd>{_state(member)}</dd>\n"
             f"<dt>Link</dt><dd>{_link(member.url)}</dd>\n"
         )
-        yield "".join(_pair(label, value) for label, value in particulars(member))
+        yield "".join(_pair(label, value) for label, value in particulars(member, text))
         if why := failed(member.failure):
             yield f'<dt>Failure</dt><dd class="failure">{_text(why)}</dd>\n'
         yield "</dl>\n"
         if text.note:
             yield f'<p class="note">{_text(text.note)}</p>\n'
-        if paragraphs := text.paragraphs:
-            language = f' lang="{_text(member.language)}"' if member.language else ""
-            yield f'<div class="text"{language} dir="auto">\n'
-            for paragraph in paragraphs:
-                yield f'<p dir="auto">{_text(paragraph)}</p>\n'
-            yield "</div>\n"
+        if text.translation:
+            yield from _both(number, passages(member, text))
+        else:
+            for passage in passages(member, text):
+                yield from _passage(passage)
         yield '<p class="back"><a href="#contents">Back to the contents</a></p>\n</article>\n'
 
     def end(self) -> Iterator[str]:
@@ -89,6 +89,28 @@ def _pair(label: str, value: str) -> str:
 
 def _list(pairs: list[tuple[str, str]]) -> str:
     return f"<dl>\n{''.join(_pair(label, value) for label, value in pairs)}</dl>\n"
+
+
+def _both(number: int, found: list[Passage]) -> Iterator[str]:
+    """Side by side where there is room."""
+    yield '<div class="both">\n'
+    for place, passage in enumerate(found, start=1):
+        label, following = f"t{number}-{place}", f"t{number}-{place + 1}"
+        yield f'<section aria-labelledby="{label}">\n'
+        yield f'<h4 id="{label}">{_text(passage.label)}</h4>\n'
+        if place < len(found):
+            yield f'<p class="skip"><a href="#{following}">To the translation</a></p>\n'
+        yield from _passage(passage)
+        yield "</section>\n"
+    yield "</div>\n"
+
+
+def _passage(passage: Passage) -> Iterator[str]:
+    language = f' lang="{_text(passage.language)}"' if passage.language else ""
+    yield f'<div class="text"{language} dir="auto">\n'
+    for paragraph in passage.paragraphs:
+        yield f'<p dir="auto">{_text(paragraph)}</p>\n'
+    yield "</div>\n"
 
 
 def _state(member: Member) -> str:

@@ -7,6 +7,7 @@ from fpdf.fonts import FontFace
 
 from reports.fonts import Font
 from reports.model import Collection, Member, MemberState, State, Text
+from reports.passages import Passage, passages
 from reports.typesetting import DIM, INK, LINE, LINK, MARGIN, Colour, Sheets
 from reports.words import (
     COLUMNS,
@@ -40,6 +41,9 @@ WIDTHS = (9, 70, 26, 16, 18, 35)
 ROOM_FOR_A_BEGINNING = 45
 """A member begins on a new page if less than this is left, in millimetres."""
 
+ROOM_FOR_A_PASSAGE = 20
+"""And so does one of its texts that has a heading: some lines must fit below it."""
+
 
 class PdfReport:
     """Takes member after member; the pages are held until the end."""
@@ -66,7 +70,7 @@ class PdfReport:
         sheets.start_section(title, level=1)
         sheets.style(13, bold=True)
         sheets.write_on(title, 6.5)
-        self._known(member)
+        self._known(member, text)
         if why := failed(member.failure):
             sheets.style(9, RED)
             sheets.write_on(why, 5)
@@ -75,9 +79,8 @@ class PdfReport:
             sheets.write_on(text.note, 5)
         sheets.ln(2)
         sheets.style(10)
-        for paragraph in text.paragraphs:
-            sheets.write_on(on_one_line(paragraph), 5)
-            sheets.ln(2)
+        for passage in passages(member, text):
+            self._passage(passage)
         self._admit_missing()
         sheets.ln(6)
 
@@ -190,15 +193,28 @@ class PdfReport:
                 line.cell(reason, style=FontFace(color=RED))
         sheets.shape("")
 
-    def _known(self, member: Member) -> None:
+    def _passage(self, passage: Passage) -> None:
+        sheets = self._sheets
+        if passage.label:
+            if sheets.will_page_break(ROOM_FOR_A_PASSAGE):
+                sheets.add_page()
+            sheets.start_section(passage.label, level=2)
+            sheets.style(10, DIM, bold=True)
+            sheets.write_on(passage.label, 6)
+            sheets.ln(1)
+            sheets.style(10)
+        for paragraph in passage.paragraphs:
+            sheets.write_on(on_one_line(paragraph), 5)
+            sheets.ln(2)
+
+    def _known(self, member: Member, text: Text) -> None:
         sheets = self._sheets
         sheets.style(9, COLOURS[member.state], bold=True)
         words = state(member)
         sheets.cell(sheets.get_string_width(words) + 5, 5, words)
-        known = [f"{label} {value}" for label, value in particulars(member) if label != "Job"]
+        known = [f"{label} {value}" for label, value in particulars(member, text) if label != "Job"]
         sheets.style(9, DIM)
-        sheets.cell(0, 5, sheets.shown("  ·  ".join(known)))
-        sheets.ln(5)
+        sheets.cells(known, "  ·  ", 5)
         sheets.style(9, LINK)
         if address := link(member.url):
             sheets.write_on(on_one_line(member.url), 5, link=address)

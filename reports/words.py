@@ -4,7 +4,8 @@ import unicodedata
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
-from reports.model import Collection, Failure, Listing, Member, MemberState, State
+from reports.languages import named
+from reports.model import Collection, Failure, Listing, Member, MemberState, State, Text
 
 STATES = {
     MemberState.COMPLETED: "completed",
@@ -95,6 +96,7 @@ def facts(collection: Collection) -> list[tuple[str, str]]:
         ("Published", _period(collection)),
         ("Asked for", moment(collection.create_time)),
         ("Asked by", on_one_line(collection.caller)),
+        ("Translation asked for", named(on_one_line(collection.language_out))),
         ("Deadline", moment(collection.deadline) or "none"),
         ("Gathered", moment(collection.end_time) or "not yet"),
         ("Cancelled because", on_one_line(collection.cancel_note)),
@@ -108,11 +110,12 @@ def _period(collection: Collection) -> str:
     return " ".join(filter(None, [since and f"from {since}", until and f"until {until}"]))
 
 
-def particulars(member: Member) -> list[tuple[str, str]]:
+def particulars(member: Member, text: Text) -> list[tuple[str, str]]:
     """What is known of a member besides its title, address, state and failure."""
     known = [
         ("Length", clock(member.duration_seconds)),
         ("Language", on_one_line(member.language)),
+        ("Translated into", on_one_line(text.translation.language) if text.translation else ""),
         ("Published", on_one_line(member.upload_date)),
         ("Attempt", str(member.attempt) if member.attempt else ""),
         ("Ended", moment(member.end_time)),

@@ -111,7 +111,7 @@ def test_the_pdf_has_both_texts_and_bookmarks_that_lead_to_them() -> None:
     assert "Até breve." in pages[begins]
     assert "Sentence 0" in pages[begins]
     assert "Sentence 39" in pages[-1]
-    member = pdf.outline[-1][-1]
+    member: Any = pdf.outline[-1][-1]
     assert [entry.title for entry in member] == [ORIGINAL, TRANSLATION]
     assert pdf.get_destination_page_number(member[1]) == begins
     lines = pages[begins].splitlines()

@@ -11,6 +11,7 @@ from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import InternalError
+from mesh.languages import tag_of
 from mesh.reasons import Reason
 from mesh.tasks import stop
 from orchestrator.artifacts import SOURCE, UPLOAD, Artifacts
@@ -176,6 +177,10 @@ class Attempt:
         async for _, event in story:
             if event.HasField("segment_settled"):
                 transcript.segments.append(event.segment_settled.segment)
+        if any(segment.translation for segment in transcript.segments):
+            # An attempt that was resumed may have translated nothing itself.
+            into = transcript.language_out or tag_of(self._job.options.language_out)
+            transcript.language_out = self._job.language_out = into
         return transcript
 
     async def _failed(self, tracker: JobTracker, error: StageError) -> float | None:

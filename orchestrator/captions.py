@@ -77,9 +77,14 @@ def from_wire(transcript: media_pb2.Transcript) -> Transcript:
     )
 
 
+def is_translated(transcript: Transcript) -> bool:
+    """Whether anything of it was."""
+    return any(segment.translation for segment in transcript.segments)
+
+
 def in_translation(transcript: Transcript) -> Transcript:
     """What was translated; raises if nothing was."""
-    if not any(segment.translation for segment in transcript.segments):
+    if not is_translated(transcript):
         raise NotFoundError("nothing of this job was translated", reason=Reason.NOT_TRANSLATED)
     return translated(transcript)
 

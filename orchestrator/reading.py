@@ -1,18 +1,22 @@
 """What callers may read of a job besides its record: captions and files."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from google.protobuf.duration_pb2 import Duration
 
+from captions.formats import Format
+from captions.model import Transcript
 from mesh.errors import NotFoundError
+from mesh.languages import tag_of
 from orchestrator.artifacts import Artifacts
 from orchestrator.captions import (
     FormatId,
     format_for,
     from_wire,
     in_translation,
+    is_translated,
     rules_in_force,
 )
 from orchestrator.story import StoryReader
@@ -27,6 +31,17 @@ class Captions:
     media_type: str
     file_name: str
     complete: bool
+    language: str
+    """BCP-47 tag of what stands in it; empty if nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracks:
+    """The captions of a job as they were at one moment."""
+
+    spoken: Captions
+    translated: Captions | None
+    """None if nothing was translated."""
 
 
 class Reading:
@@ -47,33 +62,63 @@ class Reading:
     ) -> Captions:
         """All captions of a finished job, or those heard so far."""
         made = format_for(job, format_, word_cues=word_cues)
-        complete = job.state == job_pb2.JOB_STATE_SUCCEEDED
+        spoken = await self._transcript(job)
+        if translated:
+            return await _translated(job, made, spoken, cue_rules)
+        return await _file(job, made, spoken, cue_rules, _stem(job))
+
+    async def tracks(
+        self, job: job_pb2.Job, format_: FormatId, cue_rules: media_pb2.CueRules
+    ) -> Tracks:
+        """The same, and beside them those that were translated, if any were."""
+        made = format_for(job, format_, word_cues=False)
+        spoken = await self._transcript(job)
+        return Tracks(
+            await _file(job, made, spoken, cue_rules, _stem(job)),
+            await _translated(job, made, spoken, cue_rules) if is_translated(spoken) else None,
+        )
+
+    async def _transcript(self, job: job_pb2.Job) -> Transcript:
         try:
             kept = await self._artifacts.transcript(job.job_id)
         except NotFoundError:
             kept = await self._heard_so_far(job)
-        transcript = in_translation(from_wire(kept)) if translated else from_wire(kept)
-        rules = rules_in_force(transcript.language, job.options.cue_rules, cue_rules)
-        name = f"{_stem(job)}.{transcript.language}" if translated else _stem(job)
-        return Captions(
-            # Hours of speech take a second; other callers shall not wait for it.
-            content=(await asyncio.to_thread(made.render, transcript, rules)).encode(),
-            media_type=made.media_type,
-            file_name=f"{name}.{made.suffix}",
-            complete=complete,
-        )
+        found = from_wire(kept)
+        # A wish is no translation; and an attempt that had none left to make names no language.
+        into = found.language_out or tag_of(job.options.language_out)
+        return replace(found, language_out=into if is_translated(found) else "")
 
     async def _heard_so_far(self, job: job_pb2.Job) -> media_pb2.Transcript:
         transcript = media_pb2.Transcript(
             language=job.language,
             model=job.model,
-            language_out=job.options.language_out,
             duration=job.media.duration if job.HasField("media") else Duration(),
         )
         async for _, event in self._stories.events(job.job_id):
             if event.HasField("segment_settled"):
                 transcript.segments.append(event.segment_settled.segment)
         return transcript
+
+
+async def _translated(
+    job: job_pb2.Job, made: Format, spoken: Transcript, cue_rules: media_pb2.CueRules
+) -> Captions:
+    transcript = in_translation(spoken)
+    return await _file(job, made, transcript, cue_rules, f"{_stem(job)}.{transcript.language}")
+
+
+async def _file(
+    job: job_pb2.Job, made: Format, transcript: Transcript, cue_rules: media_pb2.CueRules, stem: str
+) -> Captions:
+    rules = rules_in_force(transcript.language, job.options.cue_rules, cue_rules)
+    return Captions(
+        # Hours of speech take a second; other callers shall not wait for it.
+        content=(await asyncio.to_thread(made.render, transcript, rules)).encode(),
+        media_type=made.media_type,
+        file_name=f"{stem}.{made.suffix}",
+        complete=job.state == job_pb2.JOB_STATE_SUCCEEDED,
+        language=transcript.language,
+    )
 
 
 def _stem(job: job_pb2.Job) -> str:

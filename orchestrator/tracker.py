@@ -192,7 +192,6 @@ class JobTracker:
     async def finished(self, finished: transcriber_pb.TranscribeFinished) -> None:
         self.ended = finished
         self._job.language = finished.language or self._job.language
-        # An attempt that was resumed may have translated nothing itself.
         self._job.language_out = finished.language_out or self._job.language_out
         if finished.HasField("language_probability"):
             self._job.language_probability = finished.language_probability

@@ -4,9 +4,10 @@ import zipfile
 from collections.abc import Iterator
 from datetime import UTC
 
+from reports.languages import named
 from reports.model import Collection, Member
 from reports.names import numbered
-from reports.words import facts, failed, heading, name, state, summary
+from reports.words import broke_off, facts, failed, heading, name, on_one_line, state, summary
 
 README = "README.txt"
 
@@ -32,7 +33,8 @@ class _Outlet:
 
 
 class CaptionsZip:
-    """Files named `001 Title.srt`, and README.txt, which lists every member."""
+    """Files named `001 Title.srt`, translated ones `001 Title.en.srt`, and README.txt, which lists
+    every member."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
@@ -40,16 +42,21 @@ class CaptionsZip:
         self._zip = zipfile.ZipFile(self._outlet, "w", zipfile.ZIP_DEFLATED)
         self._lines: list[str] = []
 
-    def add(self, member: Member, captions: bytes, suffix: str) -> bytes:
-        """A member's captions; returns what can be sent."""
-        file = numbered(member.number, len(self._collection.members), name(member), suffix)
+    def add(self, member: Member, captions: bytes, suffix: str, translated_into: str = "") -> bytes:
+        """A member's captions, or their translation; returns what can be sent."""
+        total = len(self._collection.members)
+        file = numbered(member.number, total, name(member), suffix, translated_into)
         self._put(file, captions)
-        self._lines.append(f"{file}\n")
+        kind = (
+            f"\n    translation: {named(on_one_line(translated_into))}" if translated_into else ""
+        )
+        self._lines.append(f"{file}{kind}\n")
         return self._outlet.drain()
 
     def leave_out(self, member: Member, why: str) -> None:
         """A member without captions."""
-        reason = f": {failed(member.failure)}" if member.failure else f": {why}" if why else ""
+        why = failed(member.failure) or why
+        reason = f": {why}" if why else ""
         self._lines.append(f"{member.number:03} {name(member)}\n    {state(member)}{reason}\n")
         if member.url:
             self._lines.append(f"    {name(Member(member.number, member.url, member.state))}\n")
@@ -74,8 +81,7 @@ class CaptionsZip:
         for label, value in facts(collection):
             yield f"{label}: {value}\n"
         for listing in collection.broken_listings:
-            why = failed(listing.failure) if listing.failure else ""
-            yield f"Listing broke off after {listing.found}: {listing.source}: {why}\n"
+            yield f"{broke_off(listing)}: {failed(listing.failure)}\n"
         yield "\nRecordings; those without a file have no captions, and why:\n\n"
         yield from self._lines
         if not self._lines:

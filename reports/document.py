@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from reports.model import Collection, Failure, Member, Text
+from reports.model import Collection, Failure, Member, Text, Translation
 from reports.words import summary
 
 SCHEMA_VERSION = 1
@@ -50,6 +50,7 @@ def _collection(collection: Collection) -> dict[str, object]:
         "end_time": _time(collection.end_time),
         "report_time": _time(collection.report_time),
         "cancel_note": collection.cancel_note,
+        "language_out": collection.language_out,
         "discovery_complete": collection.discovery_complete,
         "member_count": len(collection.members),
         "late_count": collection.late_count,
@@ -83,7 +84,14 @@ def _member(member: Member, text: Text) -> dict[str, object]:
         "text": "\n\n".join(text.paragraphs),
         "text_complete": text.complete,
         "note": text.note,
+        "translation": _translation(text.translation),
     }
+
+
+def _translation(translation: Translation | None) -> dict[str, object] | None:
+    if not translation:
+        return None
+    return {"language": translation.language, "text": "\n\n".join(translation.paragraphs)}
 
 
 def _failure(failure: Failure | None) -> dict[str, object] | None:

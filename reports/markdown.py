@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterator
 
 from reports.model import Collection, Member, Text
+from reports.passages import Passage, passages
 from reports.words import (
-    clock,
+    COLUMNS,
+    broke_off,
     facts,
     failed,
     heading,
@@ -13,6 +15,7 @@ from reports.words import (
     name,
     on_one_line,
     particulars,
+    row,
     state,
     summary,
 )
@@ -33,16 +36,14 @@ class MarkdownReport:
         for label, value in facts(collection):
             yield f"- {label}: {plain(value)}\n"
         for listing in collection.broken_listings:
-            why = failed(listing.failure) if listing.failure else ""
-            listed = plain(f"{listing.source}: {why}")
-            yield f"- Listing broke off after {listing.found}: {listed}\n"
+            yield f"- {plain(broke_off(listing))}: {plain(failed(listing.failure))}\n"
         if not collection.members:
             yield "\nThere are no recordings in this collection.\n"
             return
-        yield "\n## Recordings\n\n| # | Title | State | Length | Language | Failure |\n"
+        yield f"\n## Recordings\n\n| {' | '.join(COLUMNS)} |\n"
         yield "| ---: | --- | --- | ---: | --- | --- |\n"
         for member in collection.members:
-            yield f"| {' | '.join(_row(member))} |\n"
+            yield f"| {' | '.join(map(plain, row(member)))} |\n"
 
     def member(self, member: Member, text: Text) -> Iterator[str]:
         """A heading, what is known, and the text."""
@@ -52,18 +53,25 @@ class MarkdownReport:
             yield f"- Link: <{address}>\n"
         elif member.url:
             yield f"- Source: {plain(member.url)}\n"
-        for label, value in particulars(member):
+        for label, value in particulars(member, text):
             yield f"- {label}: {plain(value)}\n"
-        if member.failure:
-            yield f"- Failure: {plain(failed(member.failure))}\n"
+        if why := failed(member.failure):
+            yield f"- Failure: {plain(why)}\n"
         if text.note:
             yield f"\n*{plain(text.note)}*\n"
-        for paragraph in text.paragraphs:
-            yield f"\n{plain(paragraph)}\n"
+        for passage in passages(member, text):
+            yield from _passage(passage)
 
     def end(self) -> Iterator[str]:
         """Nothing."""
         yield from ()
+
+
+def _passage(passage: Passage) -> Iterator[str]:
+    if passage.label:
+        yield f"\n### {plain(passage.label)}\n"
+    for paragraph in passage.paragraphs:
+        yield f"\n{plain(paragraph)}\n"
 
 
 def plain(text: str) -> str:
@@ -82,14 +90,3 @@ def _not_a_beginning(found: re.Match[str]) -> str:
     sign = found[0]
     # A digit cannot be escaped; the stop after it can, and that is what makes the list.
     return f"{sign}\\" if sign[0].isdigit() else f"\\{sign}"
-
-
-def _row(member: Member) -> list[str]:
-    return [
-        str(member.number),
-        plain(name(member)),
-        state(member),
-        clock(member.duration_seconds),
-        plain(member.language),
-        plain(member.failure.reason) if member.failure else "",
-    ]

@@ -66,6 +66,20 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Translation:
+    """What was heard, in another language."""
+
+    language: str
+    content: str
+    """Paragraphs with an empty line between them."""
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """The paragraphs, none of them empty."""
+        return _paragraphs(self.content)
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """What was heard of a member."""
 
@@ -75,11 +89,19 @@ class Text:
     """Whether that is all of it."""
     note: str = ""
     """Why there is none, or not all; for people."""
+    language: str = ""
+    """As far as the text itself says; a member may not know yet."""
+    translation: Translation | None = None
+    """None if nothing was translated."""
 
     @property
     def paragraphs(self) -> list[str]:
         """The paragraphs, none of them empty."""
-        return [part.strip() for part in self.content.split("\n\n") if part.strip()]
+        return _paragraphs(self.content)
+
+
+def _paragraphs(content: str) -> list[str]:
+    return [part.strip() for part in content.split("\n\n") if part.strip()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +129,8 @@ class Collection:
     from_date: str = ""
     to_date: str = ""
     cancel_note: str = ""
+    language_out: str = ""
+    """Translations into it were asked for; which there are, the texts say."""
 
     @property
     def counts(self) -> dict[MemberState, int]:

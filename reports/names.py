@@ -20,7 +20,11 @@ def safe(text: str, limit: int = MAX_BYTES) -> str:
     return cut.strip(" .")
 
 
-def numbered(number: int, total: int, title: str, suffix: str) -> str:
-    """`001 Title.srt`. The number makes it unique, and no reserved name like CON."""
+def numbered(number: int, total: int, title: str, suffix: str, language: str = "") -> str:
+    """`001 Title.srt`. The number makes it unique, and no reserved name like CON.
+
+    A translation is `001 Title.en.srt`: players find both, and know which is in which language.
+    """
     width = max(3, len(str(total)))
-    return f"{f'{number:0{width}} {safe(title)}'.rstrip()}.{suffix}"
+    tag = f".{safe(language)}" if language else ""
+    return f"{f'{number:0{width}} {safe(title)}'.rstrip()}{tag}.{suffix}"

@@ -7,8 +7,9 @@ from html import escape
 from importlib.resources import files
 
 from reports.model import Collection, Member, Text
+from reports.passages import Passage, passages
 from reports.words import (
-    clock,
+    COLUMNS,
     facts,
     failed,
     heading,
@@ -16,6 +17,7 @@ from reports.words import (
     name,
     on_one_line,
     particulars,
+    row,
     state,
     summary,
 )
@@ -59,18 +61,17 @@ class HtmlReport:
             f"<dt>State</dt><dd>{_state(member)}</dd>\n"
             f"<dt>Link</dt><dd>{_link(member.url)}</dd>\n"
         )
-        yield "".join(_pair(label, value) for label, value in particulars(member))
-        if member.failure:
-            yield f'<dt>Failure</dt><dd class="failure">{_text(failed(member.failure))}</dd>\n'
+        yield "".join(_pair(label, value) for label, value in particulars(member, text))
+        if why := failed(member.failure):
+            yield f'<dt>Failure</dt><dd class="failure">{_text(why)}</dd>\n'
         yield "</dl>\n"
         if text.note:
             yield f'<p class="note">{_text(text.note)}</p>\n'
-        if paragraphs := text.paragraphs:
-            language = f' lang="{_text(member.language)}"' if member.language else ""
-            yield f'<div class="text"{language} dir="auto">\n'
-            for paragraph in paragraphs:
-                yield f'<p dir="auto">{_text(paragraph)}</p>\n'
-            yield "</div>\n"
+        if text.translation:
+            yield from _both(number, passages(member, text))
+        else:
+            for passage in passages(member, text):
+                yield from _passage(passage)
         yield '<p class="back"><a href="#contents">Back to the contents</a></p>\n</article>\n'
 
     def end(self) -> Iterator[str]:
@@ -88,6 +89,28 @@ def _pair(label: str, value: str) -> str:
 
 def _list(pairs: list[tuple[str, str]]) -> str:
     return f"<dl>\n{''.join(_pair(label, value) for label, value in pairs)}</dl>\n"
+
+
+def _both(number: int, found: list[Passage]) -> Iterator[str]:
+    """Side by side where there is room."""
+    yield '<div class="both">\n'
+    for place, passage in enumerate(found, start=1):
+        label, following = f"t{number}-{place}", f"t{number}-{place + 1}"
+        yield f'<section aria-labelledby="{label}">\n'
+        yield f'<h4 id="{label}">{_text(passage.label)}</h4>\n'
+        if place < len(found):
+            yield f'<p class="skip"><a href="#{following}">To the translation</a></p>\n'
+        yield from _passage(passage)
+        yield "</section>\n"
+    yield "</div>\n"
+
+
+def _passage(passage: Passage) -> Iterator[str]:
+    language = f' lang="{_text(passage.language)}"' if passage.language else ""
+    yield f'<div class="text"{language} dir="auto">\n'
+    for paragraph in passage.paragraphs:
+        yield f'<p dir="auto">{_text(paragraph)}</p>\n'
+    yield "</div>\n"
 
 
 def _state(member: Member) -> str:
@@ -110,30 +133,27 @@ def _listings(collection: Collection) -> Iterator[str]:
         return
     yield "<h2>Listings that broke off</h2>\n<ul>\n"
     for listing in broken:
-        why = failed(listing.failure) if listing.failure else ""
         yield (
             f"<li>{_link(listing.source)}, after {listing.found}: "
-            f'<span class="failure">{_text(why)}</span></li>\n'
+            f'<span class="failure">{_text(failed(listing.failure))}</span></li>\n'
         )
     yield "</ul>\n"
 
 
 def _contents(collection: Collection) -> Iterator[str]:
+    heads = "".join(f'<th scope="col">{column}</th>' for column in COLUMNS)
     yield (
         '<nav aria-labelledby="contents">\n<h2 id="contents">Recordings</h2>\n'
         '<div class="table" role="region" aria-labelledby="contents" tabindex="0">\n<table>\n'
         "<caption>Every recording, in the order it was found; titles lead to the texts.</caption>\n"
-        '<thead><tr><th scope="col">#</th><th scope="col">Title</th><th scope="col">State</th>'
-        '<th scope="col">Length</th><th scope="col">Language</th><th scope="col">Failure</th></tr>'
-        "</thead>\n<tbody>\n"
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n"
     )
     for member in collection.members:
-        reason = member.failure.reason if member.failure else ""
+        number, title, _, length, language, reason = map(_text, row(member))
         yield (
-            f'<tr><td class="number">{member.number}</td>'
-            f'<td class="title" dir="auto">'
-            f'<a href="#m{member.number}">{_text(name(member))}</a></td>'
-            f'<td>{_state(member)}</td><td class="number">{clock(member.duration_seconds)}</td>'
-            f"<td>{_text(member.language)}</td><td>{_text(reason)}</td></tr>\n"
+            f'<tr><td class="number">{number}</td>'
+            f'<td class="title" dir="auto"><a href="#m{number}">{title}</a></td>'
+            f'<td>{_state(member)}</td><td class="number">{length}</td>'
+            f"<td>{language}</td><td>{reason}</td></tr>\n"
         )
     yield "</tbody>\n</table>\n</div>\n</nav>\n"

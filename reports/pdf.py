@@ -7,10 +7,12 @@ from fpdf.fonts import FontFace
 
 from reports.fonts import Font
 from reports.model import Collection, Member, MemberState, State, Text
+from reports.passages import Passage, passages
 from reports.typesetting import DIM, INK, LINE, LINK, MARGIN, Colour, Sheets
 from reports.words import (
+    COLUMNS,
     STATES,
-    clock,
+    broke_off,
     facts,
     failed,
     heading,
@@ -18,6 +20,7 @@ from reports.words import (
     name,
     on_one_line,
     particulars,
+    row,
     state,
     summary,
 )
@@ -34,9 +37,12 @@ COLOURS: dict[str, Colour] = {
 }
 WASH: Colour = (246, 248, 250)
 RED = COLOURS[MemberState.FAILED]
-COLUMNS = (9, 70, 26, 16, 18, 35)
+WIDTHS = (9, 70, 26, 16, 18, 35)
 ROOM_FOR_A_BEGINNING = 45
 """A member begins on a new page if less than this is left, in millimetres."""
+
+ROOM_FOR_A_PASSAGE = 20
+"""And so does one of its texts that has a heading: some lines must fit below it."""
 
 
 class PdfReport:
@@ -64,18 +70,17 @@ class PdfReport:
         sheets.start_section(title, level=1)
         sheets.style(13, bold=True)
         sheets.write_on(title, 6.5)
-        self._known(member)
-        if member.failure:
+        self._known(member, text)
+        if why := failed(member.failure):
             sheets.style(9, RED)
-            sheets.write_on(failed(member.failure), 5)
+            sheets.write_on(why, 5)
         if text.note:
             sheets.style(9, DIM)
             sheets.write_on(text.note, 5)
         sheets.ln(2)
         sheets.style(10)
-        for paragraph in text.paragraphs:
-            sheets.write_on(on_one_line(paragraph), 5)
-            sheets.ln(2)
+        for passage in passages(member, text):
+            self._passage(passage)
         self._admit_missing()
         sheets.ln(6)
 
@@ -153,10 +158,9 @@ class PdfReport:
         for listing in self._collection.broken_listings:
             sheets.ln(2)
             sheets.style(9.5, RED, bold=True)
-            found = f"Listing broke off after {listing.found}: {on_one_line(listing.source)}"
-            sheets.write_on(found, 5)
+            sheets.write_on(broke_off(listing), 5)
             sheets.style(9.5, RED)
-            sheets.write_on(failed(listing.failure) if listing.failure else "", 5)
+            sheets.write_on(failed(listing.failure), 5)
 
     def _table(self) -> None:
         sheets = self._sheets
@@ -169,7 +173,7 @@ class PdfReport:
         sheets.set_fill_color(255)
         sheets.shape("".join(name(member) for member in self._collection.members))
         with sheets.table(
-            col_widths=COLUMNS,
+            col_widths=WIDTHS,
             text_align=("RIGHT", "LEFT", "LEFT", "RIGHT", "LEFT", "LEFT"),
             borders_layout=TableBordersLayout.HORIZONTAL_LINES,
             headings_style=FontFace(emphasis="BOLD", color=DIM, fill_color=WASH),
@@ -177,31 +181,40 @@ class PdfReport:
             line_height=4.6,
             padding=1.1,
         ) as table:
-            table.row(("#", "Title", "State", "Length", "Language", "Failure"))
+            table.row(COLUMNS)
             for member in self._collection.members:
-                row = table.row()
-                row.cell(str(member.number))
-                row.cell(
-                    sheets.shown(name(member)),
-                    link=self._places[member.number],
-                    style=FontFace(color=LINK),
-                )
-                row.cell(state(member), style=FontFace(color=COLOURS[member.state]))
-                row.cell(clock(member.duration_seconds))
-                row.cell(sheets.shown(on_one_line(member.language)))
-                reason = member.failure.reason if member.failure else ""
-                row.cell(sheets.shown(on_one_line(reason)), style=FontFace(color=RED))
+                number, title, stands, length, language, reason = map(sheets.shown, row(member))
+                line = table.row()
+                line.cell(number)
+                line.cell(title, link=self._places[member.number], style=FontFace(color=LINK))
+                line.cell(stands, style=FontFace(color=COLOURS[member.state]))
+                line.cell(length)
+                line.cell(language)
+                line.cell(reason, style=FontFace(color=RED))
         sheets.shape("")
 
-    def _known(self, member: Member) -> None:
+    def _passage(self, passage: Passage) -> None:
+        sheets = self._sheets
+        if passage.label:
+            if sheets.will_page_break(ROOM_FOR_A_PASSAGE):
+                sheets.add_page()
+            sheets.start_section(passage.label, level=2)
+            sheets.style(10, DIM, bold=True)
+            sheets.write_on(passage.label, 6)
+            sheets.ln(1)
+            sheets.style(10)
+        for paragraph in passage.paragraphs:
+            sheets.write_on(on_one_line(paragraph), 5)
+            sheets.ln(2)
+
+    def _known(self, member: Member, text: Text) -> None:
         sheets = self._sheets
         sheets.style(9, COLOURS[member.state], bold=True)
         words = state(member)
         sheets.cell(sheets.get_string_width(words) + 5, 5, words)
-        known = [f"{label} {value}" for label, value in particulars(member) if label != "Job"]
+        known = [f"{label} {value}" for label, value in particulars(member, text) if label != "Job"]
         sheets.style(9, DIM)
-        sheets.cell(0, 5, sheets.shown("  ·  ".join(known)))
-        sheets.ln(5)
+        sheets.cells(known, "  ·  ", 5)
         sheets.style(9, LINK)
         if address := link(member.url):
             sheets.write_on(on_one_line(member.url), 5, link=address)

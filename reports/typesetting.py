@@ -19,6 +19,17 @@ KNOWN_WORDS = 50_000
 """Of so many words the widths are remembered; speech has few different ones."""
 
 
+def lines_here(count: int, room: int) -> int:
+    """Of a paragraph's lines those that go on this page, which has room for some.
+
+    None stands alone at the foot of a page, nor at the head of the next.
+    """
+    if count <= room:
+        return count
+    here = min(room, count - 2)
+    return here if here > 1 else 0
+
+
 class Sheets(FPDF):
     """A4 pages with a footer. Fonts for rarer scripts are loaded when they are needed."""
 
@@ -74,14 +85,33 @@ class Sheets(FPDF):
         else:
             self._write_carefully(text, leading, link)
 
+    def cells(self, texts: Sequence[str], between: str, leading: float) -> None:
+        """Short texts from here on, none of them broken; what does not fit begins a line below."""
+        start, line = self.x, ""
+        for text in map(self.shown, texts):
+            longer = f"{line}{between}{text}" if line else text
+            if line and start + self.get_string_width(longer) > self.w - self.r_margin:
+                self.cell(0, leading, line)
+                self.ln(leading)
+                self.x, line = start, text
+            else:
+                line = longer
+        self.cell(0, leading, line)
+        self.ln(leading)
+
     def _write_plainly(self, text: str, leading: float) -> None:
         # fpdf2 breaks lines sign by sign; an hour of speech takes it a second, and us a fiftieth.
         baseline = leading / 2 + self.font_size * 0.35
-        for line in self._fitting(text, self.epw):
-            if self.will_page_break(leading):
+        lines = list(self._fitting(text, self.epw))
+        while lines:
+            room = int((self.page_break_trigger - self.y) / leading)
+            here = lines_here(len(lines), room)
+            for line in lines[:here]:
+                self.text(self.l_margin, self.y + baseline, line)
+                self.y += leading
+            lines = lines[here:]
+            if lines:
                 self.add_page()
-            self.text(self.l_margin, self.y + baseline, line)
-            self.y += leading
         self.x = self.l_margin
 
     def _write_carefully(self, text: str, leading: float, link: str | int | None) -> None:

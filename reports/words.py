@@ -4,7 +4,8 @@ import unicodedata
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
-from reports.model import Collection, Failure, Member, MemberState, State
+from reports.languages import named
+from reports.model import Collection, Failure, Listing, Member, MemberState, State, Text
 
 STATES = {
     MemberState.COMPLETED: "completed",
@@ -14,6 +15,8 @@ STATES = {
     MemberState.TIMED_OUT: "timed out",
     MemberState.CANCELLED: "cancelled",
 }
+COLUMNS = ("#", "Title", "State", "Length", "Language", "Failure")
+"""What the table of recordings has of each."""
 _JOINERS = "\u200c\u200d\u00ad"
 """Of what nobody sees these belong to words; others turn text round, or hide."""
 
@@ -93,6 +96,7 @@ def facts(collection: Collection) -> list[tuple[str, str]]:
         ("Published", _period(collection)),
         ("Asked for", moment(collection.create_time)),
         ("Asked by", on_one_line(collection.caller)),
+        ("Translation asked for", named(on_one_line(collection.language_out))),
         ("Deadline", moment(collection.deadline) or "none"),
         ("Gathered", moment(collection.end_time) or "not yet"),
         ("Cancelled because", on_one_line(collection.cancel_note)),
@@ -106,11 +110,12 @@ def _period(collection: Collection) -> str:
     return " ".join(filter(None, [since and f"from {since}", until and f"until {until}"]))
 
 
-def particulars(member: Member) -> list[tuple[str, str]]:
+def particulars(member: Member, text: Text) -> list[tuple[str, str]]:
     """What is known of a member besides its title, address, state and failure."""
     known = [
         ("Length", clock(member.duration_seconds)),
         ("Language", on_one_line(member.language)),
+        ("Translated into", on_one_line(text.translation.language) if text.translation else ""),
         ("Published", on_one_line(member.upload_date)),
         ("Attempt", str(member.attempt) if member.attempt else ""),
         ("Ended", moment(member.end_time)),
@@ -124,8 +129,27 @@ def state(member: Member) -> str:
     return STATES[member.state] + (" (late)" if member.late else "")
 
 
-def failed(failure: Failure) -> str:
+def row(member: Member) -> tuple[str, ...]:
+    """Its line in the table of recordings."""
+    return (
+        str(member.number),
+        name(member),
+        state(member),
+        clock(member.duration_seconds),
+        on_one_line(member.language),
+        on_one_line(member.failure.reason) if member.failure else "",
+    )
+
+
+def broke_off(listing: Listing) -> str:
+    """How far a listing came."""
+    return f"Listing broke off after {listing.found}: {on_one_line(listing.source)}"
+
+
+def failed(failure: Failure | None) -> str:
     """Reason and message in one line; the reason comes first, as it can be looked up."""
+    if not failure:
+        return ""
     reason = on_one_line(failure.reason)
     if stage := failure.stage:
         reason += f" in {stage.lower()}"

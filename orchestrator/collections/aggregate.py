@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from mesh.languages import tag_of
 from reports.model import Collection, Failure, Listing, Member, MemberState, State
 from ytcaption.v1 import collection_pb2, job_pb2
 
@@ -36,6 +37,7 @@ def aggregate(
         from_date=collection.from_date,
         to_date=collection.to_date,
         cancel_note=collection.cancel_note,
+        language_out=tag_of(collection.options.language_out),
     )
 
 

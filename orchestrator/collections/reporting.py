@@ -13,11 +13,11 @@ from mesh.reasons import Reason
 from orchestrator.captions import FormatId, format_for
 from orchestrator.collections.aggregate import aggregate
 from orchestrator.jobs import Jobs, UnreadableError
-from orchestrator.reading import Captions, Reading
+from orchestrator.reading import Captions, Reading, Tracks
 from reports.archive import CaptionsZip
 from reports.document import JsonReport
 from reports.markdown import MarkdownReport
-from reports.model import Collection, Member, MemberState, Text
+from reports.model import Collection, Member, MemberState, Text, Translation
 from reports.names import safe
 from reports.page import HtmlReport
 from reports.press import PressError, pressed
@@ -136,14 +136,15 @@ class Reporting:
         async def parts() -> Parts:
             archive = CaptionsZip(collection)
             for member in collection.members:
-                captions, why = None, "it has no captions yet"
+                tracks, why = None, "it has no captions yet"
                 if member.state is MemberState.COMPLETED:
-                    captions, why = await self._captions(member, format_)
-                if captions:
-                    suffix = PurePath(captions.file_name).suffix.removeprefix(".")
-                    yield await asyncio.to_thread(archive.add, member, captions.content, suffix)
-                else:
+                    tracks, why = await self._tracks(member, format_)
+                if not tracks:
                     archive.leave_out(member, why)
+                    continue
+                yield await _packed(archive, member, tracks.spoken)
+                if other := tracks.translated:
+                    yield await _packed(archive, member, other, other.language)
             yield archive.end()
 
         return _framed(parts())
@@ -155,24 +156,38 @@ class Reporting:
     async def _text(self, member: Member) -> Text:
         if not member.job_id:
             return Text(note="It was not begun: there is no text.")
-        captions, why = await self._captions(member, media_pb2.CAPTION_FORMAT_TXT)
-        if not captions:
+        tracks, why = await self._tracks(member, media_pb2.CAPTION_FORMAT_TXT)
+        if not tracks:
             return Text(note=why)
-        content = captions.content.decode()
-        return Text(content, captions.complete, _note(member, captions.complete, content.strip()))
+        spoken, other = tracks.spoken, tracks.translated
+        content = spoken.content.decode()
+        return Text(
+            content,
+            spoken.complete,
+            _note(member, spoken.complete, content.strip()),
+            spoken.language,
+            Translation(other.language, other.content.decode()) if other else None,
+        )
 
-    async def _captions(self, member: Member, format_: FormatId) -> tuple[Captions | None, str]:
+    async def _tracks(self, member: Member, format_: FormatId) -> tuple[Tracks | None, str]:
         """A member's captions, or why there are none."""
         try:
             job = (await self._jobs.get(member.job_id)).job
-            captions = await self._reading.captions(job, format_, media_pb2.CueRules())
+            tracks = await self._reading.tracks(job, format_, media_pb2.CueRules())
             # What is deleted while it is read reads as empty.
             await self._jobs.get(member.job_id)
         except NotFoundError:
             return None, GONE
         except UnreadableError:
             return None, UNREADABLE
-        return captions, ""
+        return tracks, ""
+
+
+async def _packed(
+    archive: CaptionsZip, member: Member, captions: Captions, translated_into: str = ""
+) -> bytes:
+    suffix = PurePath(captions.file_name).suffix.removeprefix(".")
+    return await asyncio.to_thread(archive.add, member, captions.content, suffix, translated_into)
 
 
 def _note(member: Member, complete: bool, content: str) -> str:

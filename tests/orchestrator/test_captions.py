@@ -1,6 +1,7 @@
 """Captions as callers ask for them: limits, formats, words; refused if they cannot be had."""
 
 import asyncio
+import json
 from typing import Any
 
 import grpc
@@ -11,7 +12,9 @@ from google.protobuf.duration_pb2 import Duration
 
 from mesh.status import reason_of
 from tests.client import Client
+from tests.orchestrator import scripted
 from tests.orchestrator.scripted import Script
+from tests.orchestrator.segments import heard
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -164,6 +167,34 @@ async def test_what_cannot_be_made_of_a_job_is_refused(
         await captions(client, job_id, **asked)
 
     assert reason_of(caught.value) == reason
+
+
+async def test_what_is_heard_so_far_claims_no_translation_that_was_only_asked_for(
+    client: Client, script: Script
+) -> None:
+    script.pause_before_segment = 2
+    job = await client.create(options=job_pb2.JobOptions(language_out="en"))
+    await asyncio.wait_for(script.paused.wait(), 5)
+
+    found = json.loads(await captions(client, job.job_id, format=media_pb2.CAPTION_FORMAT_JSON))
+
+    assert "language_out" not in found
+
+
+async def test_a_job_is_translated_if_any_of_its_attempts_translated(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def translated(second: int, *, words: bool) -> media_pb2.Segment:
+        segment = heard(second, words=words)
+        segment.translation = f"Wort {second}"
+        return segment
+
+    monkeypatch.setattr(scripted, "heard", translated)
+    # The scripted transcriber ends like one that had nothing left to translate: without a language.
+    job_id = await ended(client, options=job_pb2.JobOptions(language_out="en"))
+
+    assert (await client.job(job_id)).language_out == "en"
+    assert "Wort 6" in await captions(client, job_id, translated=True)
 
 
 async def test_a_stream_without_captions_takes_no_limits_of_cues(client: Client) -> None:

@@ -18,10 +18,10 @@ from orchestrator.artifacts import Artifacts
 from orchestrator.collections.reporting import FRAME, Report, Reporting
 from orchestrator.jobs import Jobs
 from orchestrator.reading import Reading
-from orchestrator.story import StoryReader
+from orchestrator.story import StoryReader, StoryWriter
 from tests.client import Client
 from tests.orchestrator.segments import heard
-from ytcaption.v1 import collection_pb2, collection_service_pb2, job_pb2, media_pb2
+from ytcaption.v1 import collection_pb2, collection_service_pb2, event_pb2, job_pb2, media_pb2
 
 JOB = "0193a1b2-aaaa-7bbb-8ccc-00000000000{}"
 SRT = media_pb2.CAPTION_FORMAT_SRT
@@ -85,12 +85,25 @@ async def reporting(bus: Bus, client: Client, ledger: Ledger) -> Reporting:
     jobs, artifacts = Jobs(bus), Artifacts(bus)
     for number, state in ((1, job_pb2.JOB_STATE_SUCCEEDED), (3, job_pb2.JOB_STATE_RUNNING)):
         job = job_pb2.Job(job_id=JOB.format(number), state=state, language="en")
+        job.options.language_out = "de"
         job.source.url = f"https://site.test/{number}"
         await jobs.create(job_pb2.JobRecord(job=job))
     transcript = media_pb2.Transcript(language="en")
     transcript.segments.extend(heard(second, words=False) for second in range(1, 4))
     await artifacts.put_transcript(JOB.format(1), transcript)
     return Reporting(Ledgers(ledger), jobs, Reading(artifacts, StoryReader(bus)))
+
+
+def translated(second: int) -> media_pb2.Segment:
+    segment = heard(second, words=False)
+    segment.translation = f"Wort {second}"
+    return segment
+
+
+async def keep_translated(bus: Bus, language_out: str) -> None:
+    transcript = media_pb2.Transcript(language="en", language_out=language_out)
+    transcript.segments.extend(map(translated, range(1, 4)))
+    await Artifacts(bus).put_transcript(JOB.format(1), transcript)
 
 
 async def sent(report: Report) -> bytes:
@@ -133,17 +146,20 @@ async def test_of_a_recording_that_failed_no_more_is_promised(
 )
 async def test_every_format_can_be_had_of_a_running_collection(
     reporting: Reporting,
+    bus: Bus,
     format_: collection_service_pb2.ReportFormat.ValueType,
     media_type: str,
     beginning: bytes,
 ) -> None:
+    await keep_translated(bus, "de")
     report = await reporting.report("c1", format_, SRT)
     assert report.media_type.startswith(media_type)
     content = await sent(report)
     assert content.startswith(beginning)
     if format_ == PDF:
         pages = PdfReader(io.BytesIO(content)).pages
-        assert "word 1 word 2 word 3" in "".join(page.extract_text() for page in pages)
+        told = " ".join(" ".join(page.extract_text() for page in pages).split())
+        assert "Original: English (en) word 1 word 2 word 3 Translation: German (de) Wort 1" in told
 
 
 async def test_the_zip_has_captions_in_the_format_asked_for(reporting: Reporting) -> None:
@@ -154,6 +170,48 @@ async def test_the_zip_has_captions_in_the_format_asked_for(reporting: Reporting
         assert (
             "002 Talk 2\n    completed: Its job was deleted" in opened.read("README.txt").decode()
         )
+
+
+@pytest.mark.parametrize("told", ["de", ""])
+async def test_a_translation_is_told_with_its_language(
+    reporting: Reporting, bus: Bus, told: str
+) -> None:
+    await keep_translated(bus, told)  # a resumed attempt may not know that an earlier one did it
+    members = json.loads(await sent(await reporting.report("c1", JSON, SRT)))["members"]
+    assert members[0]["text"] == "word 1 word 2 word 3"
+    assert members[0]["translation"] == {"language": "de", "text": "Wort 1 Wort 2 Wort 3"}
+    assert [member["translation"] for member in members[1:]] == [None, None, None]
+
+
+async def test_the_zip_has_translated_captions_beside_the_spoken_ones(
+    reporting: Reporting, bus: Bus
+) -> None:
+    await keep_translated(bus, "de")
+    report = await reporting.report("c1", ZIP, SRT)
+    with zipfile.ZipFile(io.BytesIO(await sent(report))) as opened:
+        assert opened.namelist() == ["001 Talk 1.srt", "001 Talk 1.de.srt", "README.txt"]
+        spoken, other = (opened.read(name).decode() for name in opened.namelist()[:2])
+    assert "word 1" in spoken
+    assert "Wort 1" in other
+    assert "word" not in other
+
+
+async def test_a_translation_that_was_only_asked_for_is_not_told(reporting: Reporting) -> None:
+    members = json.loads(await sent(await reporting.report("c1", JSON, SRT)))["members"]
+    assert [member["translation"] for member in members] == [None] * 4
+    with zipfile.ZipFile(io.BytesIO(await sent(await reporting.report("c1", ZIP, SRT)))) as opened:
+        assert opened.namelist() == ["001 Talk 1.srt", "README.txt"]
+
+
+async def test_of_a_running_recording_what_is_translated_so_far_is_told(
+    reporting: Reporting, bus: Bus
+) -> None:
+    story = StoryWriter(bus, job_pb2.Job(job_id=JOB.format(3)), last_sequence=0)
+    settled = event_pb2.SegmentSettled(segment=translated(1))
+    await story.tell(event_pb2.EVENT_TYPE_SEGMENT_SETTLED, segment_settled=settled)
+    member = json.loads(await sent(await reporting.report("c1", JSON, SRT)))["members"][2]
+    assert (member["text"], member["text_complete"]) == ("word 1", False)
+    assert member["translation"] == {"language": "de", "text": "Wort 1"}
 
 
 async def test_what_cannot_be_made_is_refused_before_anything_is_sent(

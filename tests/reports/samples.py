@@ -2,7 +2,16 @@
 
 from datetime import UTC, datetime, timedelta
 
-from reports.model import Collection, Failure, Listing, Member, MemberState, State, Text
+from reports.model import (
+    Collection,
+    Failure,
+    Listing,
+    Member,
+    MemberState,
+    State,
+    Text,
+    Translation,
+)
 
 NOW = datetime(2026, 11, 16, 19, 0, tzinfo=UTC)
 HOSTILE = (
@@ -64,3 +73,10 @@ COLLECTION = Collection(
     ),
 )
 EMPTY = Collection("id", "corr", State.RUNNING, NOW, NOW)
+TRANSLATED = Text(
+    "Olá a todos.\n\nAté breve.",
+    complete=True,
+    language="pt-BR",
+    translation=Translation("en", HOSTILE_TEXT),
+)
+"""Its translation wishes the report ill, too."""

@@ -15,6 +15,7 @@ from reports.fonts import main_fonts
 from reports.model import Collection, Member, Text
 from reports.pdf import PdfReport
 from reports.press import PressError, pressed
+from reports.typesetting import lines_here
 from tests.reports.samples import COLLECTION, EMPTY, SHOWN, TEXTS
 
 A4 = (595, 842)
@@ -92,6 +93,15 @@ def test_long_texts_and_endless_words_stay_between_the_margins() -> None:
         page.extract_text(visitor_text=lambda text, cm, tm, *_: right.append(tm[4]))
     assert max(right) < A4[0]
     assert words(report).replace(" ", "").count("x") >= 3000
+
+
+@pytest.mark.parametrize("room", range(-1, 12))
+def test_no_line_of_a_paragraph_is_alone_where_a_page_ends_or_begins(room: int) -> None:
+    for count in range(1, 30):
+        here = lines_here(count, room)
+        assert here <= max(room, 0)
+        assert here in (0, count) or (here >= 2 and count - here >= 2)
+        assert here or room < min(count, 4)  # a page is not left empty
 
 
 def test_an_empty_collection_is_a_page_that_says_so() -> None:

@@ -40,7 +40,7 @@ class _ReportFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReportFo
     REPORT_FORMAT_PDF: _ReportFormat.ValueType  # 4
     """PDF."""
     REPORT_FORMAT_ZIP: _ReportFormat.ValueType  # 5
-    """A zip of every member's captions."""
+    """A zip of every member's captions, and of those that were translated."""
 
 class ReportFormat(_ReportFormat, metaclass=_ReportFormatEnumTypeWrapper):
     """The shapes a report can be had in."""
@@ -56,7 +56,7 @@ REPORT_FORMAT_HTML: ReportFormat.ValueType  # 3
 REPORT_FORMAT_PDF: ReportFormat.ValueType  # 4
 """PDF."""
 REPORT_FORMAT_ZIP: ReportFormat.ValueType  # 5
-"""A zip of every member's captions."""
+"""A zip of every member's captions, and of those that were translated."""
 Global___ReportFormat: _TypeAlias = ReportFormat  # noqa: Y015
 
 @_typing.final

@@ -165,10 +165,13 @@ async def test_a_factory_reset_leaves_nothing_and_says_who_did_what(
 
     counted = (await http.post("/admin/factory-reset", json={**words, "dry_run": True})).json()
     kept = (await http.get("/jobs")).json()["total"]
+    gathered = len((await http.get("/collections")).json()["collections"])
     done = (await http.post("/admin/factory-reset", json=words)).json()
 
     assert counted["orchestrator"]["jobs_removed"] == kept >= 1
     assert done["orchestrator"]["jobs_removed"] == kept
+    assert counted["orchestrator"]["collections_removed"] == gathered >= 1
+    assert done["orchestrator"]["collections_removed"] == gathered
     assert done.keys() >= {"message", "orchestrator", "microservices", "warning"}
     assert done["microservices"].keys() == {
         *("video-downloader", "audio-normalization", "audio-transcriber")

@@ -19,6 +19,7 @@ from tests.orchestrator.gatherings import (
     Collection,
     addresses,
     collect,
+    collection_gone,
     counts,
     kinds,
     read,
@@ -48,14 +49,6 @@ async def _cancel(client: Client, collection_id: str, note: str = "") -> Collect
 async def _delete(client: Client, collection_id: str) -> int:
     request = pb.DeleteCollectionRequest(collection_id=collection_id)
     return int((await client.collections.DeleteCollection(request)).jobs_removed)
-
-
-async def _is_gone(client: Client, collection_id: str) -> bool:
-    try:
-        await read(client, collection_id)
-    except grpc.aio.AioRpcError as error:
-        return reason_of(error) == "COLLECTION_NOT_FOUND"
-    return False
 
 
 async def test_cancelling_stops_the_listing_and_every_member_that_has_not_ended(
@@ -122,7 +115,7 @@ async def test_deleting_removes_every_trace_of_the_collection_and_its_jobs(
 
     assert await _delete(client, made.collection_id) == 3
 
-    assert await _is_gone(client, made.collection_id)
+    assert await collection_gone(client, made.collection_id)
     assert not (await client.collections.ListCollections(pb.ListCollectionsRequest())).collections
     for member in members:
         assert await gone(client, member.job_id)
@@ -183,10 +176,10 @@ async def test_cleanup_removes_settled_collections_and_no_others(
 
     at_once = from_timedelta(timedelta())
     await client.admin.Cleanup(admin_pb.CleanupRequest(max_age=at_once, dry_run=True))
-    assert not await _is_gone(client, ended.collection_id)
+    assert not await collection_gone(client, ended.collection_id)
     await client.admin.Cleanup(admin_pb.CleanupRequest(max_age=at_once))
 
-    assert await _is_gone(client, ended.collection_id)
+    assert await collection_gone(client, ended.collection_id)
     assert await traces(bus, ended.collection_id) == []
     script.go_on.set()
     collection, _ = await settled(client, running.collection_id)
@@ -205,7 +198,7 @@ async def test_a_factory_reset_stops_and_removes_collections(
     )
 
     assert done.services[0].jobs_removed == 5
-    assert await _is_gone(client, made.collection_id)
+    assert await collection_gone(client, made.collection_id)
     assert await traces(bus, made.collection_id) == []
     stats = await client.admin.GetStats(admin_pb.GetStatsRequest())
     assert not stats.jobs

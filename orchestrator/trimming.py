@@ -1,10 +1,14 @@
 """Makes room when a store gets too full: files first, then what is oldest as a whole."""
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
+from nats.js.errors import NotFoundError as NoMessageError
 from structlog import get_logger
 
-from mesh.bus import Bus
+from mesh.bus import Bus, storing
 from mesh.errors import NotFoundError
 from orchestrator.artifacts import SOURCE, TRANSCRIPT, UPLOAD
 from orchestrator.collections.control import AT_ANY_TIME
@@ -19,12 +23,24 @@ log = get_logger(__name__)
 
 GROUP = 20
 """So many go before the stores are looked at again."""
+TOLD_WITHIN = timedelta(hours=1)
+"""An end is told a little later, and by other clocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Who holds what."""
+
+    with_files: set[str]
+    stories_since: datetime
+    """What ended before has no story any more: the oldest event there is was stored later."""
 
 
 class Trimmer:
     """Takes no more than it must, and nothing that would not help."""
 
     def __init__(self, bus: Bus, settings: Settings, room: Room, removal: Removal) -> None:
+        self._bus = bus
         self._settings = settings
         self._room = room
         self._removal = removal
@@ -85,10 +101,10 @@ class Trimmer:
         if not over:
             return
         oldest = await self._removal.candidates(AT_ANY_TIME)
-        with_files = {file.job_id async for file in self._shelves.files()}
+        holdings = await self._holdings()
         swept = Swept()
         while over and oldest:
-            group, oldest = self._next_group(oldest, over, with_files)
+            group, oldest = self._next_group(oldest, over, holdings)
             for ended in group:
                 swept += await self._removal.remove(ended, AT_ANY_TIME)
             before, over = over, await self._excess()
@@ -101,26 +117,44 @@ class Trimmer:
             still_over_by=sum(over.values()),
         )
 
+    async def _holdings(self) -> Holdings:
+        with_files = {file.job_id async for file in self._shelves.files()}
+        first_told = await self._first_told()
+        since = first_told - TOLD_WITHIN if first_told else datetime.min.replace(tzinfo=UTC)
+        return Holdings(with_files, since)
+
+    async def _first_told(self) -> datetime | None:
+        """When the oldest event was stored that there is."""
+        jetstream, stream = self._bus.jetstream, self._names.events_stream
+        with suppress(NoMessageError):  # it went this very moment
+            async with storing():
+                state = (await jetstream.stream_info(stream)).state
+                if state.messages:
+                    return (await jetstream.get_msg(stream, state.first_seq)).time
+        return None
+
     def _next_group(
-        self, oldest: list[Ended], over: Mapping[str, int], with_files: set[str]
+        self, oldest: list[Ended], over: Mapping[str, int], holdings: Holdings
     ) -> tuple[list[Ended], list[Ended]]:
         """The oldest few that would help, and all that are younger than these."""
         group: list[Ended] = []
         for place, ended in enumerate(oldest):
             if len(group) == GROUP:
                 return group, oldest[place:]
-            if self._would_help(ended, over, with_files):
+            if self._would_help(ended, over, holdings):
                 group.append(ended)
         return group, []
 
-    def _would_help(self, ended: Ended, over: Mapping[str, int], with_files: set[str]) -> bool:
-        """Everybody has a story and a record, but not everybody a file or a dead letter."""
+    def _would_help(self, ended: Ended, over: Mapping[str, int], holdings: Holdings) -> bool:
+        """Everybody has a record, but not everybody a story, a file or a dead letter."""
         names = self._names
-        if names.events_stream in over or f"KV_{names.jobs_bucket}" in over:
-            return True
-        return (self._artifacts in over and ended.id in with_files) or (
-            names.dead_letter_stream in over and ended.may_have_letters
-        )
+        holds = {
+            f"KV_{names.jobs_bucket}": True,
+            names.events_stream: ended.time > holdings.stories_since,
+            self._artifacts: ended.id in holdings.with_files,
+            names.dead_letter_stream: ended.may_have_letters,
+        }
+        return any(holds.get(stream) for stream in over)
 
 
 def _dispensable(job: job_pb2.Job, file: File) -> bool:

@@ -19,6 +19,8 @@ from tests.orchestrator.gatherings import (
     addresses,
     collect,
     collection_gone,
+    counts,
+    read,
     settled,
     until_states,
 )
@@ -48,18 +50,18 @@ async def _gathered(client: Client, script: Script) -> tuple[str, list[Member]]:
     return made.collection_id, members
 
 
-async def test_cleanup_counts_collections_and_their_stories(
+async def test_cleanup_counts_settled_collections_and_their_stories_and_spares_others(
     client: Client, bus: Bus, script: Script
 ) -> None:
     collection_id, members = await _gathered(client, script)
-    slow = addresses(2, "slow")
-    script.hanging = set(slow)
-    going = await collect(client, *slow)
-    await until_states(client, going.collection_id, RUNNING=2)
+    script.hanging = {addresses(1, "slow")[0]}
+    going = await collect(client, *addresses(2, "slow"))
+    await until_states(client, going.collection_id, COMPLETED=1, RUNNING=1)
+    _, (_, heard) = await read(client, going.collection_id)
     names = bus.names
     stories = [
         stored.data
-        for id_ in (collection_id, *(member.job_id for member in members))
+        for id_ in (collection_id, *(member.job_id for member in (*members, heard)))
         async for stored in bus.read(names.events_stream, names.event(id_, "*"))
     ]
 
@@ -68,13 +70,15 @@ async def test_cleanup_counts_collections_and_their_stories(
     done = await _cleanup(client)
 
     assert counted == done
-    assert (done.jobs_removed, done.collections_removed) == (3, 1)
+    assert (done.jobs_removed, done.collections_removed) == (4, 1)
     assert done.events_removed == len(stories)
-    files_too = sum(map(len, stories))
-    assert done.bytes_removed > files_too
+    assert done.bytes_removed > sum(map(len, stories))  # files, too
+    assert await collection_gone(client, collection_id)
     assert await traces(bus, collection_id) == []
-    assert not await collection_gone(client, going.collection_id)
     assert await _cleanup(client) == pb.CleanupResponse()
+    script.go_on.set()
+    collection, _ = await settled(client, going.collection_id)
+    assert counts(collection) == {"COMPLETED": 2}, "a job cleanup took away still counts"
 
 
 async def test_a_reset_of_an_idle_mesh_removes_to_the_byte_what_was_counted(
@@ -116,11 +120,11 @@ async def _is_idle(bus: Bus) -> bool:
     return not any(info.state.messages for info in infos)
 
 
-async def test_a_reset_counts_a_collection_that_runs_and_the_work_of_its_jobs(
+async def test_a_reset_stops_collections_that_run_and_counts_the_work_of_their_jobs(
     client: Client, bus: Bus, script: Script
 ) -> None:
     script.hanging = set(addresses(5))
-    made = await collect(client, *addresses(5), max_in_flight=3)
+    made = await collect(client, *addresses(5), max_in_flight=3, request_id="mine")
     await until_states(client, made.collection_id, RUNNING=2, PENDING=3)
 
     async def three_begun() -> bool:
@@ -136,4 +140,7 @@ async def test_a_reset_counts_a_collection_that_runs_and_the_work_of_its_jobs(
     assert figures == (3, 1, 3)
     assert figures == (counted.jobs_removed, counted.collections_removed, counted.tasks_purged)
     assert counted.files_removed == done.files_removed
+    assert await collection_gone(client, made.collection_id)
     assert await traces(bus, made.collection_id) == []
+    assert not (await client.admin.GetStats(pb.GetStatsRequest())).jobs
+    assert await _is_idle(bus)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,9 @@ async def _lengthen_story(bus: Bus, id_: str) -> None:
     await bus.publish(bus.names.event(id_, "long"), event.SerializeToString())
 
 
-async def _ended_job(bus: Bus) -> str:
+async def _ended_job(bus: Bus, days_ago: int = 0) -> str:
     job = job_pb2.Job(job_id=new_id(), state=job_pb2.JOB_STATE_SUCCEEDED)
-    job.end_time.GetCurrentTime()
+    job.end_time.FromDatetime(datetime.now(UTC) - timedelta(days=days_ago))
     await Jobs(bus).create(job_pb2.JobRecord(job=job))
     return job.job_id
 
@@ -139,6 +140,22 @@ async def test_settled_collections_go_with_every_trace_and_others_stay(
 
     assert counts(collection) == {"COMPLETED": 2}
     assert states(members) == ["COMPLETED", "COMPLETED"]
+
+
+async def test_what_has_outlived_its_story_stays_while_only_stories_take_too_much(
+    start: Start, small: Bus, trims: list[dict[str, Any]]
+) -> None:
+    ancient = await _ended_job(small, days_ago=31)
+    made = [await _ended_job(small) for _ in range(4)]
+    for job_id in made:
+        await _lengthen_story(small, job_id)
+
+    async with start(trim_percent=50, retention_hours=0):
+        await until(lambda: _has_told(trims))
+
+    assert trims == [{"jobs_removed": 1, "collections_removed": 0, "still_over_by": 0}]
+    left = [bool(await traces(small, job_id)) for job_id in (ancient, *made)]
+    assert left == [True, False, True, True, True]
 
 
 async def test_what_holds_no_file_stays_while_only_files_take_too_much(

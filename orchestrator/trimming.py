@@ -50,7 +50,7 @@ class Trimmer:
         self._shelves = Shelves(bus)
 
     async def make_room(self) -> None:
-        """Takes files of ended jobs away while their store is too full; then whole jobs."""
+        """Takes files of ended jobs away while their store is too full; then what is oldest."""
         excess = (await self._excess()).get(self._artifacts)
         if excess:
             await self._drop_files(excess)

@@ -70,7 +70,8 @@ async def clean_up(address: str, max_age: timedelta, *, dry_run: bool, as_json: 
         click.echo(to_json({"dry_run": dry_run, **removed}))
     else:
         click.echo(
-            f"{_removed(dry_run)}: {done.jobs_removed} jobs, {done.events_removed} events, "
+            f"{_removed(dry_run)}: {done.jobs_removed} jobs, "
+            f"{done.collections_removed} collections, {done.events_removed} events, "
             f"{done.artifacts_removed} files, {size(done.bytes_removed)}"
         )
     return Exit.OK
@@ -100,7 +101,8 @@ def _plain(service: pb.ServiceReset) -> dict[str, Any]:
 
 def _outcome(service: pb.ServiceReset, *, dry_run: bool) -> str:
     counts = (
-        f"{_removed(dry_run)}: {service.jobs_removed} jobs, {service.tasks_purged} tasks, "
+        f"{_removed(dry_run)}: {service.jobs_removed} jobs, "
+        f"{service.collections_removed} collections, {service.tasks_purged} tasks, "
         f"{service.files_removed} files, {size(service.bytes_removed)}"
     )
     return counts if service.done else f"NOT DONE  {service.error}; {counts}"

@@ -133,7 +133,8 @@ class CleanedUp(Shape):
 
     message: str
     jobs_removed: int
-    logs_cleaned: int = Field(description="Stored events: the log of each job.")
+    collections_removed: int
+    logs_cleaned: int = Field(description="Stored events: the log of each job and collection.")
     files_removed: int
     bytes_removed: int
     dry_run: bool
@@ -143,6 +144,7 @@ class OwnReset(Shape):
     """What the orchestrator removed."""
 
     jobs_removed: int
+    collections_removed: int
     logs_cleaned: int
     files_removed: int
     bytes_removed: int

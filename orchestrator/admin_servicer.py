@@ -123,6 +123,7 @@ class AdminServicer(rpc.AdminServiceServicer):
             events_removed=swept.events,
             artifacts_removed=swept.artifacts,
             bytes_removed=swept.size,
+            collections_removed=swept.collections,
         )
 
     async def FactoryReset(
@@ -139,6 +140,7 @@ class AdminServicer(rpc.AdminServiceServicer):
                     files_removed=service.files,
                     tasks_purged=service.tasks,
                     bytes_removed=service.size,
+                    collections_removed=service.collections,
                 )
                 for service in services
             ]

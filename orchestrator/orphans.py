@@ -27,10 +27,12 @@ SCRATCH_AGE = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was removed."""
+    """What was removed, or would be."""
 
     files: int = 0
     size: int = 0
+    scratch_size: int = 0
+    """Of that, what lay in the working folder."""
 
 
 class Orphans:
@@ -42,22 +44,24 @@ class Orphans:
         self._shelves = shelves
         self._settings = settings
 
-    async def remove(self, age: timedelta) -> Found:
+    async def remove(self, age: timedelta, *, dry_run: bool = False) -> Found:
         """Removes files older than `age` that belong to no job; and stale claims and scratch."""
         # In this order: a file is stored before its job, and its name after its chunks.
         piles = await self._shelves.piles()
         live = await self.live_ids()
         now = datetime.now(UTC)
-        stored = await self._remove_files(piles, live, now - age)
+        stored = await self._remove_files(piles, live, now - age, dry_run=dry_run)
+        left = await self._clear_scratch(dry_run=dry_run)
+        found = Found(stored.files + left.files, stored.size + left.size, left.size)
+        if dry_run:
+            return found
         await self._remove_claims("request", now - CLAIM_AGE, lambda id_: self._exists(id_, live))
         await self._remove_claims(REQUESTS, now - CLAIM_AGE, self._is_collection)
-        left = await self.clear_scratch()
-        found = Found(stored.files + left.files, stored.size + left.size)
         if found.files:
             log.info("files of nobody removed", files=found.files, bytes=found.size)
         return found
 
-    async def clear_scratch(self, *, dry_run: bool = False) -> scratch.Leftovers:
+    async def _clear_scratch(self, *, dry_run: bool = False) -> scratch.Leftovers:
         """What died in our working folder, on this machine."""
         idle = max(SCRATCH_AGE.total_seconds(), 2 * self._settings.job_seconds)
         return await asyncio.to_thread(
@@ -74,16 +78,19 @@ class Orphans:
             if not stored.deleted
         }
 
-    async def _remove_files(self, piles: set[str], live: set[str], before: datetime) -> Found:
+    async def _remove_files(
+        self, piles: set[str], live: set[str], before: datetime, *, dry_run: bool
+    ) -> Found:
         files = size = 0
         async for file in self._shelves.files():
             piles.discard(file.nuid)
             if file.time > before or await self._exists(file.job_id, live):
                 continue
-            await self._shelves.remove(file)
+            if not dry_run:
+                await self._shelves.remove(file)
             files, size = files + 1, size + file.size
         for nuid in piles:
-            removed = await self._shelves.remove_pile(nuid, before)
+            removed = await self._shelves.remove_pile(nuid, before, dry_run=dry_run)
             if removed is not None:
                 files, size = files + 1, size + removed
         return Found(files, size)

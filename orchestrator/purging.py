@@ -28,6 +28,7 @@ class ServiceReset:
     name: str
     errors: list[str] = field(default_factory=list)
     jobs: int = 0
+    collections: int = 0
     files: int = 0
     tasks: int = 0
     size: int = 0

@@ -62,38 +62,49 @@ class FactoryReset:
         # After our jobs were stopped: until then the stages need their files.
         done = [own, *await purge_stages(self._settings, dry_run=dry_run)]
         if not dry_run:
-            log.warning("factory reset", jobs_removed=own.jobs, bytes_removed=own.size)
+            log.warning(
+                "factory reset",
+                jobs_removed=own.jobs,
+                collections_removed=own.collections,
+                bytes_removed=own.size,
+            )
         return done
 
     async def _count(self, own: ServiceReset) -> None:
-        own.jobs = len(await self._states())
-        own.tasks = len(await self._items())
-        left = await self._orphans.clear_scratch(dry_run=True)
-        own.files = left.files
-        async for _ in self._shelves.files():
-            own.files += 1
-        own.size = left.size + await self._stored_bytes()
+        """What _erase would remove of a mesh that stays as it is."""
+        states, items = await self._states(), await self._items()
+        nobodys = await self._orphans.remove(YOUNG, dry_run=True)
+        own.jobs = len(states)
+        own.collections = await self._collections.count()
+        own.files = nobodys.files
+        async for file in self._shelves.files():
+            own.files += file.job_id in states
+        own.tasks = len(items.keys() & states.keys()) + len(_stray(items, states))
+        own.size = nobodys.scratch_size + await self._stored_bytes()
 
     async def _erase(self, own: ServiceReset) -> None:
         stored = await self._stored_bytes()
-        # First of all: they would make more jobs.
+        # First of all: they would make more jobs. Those they have lose their items when stopped.
+        items = await self._items()
         own.errors += await self._collections.stop_all()
         # Before the jobs are listed: whatever came until here is theirs, or nobody's.
         marks = {stream: await self._last_sequence(stream) for stream in self._swept_whole()}
-        items, states = await self._items(), await self._states()
+        items, states = items | await self._items(), await self._states()
         removed = await self._delete_jobs(states, own)
-        withdrawn = await self._withdraw_stray(items, states)
-        await self._collections.forget_all()
+        stray = _stray(items, states)
+        for job_id in stray:
+            await self._queue.withdraw(job_id)
+        own.collections = await self._collections.forget_all()
         if not own.errors:
             for (stream, subject), mark in zip(
                 self._swept_whole().items(), marks.values(), strict=True
             ):
                 await self._purge_until(stream, subject, mark)
-        found = await self._orphans.remove(YOUNG)
+        nobodys = await self._orphans.remove(YOUNG)
         own.jobs = len(removed)
-        own.files += found.files
-        own.tasks = len(items.keys() & removed) + withdrawn
-        own.size = max(0, stored - await self._stored_bytes())
+        own.files += nobodys.files
+        own.tasks = len(items.keys() & removed) + len(stray)
+        own.size = nobodys.scratch_size + max(0, stored - await self._stored_bytes())
 
     def _swept_whole(self) -> dict[str, str]:
         """What may be left in these once the jobs are gone is nobody's: stories, events, claims.
@@ -132,14 +143,6 @@ class FactoryReset:
         await asyncio.gather(*(delete_one_after_another() for _ in range(AT_ONCE)))
         return removed
 
-    async def _withdraw_stray(self, items: dict[str, datetime], states: dict[str, StateId]) -> int:
-        """Work whose job was never accepted; what is new may be just being accepted."""
-        before = datetime.now(UTC) - YOUNG
-        stray = [job_id for job_id in items.keys() - states.keys() if items[job_id] < before]
-        for job_id in stray:
-            await self._queue.withdraw(job_id)
-        return len(stray)
-
     async def _states(self) -> dict[str, StateId]:
         bucket = self._bus.names.jobs_bucket
         root = f"$KV.{bucket}."
@@ -158,9 +161,16 @@ class FactoryReset:
         return found
 
     async def _stored_bytes(self) -> int:
-        async with storing():
-            infos = [await self._bus.jetstream.stream_info(s) for s in self._bus.names.streams()]
-        return sum(info.state.bytes for info in infos)
+        """What the stores hold; the tombstones of records hold nothing, and stay."""
+        bucket = f"KV_{self._bus.names.jobs_bucket}"
+        size = 0
+        for stream in self._bus.names.streams():
+            if stream != bucket:
+                async with storing():
+                    size += (await self._bus.jetstream.stream_info(stream)).state.bytes
+        async for stored in self._bus.read(bucket, ">"):
+            size += 0 if stored.deleted else len(stored.data)
+        return size
 
     async def _last_sequence(self, stream: str) -> int:
         async with storing():
@@ -176,3 +186,9 @@ def _state(record: bytes) -> StateId:
         return job_pb2.JobRecord.FromString(record).job.state
     except DecodeError:
         return job_pb2.JOB_STATE_UNSPECIFIED
+
+
+def _stray(items: dict[str, datetime], states: dict[str, StateId]) -> list[str]:
+    """Work whose job was never accepted; what is new may be just being accepted."""
+    before = datetime.now(UTC) - YOUNG
+    return [job_id for job_id in items.keys() - states.keys() if items[job_id] < before]

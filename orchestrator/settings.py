@@ -105,10 +105,10 @@ class Settings(ServiceSettings):
     """No job is accepted or begun while the disk of the working folder has less left."""
 
     retention_hours: float = Field(default=720, ge=0, le=10_000_000)
-    """Jobs that ended longer ago are removed with every trace; 0: never."""
+    """Jobs and collections that ended longer ago are removed with every trace; 0: never."""
 
     trim_percent: float = Field(default=90, gt=0, le=100)
-    """A store fuller than this loses the oldest ended jobs' files, then those jobs."""
+    """A store fuller than this loses ended jobs' files, then jobs and collections; oldest first."""
 
     full_percent: float = Field(default=95, gt=0, le=100)
     """No job is accepted while a store is fuller than this."""

@@ -74,7 +74,9 @@ class Shelves:
             )
         return {subject.removeprefix(self._chunks) for subject in info.state.subjects or {}}
 
-    async def remove_pile(self, nuid: str, before: datetime) -> int | None:
+    async def remove_pile(
+        self, nuid: str, before: datetime, *, dry_run: bool = False
+    ) -> int | None:
         """Removes chunks nothing was added to since `before`; their bytes, or None if it was."""
         subject = f"{self._chunks}{nuid}"
         try:
@@ -87,8 +89,9 @@ class Shelves:
         size = 0
         async for chunk in self._bus.read(self._stream, subject, batch=4):
             size += len(chunk.data)
-        async with storing():
-            await self._bus.jetstream.purge_stream(self._stream, subject=subject)
+        if not dry_run:
+            async with storing():
+                await self._bus.jetstream.purge_stream(self._stream, subject=subject)
         return size
 
 

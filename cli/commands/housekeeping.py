@@ -44,13 +44,13 @@ def stats(server: str, as_json: bool) -> None:
     type=click.FloatRange(0, MOST_HOURS),
     default=24,
     show_default=True,
-    help="Jobs that ended longer ago than this go.",
+    help="Jobs that ended, and collections that were settled, longer ago than this go.",
 )
 @dry_run_option
 @server_option
 @json_option
 def cleanup(max_age: timedelta, dry_run: bool, server: str, as_json: bool) -> None:
-    """Removes ended jobs that are old, with every trace."""
+    """Removes ended jobs and settled collections that are old, with every trace."""
 
     async def main() -> Exit:
         from cli.housekeeping import clean_up
@@ -72,7 +72,7 @@ def cleanup(max_age: timedelta, dry_run: bool, server: str, as_json: bool) -> No
 @server_option
 @json_option
 def factory_reset(confirmation: str, dry_run: bool, server: str, as_json: bool) -> None:
-    """Removes every job and file of a mesh; exits with 4 if a service could not."""
+    """Removes every job, collection and file of a mesh; exits with 4 if a service could not."""
 
     async def main() -> Exit:
         from cli.housekeeping import reset

@@ -43,10 +43,11 @@ class CleanupChoices(Strict):
         ge=0,
         le=CENTURY_HOURS,
         allow_inf_nan=False,
-        description="Jobs that ended before go.",
+        description="Jobs that ended, and collections that were settled, longer ago go.",
     )
     deep: bool = Field(
-        default=False, description="Every job that has ended goes, whatever its age."
+        default=False,
+        description="All jobs that have ended and all settled collections go, whatever their age.",
     )
     dry_run: bool = Field(default=False, description="Only count.")
 
@@ -98,7 +99,7 @@ async def clean_up(
     asked: Annotated[CleanupChoices, Query()],
     body: Annotated[CleanupChoices | None, Body()] = None,
 ) -> CleanedUp:
-    """Removes jobs that ended long ago; choices in a body come before those in the query."""
+    """Removes what ended long ago; choices in a body come before those in the query."""
     chosen = body or asked
     age = timedelta(hours=0 if chosen.deep else chosen.max_age_hours)
     request = pb.CleanupRequest(max_age=from_timedelta(age), dry_run=chosen.dry_run)
@@ -107,6 +108,7 @@ async def clean_up(
     return CleanedUp(
         message="this would be removed" if chosen.dry_run else "removed",
         jobs_removed=done.jobs_removed,
+        collections_removed=done.collections_removed,
         logs_cleaned=done.events_removed,
         files_removed=done.artifacts_removed,
         bytes_removed=done.bytes_removed,
@@ -132,6 +134,7 @@ async def factory_reset(
         message="this would be removed" if chosen.dry_run else "removed",
         orchestrator=OwnReset(
             jobs_removed=own.jobs_removed,
+            collections_removed=own.collections_removed,
             logs_cleaned=own.tasks_purged,
             files_removed=own.files_removed,
             bytes_removed=own.bytes_removed,

@@ -8,7 +8,7 @@ from mesh.bus import Bus, storing
 from mesh.errors import MeshError, NotFoundError, UnavailableError
 from mesh.reasons import Reason
 from orchestrator.collections.feed import CollectionFeeds
-from orchestrator.collections.ledger import Ledgers
+from orchestrator.collections.ledger import Ledgers, awaits_its_job
 from orchestrator.collections.queue import CollectionQueue
 from orchestrator.collections.records import CollectionRecords, KeptCollection, request_pointer
 from orchestrator.collections.shelf import CollectionShelf
@@ -21,6 +21,8 @@ SETTLE_SECONDS = 2 * STOP_SECONDS
 """A dead conductor's collection is delivered again, and its jobs are stopped, within this time."""
 MAX_NOTE = 500
 AT_ONCE = 8
+AT_ANY_TIME = datetime.max.replace(tzinfo=UTC)
+"""Everything was settled before."""
 
 
 class CollectionControl:
@@ -114,19 +116,45 @@ class CollectionControl:
         told = await asyncio.gather(*(cancel(one) for one in await self._shelf.unsettled()))
         return [error for error in told if error]
 
-    async def forget_all(self) -> None:
-        """Removes what is stored of all settled collections; their jobs are somebody else's."""
-        await self.retire(datetime.max.replace(tzinfo=UTC))
+    async def forget_all(self) -> int:
+        """Removes all settled collections, and returns how many; their jobs are somebody else's."""
+        settled = await self.settled(AT_ANY_TIME)
+        return sum([await self.retire(one.collection_id, AT_ANY_TIME) for one in settled])
 
-    async def retire(self, before: datetime) -> None:
-        """Removes collections that were settled before; their jobs retire by themselves."""
-        for collection_id in await self._shelf.ids():
-            record = self._shelf.record(collection_id)
-            if record is None or not record.collection.settled:
-                continue
-            if record.collection.update_time.ToDatetime(UTC) < before:
-                with suppress(NotFoundError):  # another replica was faster
-                    await self.forget(await self._records.get(collection_id))
+    async def count(self) -> int:
+        """How many there are, settled or not."""
+        return len(await self._shelf.ids())
+
+    async def settled(self, before: datetime) -> list[collection_pb2.Collection]:
+        """Those that were settled before, as they were last read."""
+        found = [self._shelf.record(one) for one in await self._shelf.ids()]
+        return [
+            record.collection
+            for record in found
+            if record is not None and _was_settled(record.collection, before)
+        ]
+
+    async def awaited_jobs(self, collection_ids: set[str]) -> set[str]:
+        """Jobs these collections have not heard the end of: they would take them for deleted."""
+        going = collection_ids & await self._shelf.unsettled() if collection_ids else set()
+        awaited: set[str] = set()
+        for collection_id in going:
+            with suppress(NotFoundError):
+                members = (await self._ledgers.read(collection_id)).members
+                awaited |= {member.job_id for member in members if awaits_its_job(member)}
+        return awaited
+
+    async def retire(self, collection_id: str, before: datetime, *, dry_run: bool = False) -> bool:
+        """Removes it if it was settled before; its jobs retire by themselves."""
+        try:
+            kept = await self._records.get(collection_id)
+        except NotFoundError:  # another replica was faster
+            return False
+        if not _was_settled(kept.collection, before):
+            return False  # a dead member was replayed meanwhile
+        if not dry_run:
+            await self.forget(kept)
+        return True
 
     async def forget(self, kept: KeptCollection) -> None:
         """Removes what is stored of the collection itself."""
@@ -141,3 +169,7 @@ class CollectionControl:
         if kept.record.request_id:
             await Jobs(self._bus).forget(request_pointer(kept.record.request_id))
         await self._records.remove(kept.id)
+
+
+def _was_settled(collection: collection_pb2.Collection, before: datetime) -> bool:
+    return collection.settled and collection.update_time.ToDatetime(UTC) < before

@@ -96,7 +96,11 @@ class ScriptedAdmin(admin_rpc.AdminServiceServicer):
     ) -> admin_pb.CleanupResponse:
         self.cleanups.append(request)
         return admin_pb.CleanupResponse(
-            jobs_removed=4, events_removed=50, artifacts_removed=0, bytes_removed=2_500_000
+            jobs_removed=4,
+            collections_removed=3,
+            events_removed=50,
+            artifacts_removed=0,
+            bytes_removed=2_500_000,
         )
 
     async def FactoryReset(  # noqa: N802
@@ -105,7 +109,9 @@ class ScriptedAdmin(admin_rpc.AdminServiceServicer):
         if request.confirmation != "ERASE EVERYTHING":
             raise InvalidRequestError("not confirmed", reason=Reason.CONFIRMATION_MISSING)
         self.resets.append(request)
-        own = admin_pb.ServiceReset(name="orchestrator", done=True, jobs_removed=4, tasks_purged=2)
+        own = admin_pb.ServiceReset(
+            name="orchestrator", done=True, jobs_removed=4, collections_removed=3, tasks_purged=2
+        )
         stage = admin_pb.ServiceReset(
             name="downloader", done=not self.stage_error, error=self.stage_error, files_removed=7
         )

@@ -37,8 +37,8 @@ async def test_cleanup_sends_its_age_and_says_what_went(admin: ScriptedAdmin) ->
         dry = await run("cleanup", "--max-age-hours", "0.5", "--dry-run", "--server", address)
         as_json = await run("cleanup", "--json", "--server", address)
 
-    assert usual.out == "removed: 4 jobs, 50 events, 0 files, 2.5 MB\n"
-    assert dry.out.startswith("would remove: 4 jobs")
+    assert usual.out == "removed: 4 jobs, 3 collections, 50 events, 0 files, 2.5 MB\n"
+    assert dry.out.startswith("would remove: 4 jobs, 3 collections")
     ages = [request.max_age.ToTimedelta() for request in admin.cleanups]
     assert ages == [timedelta(hours=24), timedelta(minutes=30), timedelta(hours=24)]
     assert [request.dry_run for request in admin.cleanups] == [False, True, False]
@@ -48,6 +48,7 @@ async def test_cleanup_sends_its_age_and_says_what_went(admin: ScriptedAdmin) ->
         "events_removed": 50,
         "artifacts_removed": 0,
         "bytes_removed": 2_500_000,
+        "collections_removed": 3,
     }
 
 
@@ -81,11 +82,12 @@ async def test_a_reset_reports_each_service(admin: ScriptedAdmin) -> None:
         as_json = await run(*confirmed, "--json", "--server", address)
 
     assert done.code == 0
-    assert "removed: 4 jobs, 2 tasks, 0 files" in done.out
-    assert "would remove: 4 jobs" in dry.out
+    assert "removed: 4 jobs, 3 collections, 2 tasks, 0 files" in done.out
+    assert "would remove: 4 jobs, 3 collections" in dry.out
     assert [request.dry_run for request in admin.resets] == [False, True, False]
     [own, stage] = json.loads(as_json.out)["services"]
     assert (own["name"], own["done"], own["jobs_removed"]) == ("orchestrator", True, 4)
+    assert (own["collections_removed"], stage["collections_removed"]) == (3, 0)
     assert (stage["name"], stage["files_removed"], stage["bytes_removed"]) == ("downloader", 7, 0)
 
 

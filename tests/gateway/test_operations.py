@@ -159,16 +159,22 @@ async def test_figures_for_prometheus_name_routes_not_paths(
 
 
 async def test_a_factory_reset_leaves_nothing_and_says_who_did_what(
-    http: httpx2.AsyncClient, heard: dict[str, Any]
+    http: httpx2.AsyncClient, heard: dict[str, Any], site: Site
 ) -> None:
     words = {"confirmation": "ERASE EVERYTHING"}
+    wish = {"addresses": [f"{site.url}/files/gone.ogg"]}
+    accepted = await http.post("/collections", json=wish)
+    await http.get(f"{accepted.headers['Location']}/events")  # ends when it is settled
 
     counted = (await http.post("/admin/factory-reset", json={**words, "dry_run": True})).json()
     kept = (await http.get("/jobs")).json()["total"]
+    listed = (await http.get("/collections", params={"limit": 200})).json()["collections"]
     done = (await http.post("/admin/factory-reset", json=words)).json()
 
     assert counted["orchestrator"]["jobs_removed"] == kept >= 1
     assert done["orchestrator"]["jobs_removed"] == kept
+    assert counted["orchestrator"]["collections_removed"] == len(listed) >= 1
+    assert done["orchestrator"]["collections_removed"] == len(listed)
     assert done.keys() >= {"message", "orchestrator", "microservices", "warning"}
     assert done["microservices"].keys() == {
         *("video-downloader", "audio-normalization", "audio-transcriber")

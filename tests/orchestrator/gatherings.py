@@ -5,10 +5,12 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc
 from google.protobuf.duration import from_milliseconds
 from google.protobuf.duration_pb2 import Duration
 
 from mesh.bus import Bus
+from mesh.status import reason_of
 from orchestrator.story import StoryReader
 from tests.client import Client
 from tests.orchestrator.polling import until
@@ -72,6 +74,14 @@ async def read(client: Client, collection_id: str) -> tuple[Collection, list[Mem
         token = page.next_page_token
         if not token:
             return page.collection, found
+
+
+async def collection_gone(client: Client, collection_id: str) -> bool:
+    try:
+        await read(client, collection_id)
+    except grpc.aio.AioRpcError as error:
+        return reason_of(error) == "COLLECTION_NOT_FOUND"
+    return False
 
 
 def states(members: list[Member]) -> list[str]:

@@ -1,10 +1,7 @@
 """Stopping, removing and reviving: what callers and operators do to collections."""
 
-from datetime import timedelta
-
 import grpc
 import pytest
-from google.protobuf.duration import from_timedelta
 
 from mesh.bus import Bus
 from mesh.errors import SourceRefusedError
@@ -19,6 +16,7 @@ from tests.orchestrator.gatherings import (
     Collection,
     addresses,
     collect,
+    collection_gone,
     counts,
     kinds,
     read,
@@ -48,14 +46,6 @@ async def _cancel(client: Client, collection_id: str, note: str = "") -> Collect
 async def _delete(client: Client, collection_id: str) -> int:
     request = pb.DeleteCollectionRequest(collection_id=collection_id)
     return int((await client.collections.DeleteCollection(request)).jobs_removed)
-
-
-async def _is_gone(client: Client, collection_id: str) -> bool:
-    try:
-        await read(client, collection_id)
-    except grpc.aio.AioRpcError as error:
-        return reason_of(error) == "COLLECTION_NOT_FOUND"
-    return False
 
 
 async def test_cancelling_stops_the_listing_and_every_member_that_has_not_ended(
@@ -122,7 +112,7 @@ async def test_deleting_removes_every_trace_of_the_collection_and_its_jobs(
 
     assert await _delete(client, made.collection_id) == 3
 
-    assert await _is_gone(client, made.collection_id)
+    assert await collection_gone(client, made.collection_id)
     assert not (await client.collections.ListCollections(pb.ListCollectionsRequest())).collections
     for member in members:
         assert await gone(client, member.job_id)
@@ -170,48 +160,6 @@ async def test_a_dead_member_of_a_cancelled_collection_runs_if_somebody_replays_
     collection, _ = await settled(client, made.collection_id)
 
     assert collection.state == CANCELLED
-
-
-async def test_cleanup_removes_settled_collections_and_no_others(
-    client: Client, bus: Bus, script: Script
-) -> None:
-    ended = await collect(client, *addresses(2))
-    await settled(client, ended.collection_id)
-    script.hanging = {addresses(1, "slow")[0]}
-    running = await collect(client, *addresses(2, "slow"))
-    await until_states(client, running.collection_id, COMPLETED=1, RUNNING=1)
-
-    at_once = from_timedelta(timedelta())
-    await client.admin.Cleanup(admin_pb.CleanupRequest(max_age=at_once, dry_run=True))
-    assert not await _is_gone(client, ended.collection_id)
-    await client.admin.Cleanup(admin_pb.CleanupRequest(max_age=at_once))
-
-    assert await _is_gone(client, ended.collection_id)
-    assert await traces(bus, ended.collection_id) == []
-    script.go_on.set()
-    collection, _ = await settled(client, running.collection_id)
-    assert counts(collection) == {"COMPLETED": 2}, "a job retention took away still counts"
-
-
-async def test_a_factory_reset_stops_and_removes_collections(
-    client: Client, bus: Bus, script: Script
-) -> None:
-    script.hanging = set(addresses(5))
-    made = await collect(client, *addresses(5), request_id="mine")
-    await until_states(client, made.collection_id, RUNNING=2)
-
-    done = await client.admin.FactoryReset(
-        admin_pb.FactoryResetRequest(confirmation="ERASE EVERYTHING")
-    )
-
-    assert done.services[0].jobs_removed == 5
-    assert await _is_gone(client, made.collection_id)
-    assert await traces(bus, made.collection_id) == []
-    stats = await client.admin.GetStats(admin_pb.GetStatsRequest())
-    assert not stats.jobs
-    names = bus.names
-    left = [item async for item in bus.read(names.collections_stream, names.collection("*"))]
-    assert not left
 
 
 async def test_jobs_alone_are_counted_as_jobs(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""Which jobs and files are removed, when, and which must never be."""
+"""What is removed once it is old, and what must never be."""
 
 import asyncio
 import os
@@ -18,16 +18,26 @@ from mesh.correlation import new_id
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from mesh.status import reason_of
-from orchestrator.artifacts import UPLOAD
+from orchestrator.collections.control import AT_ANY_TIME, CollectionControl
+from orchestrator.collections.feed import CollectionFeeds
+from orchestrator.collections.ledger import COMPLETED, RUNNING, MemberStateId
+from orchestrator.collections.queue import CollectionQueue
+from orchestrator.collections.records import CollectionRecords
+from orchestrator.collections.shelf import CollectionShelf
+from orchestrator.control import Control
+from orchestrator.feed import Feeds
+from orchestrator.index import JobIndex
 from orchestrator.jobs import Jobs
-from orchestrator.shelves import Shelves
+from orchestrator.queue import WorkQueue
+from orchestrator.removal import Removal, Swept
+from orchestrator.story import StoryWriter
 from tests.client import Client
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.polling import until
 from tests.orchestrator.scripted import SECOND, Script
 from tests.orchestrator.traces import gone, traces
 from ytcaption.v1 import admin_service_pb2 as admin_pb
-from ytcaption.v1 import job_pb2
+from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 pytestmark = pytest.mark.usefixtures("sweeps_at_once")
@@ -75,11 +85,11 @@ async def test_cleanup_leaves_jobs_that_ended_within_a_day_unless_told(client: C
     assert not await gone(client, job.job_id)
 
 
-async def _ended_job(bus: Bus, *, accepted: float, ended: float) -> str:
+async def _ended_job(bus: Bus, *, accepted: float, ended: float, collection_id: str = "") -> str:
     """A job accepted and ended so many seconds ago."""
     stamp = f"{int((time.time() - accepted) * 1000):012x}"
     job_id = f"{stamp[:8]}-{stamp[8:]}{new_id()[13:]}"
-    job = job_pb2.Job(job_id=job_id, state=job_pb2.JOB_STATE_CANCELLED)
+    job = job_pb2.Job(job_id=job_id, state=job_pb2.JOB_STATE_CANCELLED, collection_id=collection_id)
     job.end_time.FromNanoseconds(int((time.time() - ended) * 1e9))
     await Jobs(bus).create(job_pb2.JobRecord(job=job))
     return job_id
@@ -94,6 +104,56 @@ async def test_the_age_of_a_job_counts_from_its_end(client: Client, bus: Bus) ->
     assert done.jobs_removed == 1
     assert await gone(client, old_job)
     assert not await gone(client, long_job)
+
+
+async def _member_told(story: StoryWriter, state: MemberStateId, job_id: str) -> None:
+    member = collection_pb2.Member(number=1, state=state, job_id=job_id)
+    changed = event_pb2.MemberChanged(member=member)
+    await story.tell(event_pb2.EVENT_TYPE_MEMBER_CHANGED, member_changed=changed)
+
+
+async def test_a_job_stays_until_its_collection_has_heard_of_its_end(
+    client: Client, bus: Bus
+) -> None:
+    # As an orchestrator that dies at the wrong moment leaves it: nobody conducts it yet.
+    collection = collection_pb2.Collection(collection_id=new_id())
+    story = StoryWriter(bus, collection, 0)
+    start = event_pb2.StartCollection()
+    await story.tell(event_pb2.EVENT_TYPE_START_COLLECTION, start_collection=start)
+    await CollectionRecords(bus).create(collection_pb2.CollectionRecord(collection=collection))
+    job_id = await _ended_job(bus, accepted=9, ended=3, collection_id=collection.collection_id)
+    await _member_told(story, RUNNING, job_id)
+
+    counted = await _cleanup(client, max_age=AT_ONCE, dry_run=True)
+    unheard = await _cleanup(client, max_age=AT_ONCE)
+    await _member_told(story, COMPLETED, job_id)
+    heard = await _cleanup(client, max_age=AT_ONCE)
+
+    assert counted == unheard == admin_pb.CleanupResponse()
+    assert (heard.jobs_removed, heard.collections_removed) == (1, 0)
+
+
+async def test_a_collection_that_was_opened_again_since_it_was_chosen_stays(bus: Bus) -> None:
+    records, index = CollectionRecords(bus), JobIndex(bus)
+    work = WorkQueue(bus, ack_wait_seconds=2, max_deliveries=5)
+    jobs = Control(bus, Jobs(bus), work, Feeds(bus))
+    control = CollectionControl(
+        bus, records, CollectionQueue(bus), CollectionFeeds(bus), CollectionShelf(index), jobs
+    )
+    removal = Removal(bus, index, jobs, control)
+    collection = collection_pb2.Collection(collection_id=new_id(), settled=True)
+    kept = await records.create(collection_pb2.CollectionRecord(collection=collection))
+    [chosen] = await removal.candidates(AT_ANY_TIME)
+
+    kept.collection.settled = False
+    await records.save(kept)
+    reopened = await removal.remove(chosen, AT_ANY_TIME)
+    still_there = (await records.get(chosen.id)).collection.settled is False
+    kept.collection.settled = True
+    await records.save(kept)
+
+    assert (reopened, still_there) == (Swept(), True)
+    assert await removal.remove(chosen, AT_ANY_TIME) == Swept(collections=1)
 
 
 @pytest.mark.parametrize("seconds", [-1, 2**62])
@@ -153,56 +213,3 @@ async def test_no_retention_keeps_jobs_for_ever(
 
         await until(swept)
         assert not await gone(client, ancient)
-
-
-@pytest.fixture
-async def crowded(start: Start) -> list[job_pb2.Job]:
-    """Three ended jobs whose files take well over one per cent of a small store."""
-    made = []
-    async with start(storage_bytes=64 * 1024**2) as client:
-        for number in range(3):
-            job = await client.upload(*[SECOND] * 10, file_name=f"{number}.wav")
-            made.append(await client.finished(job.job_id))
-    return made
-
-
-async def test_a_crowded_store_loses_the_oldest_jobs_files_but_no_text(
-    start: Start, crowded: list[job_pb2.Job], broker: Broker
-) -> None:
-    async with start(trim_percent=1.5) as client, Bus.connected(broker.url) as bus:
-        shelves = Shelves(bus)
-
-        async def uploads() -> list[str]:
-            return [file.job_id async for file in shelves.files() if file.name == UPLOAD]
-
-        async def trimmed() -> bool:
-            return len(await uploads()) < 3
-
-        await until(trimmed)
-        assert crowded[0].job_id not in await uploads()
-        assert crowded[2].job_id in await uploads()
-        assert (await client.text(crowded[0].job_id)).startswith("word 1\nword 2\n")
-        oldest = await client.job(crowded[0].job_id)
-        assert [kept.name for kept in oldest.artifacts] in ([], ["audio.webm"])
-        assert (await client.job(crowded[2].job_id)).artifacts
-
-
-async def test_files_not_enough_the_oldest_jobs_go(
-    start: Start, crowded: list[job_pb2.Job]
-) -> None:
-    async with start(trim_percent=0.001) as client:
-        for job in crowded:
-            await until(lambda job=job: gone(client, job.job_id))  # type: ignore[misc]
-
-
-async def test_a_running_job_keeps_its_files_however_full_the_store(
-    start: Start, script: Script
-) -> None:
-    script.pause_before_segment = 1
-    async with start() as client:
-        job = await client.upload(*[SECOND] * 3, file_name="x.wav")
-        await asyncio.wait_for(script.paused.wait(), 5)
-    async with start(trim_percent=0.001) as client:
-        script.go_on.set()
-        ended = await client.finished(job.job_id)
-        assert (ended.state, ended.segment_count) == (job_pb2.JOB_STATE_SUCCEEDED, 3)

@@ -247,7 +247,7 @@ class CleanupRequest(_message.Message):
     """Only count what would go."""
     @_builtins.property
     def max_age(self) -> _duration_pb2.Duration:
-        """Terminal jobs older than this go. Unset: 24 hours."""
+        """Jobs that ended and collections that were settled longer ago than this go. Unset: 24 hours."""
 
     def __init__(
         self,
@@ -273,14 +273,17 @@ class CleanupResponse(_message.Message):
     EVENTS_REMOVED_FIELD_NUMBER: _builtins.int
     ARTIFACTS_REMOVED_FIELD_NUMBER: _builtins.int
     BYTES_REMOVED_FIELD_NUMBER: _builtins.int
+    COLLECTIONS_REMOVED_FIELD_NUMBER: _builtins.int
     jobs_removed: _builtins.int
     """Jobs removed."""
     events_removed: _builtins.int
-    """Stored events removed."""
+    """Stored events removed, of jobs and of collections."""
     artifacts_removed: _builtins.int
     """Files removed."""
     bytes_removed: _builtins.int
-    """Bytes freed."""
+    """Bytes freed: those of the events and the files."""
+    collections_removed: _builtins.int
+    """Collections removed."""
     def __init__(
         self,
         *,
@@ -288,10 +291,11 @@ class CleanupResponse(_message.Message):
         events_removed: _builtins.int = ...,
         artifacts_removed: _builtins.int = ...,
         bytes_removed: _builtins.int = ...,
+        collections_removed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifacts_removed", b"artifacts_removed", "bytes_removed", b"bytes_removed", "events_removed", b"events_removed", "jobs_removed", b"jobs_removed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifacts_removed", b"artifacts_removed", "bytes_removed", b"bytes_removed", "collections_removed", b"collections_removed", "events_removed", b"events_removed", "jobs_removed", b"jobs_removed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -360,6 +364,7 @@ class ServiceReset(_message.Message):
     FILES_REMOVED_FIELD_NUMBER: _builtins.int
     TASKS_PURGED_FIELD_NUMBER: _builtins.int
     BYTES_REMOVED_FIELD_NUMBER: _builtins.int
+    COLLECTIONS_REMOVED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The service."""
     done: _builtins.bool
@@ -374,6 +379,8 @@ class ServiceReset(_message.Message):
     """Queue entries removed."""
     bytes_removed: _builtins.int
     """Bytes freed."""
+    collections_removed: _builtins.int
+    """Collections removed."""
     def __init__(
         self,
         *,
@@ -384,10 +391,11 @@ class ServiceReset(_message.Message):
         files_removed: _builtins.int = ...,
         tasks_purged: _builtins.int = ...,
         bytes_removed: _builtins.int = ...,
+        collections_removed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_removed", b"bytes_removed", "done", b"done", "error", b"error", "files_removed", b"files_removed", "jobs_removed", b"jobs_removed", "name", b"name", "tasks_purged", b"tasks_purged"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_removed", b"bytes_removed", "collections_removed", b"collections_removed", "done", b"done", "error", b"error", "files_removed", b"files_removed", "jobs_removed", b"jobs_removed", "name", b"name", "tasks_purged", b"tasks_purged"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -96,7 +96,7 @@ class AdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Cleanup(self, request, context):
-        """Removes terminal jobs older than an age.
+        """Removes terminal jobs and settled collections older than an age.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -21,7 +21,7 @@ class AdminServiceStub:
     GetHealth: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetHealthRequest, _admin_service_pb2.GetHealthResponse]
     """Returns how the orchestrator, the broker and every stage are, in words."""
     Cleanup: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.CleanupRequest, _admin_service_pb2.CleanupResponse]
-    """Removes terminal jobs older than an age."""
+    """Removes terminal jobs and settled collections older than an age."""
     FactoryReset: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.FactoryResetRequest, _admin_service_pb2.FactoryResetResponse]
     """Removes everything that is ours, and nothing else."""
     ListDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListDeadLettersRequest, _admin_service_pb2.ListDeadLettersResponse]
@@ -58,7 +58,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.CleanupRequest,
         context: _aio.ServicerContext[_admin_service_pb2.CleanupRequest, _abc.Awaitable[_admin_service_pb2.CleanupResponse]],
     ) -> _abc.Awaitable[_admin_service_pb2.CleanupResponse]:
-        """Removes terminal jobs older than an age."""
+        """Removes terminal jobs and settled collections older than an age."""
 
     @_abc_1.abstractmethod
     def FactoryReset(

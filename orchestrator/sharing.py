@@ -20,6 +20,8 @@ class Shared:
         """Returns, or fails as it failed, once a run is over that began after this call."""
         if self._next is None:
             self._next = asyncio.create_task(self._run(self._running))
+            # Everybody who asked may have given up; then nobody hears how it failed.
+            self._next.add_done_callback(lambda run: run.cancelled() or run.exception())
         # A caller that gives up must not end it for the others.
         await asyncio.shield(self._next)
 

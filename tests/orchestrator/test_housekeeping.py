@@ -138,7 +138,12 @@ async def test_a_collection_that_was_opened_again_since_it_was_chosen_stays(bus:
     work = WorkQueue(bus, ack_wait_seconds=2, max_deliveries=5)
     jobs = Control(bus, Jobs(bus), work, Feeds(bus))
     control = CollectionControl(
-        bus, records, CollectionQueue(bus), CollectionFeeds(bus), CollectionShelf(index), jobs
+        bus,
+        records,
+        CollectionQueue(bus),
+        CollectionFeeds(bus, index.progress),
+        CollectionShelf(index),
+        jobs,
     )
     removal = Removal(bus, index, jobs, control)
     collection = collection_pb2.Collection(collection_id=new_id(), settled=True)

@@ -1,6 +1,7 @@
 """The job index against a naive model, and as the bucket changes under it."""
 
 import asyncio
+import gc
 from typing import TypeAlias
 
 import pytest
@@ -268,3 +269,28 @@ async def test_a_run_that_fails_fails_for_all_who_shared_it_and_the_next_is_fres
 
     failing = False
     await shared()
+
+
+async def test_a_run_that_fails_when_everybody_has_given_up_troubles_nobody() -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: complaints.append(context["message"])
+    )
+
+    async def act() -> None:
+        begun.set()
+        await go_on.wait()
+        raise RuntimeError("no")
+
+    caller = asyncio.create_task(Shared(act)())
+    await begun.wait()
+    caller.cancel()
+    await asyncio.wait([caller])
+    runs = asyncio.all_tasks() - {asyncio.current_task()}
+    go_on.set()
+    await asyncio.wait(runs)
+    del caller, runs
+    gc.collect()
+
+    assert complaints == []

@@ -7,6 +7,7 @@ from pathlib import Path
 from shutil import copyfile
 
 import httpx2
+from pydantic import SecretStr
 
 from mesh.addresses import free_ports
 from mesh.broker import running_broker
@@ -15,7 +16,7 @@ from orchestrator.__main__ import assembled
 from orchestrator.settings import Settings
 from tests.conftest import DATA, RealMesh
 from tests.gateway.http import running_gateway
-from tests.orchestrator.webhooks.receiver import SECRET, receiving
+from tests.orchestrator.webhooks.receiver import SECRET, Receiver, receiving
 from tests.site import serving
 
 STORAGE = 256 * 1024**2
@@ -38,6 +39,8 @@ class Documented:
     """What the page calls an address, and what it is here."""
     folder: Path
     """Where the reader's files are."""
+    receiver: Receiver
+    """Who is told by webhook."""
 
 
 @asynccontextmanager
@@ -71,6 +74,7 @@ async def documented_mesh(real_mesh: RealMesh, folder: Path) -> AsyncIterator[Do
                 "https://example.com/hook": receiver.url,
             },
             folder=recordings,
+            receiver=receiver,
         )
 
 
@@ -78,16 +82,17 @@ async def documented_mesh(real_mesh: RealMesh, folder: Path) -> AsyncIterator[Do
 async def _orchestrator(real_mesh: RealMesh, folder: Path) -> AsyncIterator[str]:
     """Its address."""
     host, _, port = real_mesh.server.partition(":")
-    names = ("downloader", "normalizer", "transcriber")
-    stages = {name: f"{host}:{int(port) + place}" for place, name in enumerate(names, 1)}
+    downloader, normalizer, transcriber = (f"{host}:{int(port) + more}" for more in (1, 2, 3))
     async with running_broker(folder / "nats") as broker:
         settings = Settings(
             nats_url=broker.url,
             storage_bytes=STORAGE,
             work_dir=folder / "work",
-            webhook_secret=SECRET,
+            webhook_secret=SecretStr(SECRET),
             webhook_private=True,
-            **stages,
+            downloader=downloader,
+            normalizer=normalizer,
+            transcriber=transcriber,
         )
         async with (
             assembled(settings) as (services, get_ready),

@@ -1,21 +1,24 @@
 """Every `curl` of docs/http.md answers what the page says, against a real mesh, in its order."""
 
 import asyncio
+import json
 import re
+from collections.abc import AsyncIterator
 from functools import cache
 from pathlib import Path
 from time import monotonic
 
 import httpx2
+import pytest
 
 from gateway.app import create_app
 from gateway.problems import ANY_ROUTE, SPECIAL, STATUSES
 from gateway.settings import Settings
 from tests.conftest import RealMesh
-from tests.docs.answers import DifferentError, Names, compare
-from tests.docs.curl import Example, examples, method, parsed, run
-from tests.docs.http_mesh import documented_mesh
-from tests.docs.pages import page, rows
+from tests.docs.answers import LEFT_OUT, DifferentError, Names, compare
+from tests.docs.curl import Example, Printed, examples, method, parsed, run
+from tests.docs.http_mesh import Documented, documented_mesh
+from tests.docs.pages import blocks, page, rows
 
 PAGE = page("docs/http.md")
 EXAMPLES = examples(PAGE)
@@ -24,16 +27,46 @@ NOT_TO_BE_FORCED = {500, 504, 507}
 """Statuses no command leads to while everything is well."""
 
 
+@pytest.fixture(scope="module")
+async def mesh(
+    real_mesh: RealMesh, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Documented]:
+    async with documented_mesh(real_mesh, tmp_path_factory.mktemp("documented")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def client() -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(timeout=60) as opened:
+        yield opened
+
+
 async def test_every_command_answers_what_the_page_shows(
-    real_mesh: RealMesh, tmp_path: Path
+    client: httpx2.AsyncClient, mesh: Documented
 ) -> None:
-    async with (
-        documented_mesh(real_mesh, tmp_path) as mesh,
-        httpx2.AsyncClient(timeout=60) as client,
-    ):
-        different = await _first_difference(client, Names(mesh.places), mesh.folder)
+    different = await _first_difference(client, Names(mesh.places), mesh.folder)
 
     assert not different, different
+
+
+async def test_a_webhook_is_the_one_its_page_shows(
+    client: httpx2.AsyncClient, mesh: Documented
+) -> None:
+    (shown,) = blocks(page("docs/webhooks.md"), "json")
+    order = {
+        "youtube_url": f"{mesh.places['https://example.org']}/files/talk.ogg",
+        "language": "en",
+        "correlation_id": json.loads(shown)["data"]["correlation_id"],
+        "webhook_url": mesh.receiver.url,
+        "force": True,
+    }
+    earlier = len(mesh.receiver.received)
+
+    await client.post(f"http://{mesh.places['localhost:8000']}/pipeline", json=order)
+
+    body = (await mesh.receiver.wait_for(earlier + 1))[-1].body.decode()
+    real = Printed(head="", body=body, saved="", kind="application/json", status=200)
+    compare(shown.replace("}", f", {LEFT_OUT}}}"), real, Names(mesh.places))
 
 
 async def _first_difference(client: httpx2.AsyncClient, names: Names, folder: Path) -> str:

@@ -66,7 +66,9 @@ async def test_a_webhook_is_the_one_its_page_shows(
 
     body = (await mesh.receiver.wait_for(earlier + 1))[-1].body.decode()
     real = Printed(head="", body=body, saved="", kind="application/json", status=200)
-    compare(shown.replace("}", f", {LEFT_OUT}}}"), real, Names(mesh.places))
+    open_ended = shown.replace("}", f", {LEFT_OUT}}}")  # it is shortened
+    any_size = re.sub(r'"size_bytes": "\d+"', f'"size_bytes": {LEFT_OUT}', open_ended)
+    compare(any_size, real, Names(mesh.places))
 
 
 async def _first_difference(client: httpx2.AsyncClient, names: Names, folder: Path) -> str:

@@ -94,7 +94,7 @@ class Capabilities(Shape):
     translations: list[Translation]
     options_unavailable: dict[str, str]
     formats: list[str]
-    limits: dict[str, float]
+    limits: dict[str, int | float]
     silent_stages: list[str]
 
 
@@ -124,7 +124,7 @@ class Stats(Shape):
 
     orchestrator: Version
     redis: Stored
-    settings: dict[str, float]
+    settings: dict[str, int | float]
     uptime_seconds: float
 
 

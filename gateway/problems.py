@@ -21,6 +21,7 @@ from mesh.status import CODES, to_error
 log = get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+MAX_PATH = 100
 RETRY_SECONDS = 2.0
 """What we advise where nobody knows better."""
 
@@ -44,6 +45,8 @@ SPECIAL: dict[Reason, int] = {
 
 REASONS = {404: Reason.PAGE_NOT_FOUND, 413: Reason.TOO_LARGE, 429: Reason.RATE_LIMITED}
 """Of what HTTP itself refuses; the rest is REQUEST_INVALID."""
+
+NO_OBJECT = "the body must be a JSON object, sent with Content-Type: application/json"
 
 
 class Problem(BaseModel):
@@ -132,15 +135,23 @@ def install(app: FastAPI) -> None:
 
 def _on_invalid(_: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
+    if first["type"] == "json_invalid":  # its place is a number of characters, not a field
+        return respond(RefusedError(422, f"the body is not JSON: {first['ctx']['error']}"))
+    if first["loc"] == ("body",):  # curl -d alone sends a form
+        return respond(RefusedError(422, NO_OBJECT))
     # "body", "query" or "path", then the names within.
     place = ".".join(str(part) for part in first["loc"][1:])
-    said = f"{place}: {first['msg']}" if place else str(first["msg"])
-    return respond(RefusedError(422, said, field=place or None))
+    said = "there is no such field" if first["type"] == "extra_forbidden" else first["msg"]
+    return respond(RefusedError(422, f"{place}: {said}" if place else said, field=place or None))
 
 
-def _on_http(_: Request, error: HTTPException) -> Response:
-    reason = REASONS.get(error.status_code, Reason.REQUEST_INVALID)
-    answer = respond(RefusedError(error.status_code, str(error.detail), reason=reason))
+def _on_http(request: Request, error: HTTPException) -> Response:
+    status, path = error.status_code, request.url.path[:MAX_PATH]
+    reason = REASONS.get(status, Reason.REQUEST_INVALID)
+    said = str(error.detail)
+    if said == _title(status):  # nothing but the status: who asked wants to know what for
+        said = f"{request.method} {path}: {said.lower()}; see /docs"
+    answer = respond(RefusedError(status, said, reason=reason))
     for name, value in (error.headers or {}).items():
         answer.headers[name] = value
     return answer

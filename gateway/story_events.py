@@ -29,7 +29,9 @@ def sent(name: str, data: Data, *, sequence: int = 0, exclude: set[str] | None =
 
 
 def _plain(value: Any) -> Any:
-    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value.isoformat()
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return value.isoformat().replace("+00:00", "Z")  # as everywhere else
 
 
 def finished(sequence: int, detail: shapes.Detail) -> bytes:

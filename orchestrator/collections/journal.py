@@ -63,12 +63,18 @@ class Journal:
         """Records the collection as it stands; LostError if somebody knows more of it."""
         self._saved = monotonic()
         while True:
-            self._kept.record.collection.CopyFrom(self.ledger.collection)
-            self._kept.record.sequence = self.ledger.sequence
+            self._fold_in()
             try:
                 return await outlast(lambda: self._records.save(self._kept))
             except ConflictError:
                 await self._reconcile()
+
+    def _fold_in(self) -> None:
+        """What the story tells; a note of who wants it to stop is in the record alone at first."""
+        note = self._kept.collection.cancel_note
+        self._kept.collection.CopyFrom(self.ledger.collection)
+        self._kept.collection.cancel_note = self._kept.collection.cancel_note or note
+        self._kept.record.sequence = self.ledger.sequence
 
     async def _reconcile(self) -> None:
         """Somebody asked for it to stop, or has it now."""

@@ -40,8 +40,13 @@ async def test_a_stream_tells_the_whole_story_in_order_and_ends(
     ]
     assert told[-1].data["transcription_text"] == heard["transcription_text"]
     assert "transcription_segments" not in told[-1].data
-    kinds = {one.data["type"] for one in told if one.name == "story"}
-    assert kinds >= {"job_accepted", "attempt_started", "execution_result"}
+    others = [one.data for one in told if one.name == "story"]
+    assert {one["type"] for one in others} >= {
+        "job_accepted",
+        "attempt_started",
+        "execution_result",
+    }
+    assert all(one["at"].endswith("Z") for one in others)
     stages = [one.data for one in told if one.name == "stage"]
     assert stages[-1].items() >= {"stage": "transcription", "status": "completed"}.items()
 

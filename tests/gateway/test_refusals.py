@@ -7,6 +7,7 @@ import httpx2
 import pytest
 
 from gateway.limits import UNCOUNTED
+from gateway.problems import NO_OBJECT
 from mesh.addresses import free_ports
 from tests.gateway.conftest import Gateways
 from tests.gateway.http import running_gateway
@@ -85,6 +86,43 @@ async def test_an_order_that_cannot_be_honoured_is_refused_at_the_door(
 
     assert (problem["status"], problem["reason"]) == (status, reason), problem
     assert problem.get("field") == field
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "detail"),
+    [
+        ('{"youtube_url": ', "application/json", "the body is not JSON: Expecting value"),
+        ("{}", "application/x-www-form-urlencoded", NO_OBJECT),
+        ("", "application/json", NO_OBJECT),
+        ("[]", "application/json", NO_OBJECT),
+        ('{"lang": "en"}', "application/json", "youtube_url: Field required"),
+        (
+            '{"youtube_url": "https://x.test/", "lang": "en"}',
+            *("application/json", "lang: there is no such field"),
+        ),
+    ],
+)
+async def test_a_body_that_is_not_understood_is_refused_with_what_is_wrong(
+    http: httpx2.AsyncClient, content: str, kind: str, detail: str
+) -> None:
+    answer = await http.post("/pipeline", content=content, headers={"Content-Type": kind})
+
+    problem = answer.json()
+    assert (answer.status_code, problem["detail"]) == (422, detail)
+    assert problem.get("field") == (detail.partition(":")[0] if "field" in detail.lower() else None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "detail"),
+    [
+        ("GET", "/jobz?x=1", "GET /jobz: not found; see /docs"),
+        ("PUT", "/jobs", "PUT /jobs: method not allowed; see /docs"),
+    ],
+)
+async def test_a_refusal_of_a_route_names_the_route(
+    http: httpx2.AsyncClient, method: str, path: str, detail: str
+) -> None:
+    assert (await http.request(method, path)).json()["detail"] == detail
 
 
 async def test_a_body_that_is_no_json_or_too_long_is_refused(http: httpx2.AsyncClient) -> None:

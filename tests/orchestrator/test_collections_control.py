@@ -4,9 +4,12 @@ import grpc
 import pytest
 
 from mesh.bus import Bus
+from mesh.correlation import new_id
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from mesh.status import reason_of
+from orchestrator.collections.journal import Journal
+from orchestrator.collections.ledger import Ledger
 from orchestrator.collections.records import CollectionRecords
 from orchestrator.story import StoryReader
 from tests.client import Client
@@ -32,7 +35,7 @@ from tests.orchestrator.polling import until
 from tests.orchestrator.scripted import Script
 from tests.orchestrator.traces import gone, traces
 from ytcaption.v1 import admin_service_pb2 as admin_pb
-from ytcaption.v1 import collection_pb2, job_pb2
+from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
 CANCELLED = collection_pb2.COLLECTION_STATE_CANCELLED
@@ -46,6 +49,33 @@ async def _cancel(client: Client, collection_id: str, note: str = "") -> Collect
 async def _delete(client: Client, collection_id: str) -> int:
     request = pb.DeleteCollectionRequest(collection_id=collection_id)
     return int((await client.collections.DeleteCollection(request)).jobs_removed)
+
+
+async def test_a_note_is_kept_although_the_conductor_records_something_else_at_that_moment(
+    broker_bus: Bus,
+) -> None:
+    records, ledger, one = CollectionRecords(broker_bus), Ledger(), new_id()
+    asked = Collection(collection_id=one)
+    started = event_pb2.Event(
+        type=event_pb2.EVENT_TYPE_START_COLLECTION,
+        collection_id=one,
+        start_collection=event_pb2.StartCollection(title="Talks"),
+    )
+    ledger.apply(1, started)
+    kept = await records.create(collection_pb2.CollectionRecord(collection=asked))
+    journal = Journal(broker_bus, records, kept, ledger)
+
+    def ask(record: collection_pb2.CollectionRecord) -> bool:
+        record.cancel_requested = True
+        record.collection.cancel_note = "enough"
+        return True
+
+    await records.change(one, ask)
+    await journal.save()
+
+    found = (await records.get(one)).record
+    assert (found.collection.cancel_note, found.cancel_requested) == ("enough", True)
+    assert found.collection.title == "Talks"
 
 
 async def test_cancelling_stops_the_listing_and_every_member_that_has_not_ended(

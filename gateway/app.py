@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
@@ -16,6 +16,7 @@ from gateway.endings import Endings
 from gateway.face import Face
 from gateway.limits import Limits
 from gateway.observing import Watch
+from gateway.parameters import refuse_unknown
 from gateway.routes import (
     admin,
     collections,
@@ -47,7 +48,6 @@ ROUTERS = (
     webhooks.router,
     dead_letters.router,
     admin.router,
-    health.router,
 )
 
 
@@ -71,7 +71,8 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
     )
     for router in ROUTERS:
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(refuse_unknown)])
+    app.include_router(health.router)
     page.install(app)
     problems.install(app)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign] # FastAPI's own way

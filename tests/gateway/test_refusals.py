@@ -1,13 +1,16 @@
 """What is refused, by whom, and in which words; and what protects those who ask."""
 
 import json
+import re
 from typing import Any
 
 import httpx2
 import pytest
 
+from gateway.app import create_app
 from gateway.limits import UNCOUNTED
 from gateway.problems import NO_OBJECT
+from gateway.settings import Settings
 from mesh.addresses import free_ports
 from tests.gateway.conftest import Gateways
 from tests.gateway.http import running_gateway
@@ -51,6 +54,30 @@ async def test_a_refusal_is_a_problem_with_a_reason(
     assert problem.keys() >= PROBLEM
     assert problem["status"] == status
     assert problem["correlation_id"] == answer.headers["X-Correlation-Id"] == "my-thread"
+
+
+def _routes_with_choices() -> list[tuple[str, str]]:
+    paths = create_app(Settings()).openapi()["paths"]
+    return [
+        (verb.upper(), re.sub(r"\{format\}", "srt", path))
+        for path, verbs in paths.items()
+        for verb, operation in verbs.items()
+        if "health" not in operation["tags"]
+    ]
+
+
+@pytest.mark.parametrize(("method", "path"), _routes_with_choices())
+async def test_a_parameter_the_route_does_not_know_is_refused_not_ignored(
+    http: httpx2.AsyncClient, method: str, path: str
+) -> None:
+    there = re.sub(r"\{\w+\}", NOBODY, path)
+
+    answer = await http.request(method, f"{there}?limt=1")
+
+    assert answer.status_code == 422
+    if method != "HEAD":
+        problem = answer.json()
+        assert (problem["reason"], problem["field"]) == ("REQUEST_INVALID", "limt")
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+import psutil
 import pytest
 
 from mesh.addresses import free_ports, is_taken
 from tests.client import Client
+from tests.processes import Newborn, lives
 from tests.site import Site, serving
 
 DATA = Path(__file__).parent / "data"
@@ -42,7 +44,7 @@ def real_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
 @contextmanager
 def running_mesh(data_dir: Path, **variables: str) -> Iterator[RealMesh]:
     """A mesh with settings of its own until the block ends."""
-    port, http_port = _four_free_ports(), free_ports(1)[0]
+    port, http_port = four_free_ports(), free_ports(1)[0]
     command = [COMMAND, "up", "--port", str(port), "--metrics-port", "0"]
     command += ["--http-port", str(http_port)]
     command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
@@ -61,7 +63,8 @@ def running_mesh(data_dir: Path, **variables: str) -> Iterator[RealMesh]:
         process.wait(30)
 
 
-def _four_free_ports() -> int:
+def four_free_ports() -> int:
+    """The first of four in a row."""
     while True:
         port = free_ports(1)[0]
         if port < 65_000 and not any(is_taken(f"127.0.0.1:{port + more}") for more in range(4)):
@@ -94,3 +97,15 @@ async def client(real_mesh: RealMesh) -> AsyncIterator[Client]:
     """A caller of the real mesh."""
     async with grpc.aio.insecure_channel(real_mesh.server) as channel:
         yield Client(channel)
+
+
+@pytest.fixture
+def newborn() -> Newborn:
+    """The processes below us that were not there when the test began, and live."""
+    before = set(psutil.Process().children(recursive=True))
+
+    def look() -> list[psutil.Process]:
+        now = psutil.Process().children(recursive=True)
+        return [process for process in now if process not in before and lives(process)]
+
+    return look

@@ -49,6 +49,13 @@ async def start(
     return process
 
 
+async def next_line(process: asyncio.subprocess.Process) -> str:
+    """What it prints next; fails if that takes too long."""
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        return (await process.stdout.readline()).decode()
+
+
 async def finish(process: asyncio.subprocess.Process, seconds: float = 60) -> Ended:
     try:
         async with asyncio.timeout(seconds):
@@ -85,3 +92,12 @@ def commands(mark: str) -> list[str]:
         with suppress(psutil.Error):
             found.append(" ".join(process.cmdline())[:100])
     return found
+
+
+def alive(mesh: dict[str, str]) -> list[str]:
+    """Every process of the mesh that was started with this environment."""
+    return commands(mesh[MARK])
+
+
+def run_dirs(mesh: dict[str, str]) -> list[str]:
+    return names_in(Path(mesh["TMPDIR"]))

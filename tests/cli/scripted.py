@@ -1,7 +1,7 @@
 """A PipelineService that follows a script, for a real socket; an AdminService beside it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -186,10 +186,3 @@ async def serving(
     parts = services(pipeline, admin or ScriptedAdmin(), collections)
     async with running_server(parts, listen, grace_seconds=0) as server:
         yield f"127.0.0.1:{server.port}"
-
-
-async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Polls; a condition that never comes true is a TimeoutError."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 # about other processes
-            await asyncio.sleep(0.02)

@@ -14,6 +14,7 @@ from ytcaption.v1 import collection_service_pb2 as service_pb
 from ytcaption.v1 import collection_service_pb2_grpc as rpc
 from ytcaption.v1 import job_pb2 as job_pb
 
+LIST = "https://example.net/list"
 COLLECTION_ID = "0199bbbb-0000-7000-8000-000000000001"
 Update = service_pb.WatchCollectionResponse
 

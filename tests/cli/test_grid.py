@@ -28,7 +28,7 @@ from tests.cli.scripted_collections import (
     member,
     told,
 )
-from tests.cli.test_screen import Terminal
+from tests.cli.terminal import Terminal
 from ytcaption.v1 import collection_pb2 as pb
 
 LONG = "a title that is much too long for any line [bold]\x1b[31m " * 5

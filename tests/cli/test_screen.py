@@ -1,11 +1,8 @@
 """Bars on a terminal, lines elsewhere, captions always whole."""
 
 import asyncio
-import os
-import pty
 import re
 import sys
-import threading
 from datetime import timedelta
 
 from cli.bars import LINE_SECONDS, Figure, PlainLines, figure
@@ -13,33 +10,11 @@ from cli.text import short_clock
 from tests.cli.command import environment
 from tests.cli.scripted import ScriptedPipeline, serving
 from tests.cli.stories import STORY, progress
+from tests.cli.terminal import Terminal
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 
 CAPTION = "[00:00:02.000 --> 00:00:02.500] hello"
-
-
-class Terminal:
-    """The far end of a terminal somebody writes to."""
-
-    def __init__(self) -> None:
-        self._near, self.far = pty.openpty()
-        self._said: list[bytes] = []
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        try:
-            while block := os.read(self._near, 65_536):
-                self._said.append(block)
-        except OSError:  # how Linux says that the last writer is gone
-            return
-
-    async def everything(self) -> str:
-        os.close(self.far)
-        await asyncio.to_thread(self._reader.join, 10)
-        os.close(self._near)
-        return b"".join(self._said).decode()
 
 
 async def _transcribe(out: int, err: int) -> bytes:

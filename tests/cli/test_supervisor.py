@@ -4,10 +4,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
 
 import psutil
 import pytest
@@ -16,39 +14,9 @@ from cli import supervisor
 from cli.processes import ChildSpec
 from cli.supervisor import supervised
 from mesh.errors import TimedOutError, UnavailableError
+from tests.cli.children import PARENT, STUBBORN, Told
 from tests.cli.command import MARK, commands, marked
-from tests.cli.scripted import until
-
-# Starts a child in a session of its own, then says so.
-PARENT = """
-import pathlib, subprocess, sys, time
-subprocess.Popen(["sleep", "600"], start_new_session=True)
-pathlib.Path(sys.argv[1]).write_text("ready")
-time.sleep(600)
-"""
-STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PARENT
-
-
-class Told:
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.statuses: list[str] = []
-
-    def line(self, text: str) -> None:
-        self.lines.append(text)
-
-    def status(self, text: str) -> None:
-        self.statuses.append(text)
-
-
-@pytest.fixture
-def mark() -> Iterator[str]:
-    name = uuid4().hex
-    yield name
-    for process in marked(name):
-        process.kill()
+from tests.polling import until
 
 
 def spec(name: str, code: str, mark: str, flag: Path, **more: float) -> ChildSpec:
@@ -172,7 +140,7 @@ SUPERVISOR = """
 import asyncio, pathlib, sys
 from cli.processes import ChildSpec
 from cli.supervisor import supervised
-from tests.cli.test_supervisor import PARENT, STUBBORN, Told
+from tests.cli.children import PARENT, STUBBORN, Told
 
 async def main():
     where = pathlib.Path(sys.argv[1])

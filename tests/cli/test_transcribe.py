@@ -11,8 +11,8 @@ from google.protobuf.duration import from_seconds
 from mesh.errors import InvalidRequestError, LimitExceededError, UnavailableError
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
-from tests.cli.command import finish, names_in, run, start
-from tests.cli.scripted import ScriptedPipeline, serving, until
+from tests.cli.command import finish, names_in, next_line, run, start
+from tests.cli.scripted import ScriptedPipeline, serving
 from tests.cli.stories import (
     FAILED,
     JOB_ID,
@@ -23,6 +23,7 @@ from tests.cli.stories import (
     progress,
     segment,
 )
+from tests.polling import until
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 
@@ -232,8 +233,7 @@ async def test_an_interrupted_job_is_cancelled_and_what_was_heard_is_kept(
         process = await start(
             "transcribe", URL, "--server", address, "-o", str(tmp_path), "-f", "srt"
         )
-        assert process.stdout is not None
-        await process.stdout.readline()
+        await next_line(process)
         process.send_signal(number)
         ended = await finish(process)
 
@@ -250,9 +250,8 @@ async def test_a_reader_that_went_away_ends_the_job_without_a_traceback() -> Non
 
     async with serving(pipeline) as address:
         process = await start("transcribe", URL, "--server", address)
-        assert process.stdout is not None
-        await process.stdout.readline()
-        process.stdout._transport.close()  # type: ignore[attr-defined]
+        await next_line(process)
+        process.stdout._transport.close()  # type: ignore[union-attr]
         await until(lambda: process.returncode is not None)
 
     assert process.returncode == 141

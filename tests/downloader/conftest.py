@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import grpc
-import psutil
 import pytest
 
 from downloader.engine import Limits
@@ -61,16 +60,3 @@ def serve(tmp_path: Path) -> Serve:
 async def downloader(serve: Serve) -> AsyncIterator[rpc.DownloaderServiceStub]:
     async with serve() as stub:
         yield stub
-
-
-@pytest.fixture
-def newborn() -> Callable[[], list[psutil.Process]]:
-    """The processes below us that were not there when the test began."""
-    before = set(psutil.Process().children(recursive=True))
-
-    def look() -> list[psutil.Process]:
-        now = psutil.Process().children(recursive=True)
-        alive = psutil.STATUS_ZOMBIE
-        return [each for each in now if each not in before and each.status() != alive]
-
-    return look

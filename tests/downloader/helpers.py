@@ -1,7 +1,6 @@
 """What the tests of the downloader say often."""
 
-import asyncio
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable
 from pathlib import Path
 
 import grpc
@@ -60,10 +59,3 @@ def bytes_of(events: Events) -> bytes:
 
 def files_in(folder: Path) -> list[Path]:
     return list(folder.rglob("*"))
-
-
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    """Returns as soon as it holds; fails if it never does."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - other processes set no events
-            await asyncio.sleep(0.01)

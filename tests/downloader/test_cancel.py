@@ -6,16 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import grpc
-import psutil
 import pytest
 
-from tests.downloader.helpers import Downloader, files_in, refusal, until
+from tests.downloader.helpers import Downloader, files_in, refusal
 from tests.downloader.site import Answer, Site, endless, held, mute
+from tests.polling import until
+from tests.processes import Newborn
 from ytcaption.v1 import downloader_service_pb2 as pb
 
 DATA = b"\1" * 1_000_000
-
-Newborn = Callable[[], list[psutil.Process]]
 
 
 def silent_from_the_start(site: Site) -> Answer:

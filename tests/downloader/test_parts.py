@@ -1,10 +1,9 @@
 """A recording that only comes in parts is spooled, within bounds, and sent as one."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
 
-import psutil
 import pytest
 from grpc import StatusCode
 from imageio_ffmpeg import get_ffmpeg_exe
@@ -12,17 +11,11 @@ from imageio_ffmpeg import get_ffmpeg_exe
 from downloader.ytdlp import Bounds
 from tests.downloader import parts
 from tests.downloader.conftest import Serve
-from tests.downloader.helpers import (
-    Downloader,
-    bytes_of,
-    download,
-    files_in,
-    kinds,
-    refusal,
-    until,
-)
+from tests.downloader.helpers import Downloader, bytes_of, download, files_in, kinds, refusal
 from tests.downloader.site import Site, content, mute, status
-from tests.downloader.test_real_streams import SECONDS, heard, merged
+from tests.downloader.streams import SECONDS, heard, merged
+from tests.polling import until
+from tests.processes import Newborn
 from ytcaption.v1 import downloader_service_pb2 as pb
 
 
@@ -116,7 +109,7 @@ async def test_cancelling_leaves_no_process_and_no_part(
     site: Site,
     part: bytes,
     tmp_path: Path,
-    newborn: Callable[[], list[psutil.Process]],
+    newborn: Newborn,
 ) -> None:
     url = film(site, part, part)
     site.answers["/1.mp4"] = mute(site.closing)

@@ -16,8 +16,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from mesh.addresses import free_ports
-from tests.downloader.helpers import bytes_of, download, files_in, until
+from tests.downloader.helpers import bytes_of, download, files_in
 from tests.downloader.site import Site, content, mute
+from tests.polling import until
+from tests.processes import lives
 from ytcaption.v1 import downloader_service_pb2 as pb
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
 
@@ -52,9 +54,11 @@ def running(tmp_path: Path, **variables: str) -> Iterator[tuple[psutil.Popen, st
 async def ready(channel: grpc.aio.Channel) -> None:
     request = health_pb2.HealthCheckRequest(service="ytcaption.v1.DownloaderService")
     stub: Any = health_pb2_grpc.HealthStub(channel)
-    async with asyncio.timeout(60):
-        while (await stub.Check(request, wait_for_ready=True)).status != SERVING:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+
+    async def serving() -> bool:
+        return bool((await stub.Check(request, wait_for_ready=True)).status == SERVING)
+
+    await until(serving, 60)
 
 
 async def test_it_serves_and_stops_when_asked(tmp_path: Path, site: Site) -> None:
@@ -86,7 +90,7 @@ async def test_a_killed_service_takes_its_downloads_with_it(tmp_path: Path, site
 
             process.kill()
 
-            await until(lambda: not any(_alive(each) for each in family), seconds=5)
+            await until(lambda: not any(map(lives, family)), seconds=5)
             with pytest.raises(grpc.aio.AioRpcError):
                 await reading
     assert len(files_in(tmp_path)) == 1  # nobody was left to tidy up
@@ -103,10 +107,3 @@ def test_the_service_itself_never_loads_yt_dlp() -> None:
     said = subprocess.check_output([sys.executable, "-c", script], env=PYTHONPATH, text=True)
 
     assert said.strip() == "False"
-
-
-def _alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -1,18 +1,18 @@
 """A list becomes its recordings: as they are found, within limits, and without fetching one."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 
 import grpc
-import psutil
 import pytest
 from grpc import StatusCode
 
 from downloader.ytdlp import Bounds
 from tests.downloader.conftest import Serve
-from tests.downloader.helpers import Downloader, bytes_of, download, resolve_refusal, until
+from tests.downloader.helpers import Downloader, bytes_of, download, resolve_refusal
 from tests.downloader.site import Answer, Site, content, mute, status
+from tests.polling import until
+from tests.processes import Newborn
 from ytcaption.v1 import downloader_service_pb2 as pb
 
 Resolving = grpc.aio.UnaryStreamCall[pb.ResolveRequest, pb.ResolveResponse]
@@ -179,7 +179,7 @@ async def test_the_first_is_named_before_the_last_was_looked_at(
 
 
 async def test_cancelling_kills_the_child(
-    downloader: Downloader, site: Site, newborn: Callable[[], list[psutil.Process]]
+    downloader: Downloader, site: Site, newborn: Newborn
 ) -> None:
     call = downloader.Resolve(
         pb.ResolveRequest(source_url=site.url("/feed.xml", mute(site.closing)))

@@ -2,7 +2,7 @@
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psutil
@@ -12,6 +12,9 @@ from imageio_ffmpeg import get_ffmpeg_exe
 from benchmarks.processes import service_of
 from tests.client import Client
 from tests.conftest import DATA, RealMesh
+from tests.end_to_end.spoken import chunks_of
+from tests.polling import until
+from tests.processes import lives
 from tests.site import Site
 from ytcaption.v1 import event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -39,7 +42,7 @@ class Workers:
 
     def of(self, service: str) -> list[psutil.Process]:
         """Those that live."""
-        return [p for p in self._below(service) if p.pid not in self._idle and _lives(p)]
+        return [p for p in self._below(service) if p.pid not in self._idle and lives(p)]
 
     def tree(self, service: str) -> list[psutil.Process]:
         """The service and all below it."""
@@ -60,13 +63,6 @@ def _seconds_used(process: psutil.Process) -> float:
     return used.user + used.system
 
 
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 @pytest.fixture
 async def workers(real_mesh: RealMesh, client: Client, spoken_url: str) -> Workers:
     await client.finished((await client.create(spoken_url)).job_id)  # whatever is kept is there
@@ -79,12 +75,6 @@ def held(site: Site) -> Iterator[str]:
     site.release.clear()
     yield f"{site.url}/held/sample.ogg"
     site.release.set()
-
-
-async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 # other processes set no events
-            await asyncio.sleep(0.02)
 
 
 async def cancelled(client: Client, job_id: str) -> job_pb2.Job:
@@ -124,11 +114,6 @@ def long_recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def chunks_of(path: Path) -> list[bytes]:
-    data = path.read_bytes()
-    return [data[begin : begin + 65_536] for begin in range(0, len(data), 65_536)]
-
-
 async def test_cancel_while_ffmpeg_runs_leaves_no_ffmpeg(
     client: Client, workers: Workers, long_recording: Path
 ) -> None:
@@ -153,9 +138,9 @@ async def test_cancel_while_decoding_leaves_nobody_decoding(
 
     await asyncio.sleep(WITHIN_SECONDS)
     # A new decoder may be loading; of those that were at work none may be.
-    spent = sum(map(_seconds_used, filter(_lives, at_work)))
+    spent = sum(map(_seconds_used, filter(lives, at_work)))
     await asyncio.sleep(REST_SECONDS)
-    assert sum(map(_seconds_used, filter(_lives, at_work))) - spent < BUSY_SHARE * REST_SECONDS
+    assert sum(map(_seconds_used, filter(lives, at_work))) - spent < BUSY_SHARE * REST_SECONDS
     assert not workers.of("normalizer")
     assert ended.state == job_pb2.JOB_STATE_CANCELLED
     assert (await client.text(job.job_id)).splitlines()[:3] == heard

@@ -1,7 +1,6 @@
 """Real speech through the real mesh."""
 
 import json
-from pathlib import Path
 
 import grpc
 import pytest
@@ -13,20 +12,10 @@ from captions.rules import judge, rules_for
 from mesh.status import reason_of
 from tests.client import Client
 from tests.conftest import DATA
+from tests.end_to_end.spoken import chunks_of, plain
 from tests.site import Site
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
-
-
-def plain(text: str) -> str:
-    """Words only, as Whisper's own scoring compares them."""
-    kept = "".join(c.lower() if c.isalnum() or c.isspace() else " " for c in text)
-    return " ".join(kept.split())
-
-
-def chunks_of(path: Path) -> list[bytes]:
-    data = path.read_bytes()
-    return [data[begin : begin + 65_536] for begin in range(0, len(data), 65_536)]
 
 
 async def test_the_first_segment_settles_before_the_download_has_finished(

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 from tests.conftest import DATA, RealMesh
-from tests.end_to_end.test_captions import plain
-from tests.end_to_end.test_command import run
+from tests.end_to_end.spoken import plain, run
 from tests.site import Site
 
 

@@ -12,14 +12,8 @@ from typing import IO
 import psutil
 
 from tests.conftest import COMMAND, DATA, RealMesh
-from tests.end_to_end.test_captions import plain
+from tests.end_to_end.spoken import plain, run
 from tests.site import Site, serving
-
-
-def run(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [COMMAND, *arguments], capture_output=True, text=True, timeout=110, **options
-    )
 
 
 def test_transcribe_writes_four_files_and_prints_the_captions(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from cli.embedded import _plan
 from cli.local_mesh import phases
 from cli.supervisor import supervised
-from tests.cli.test_supervisor import Told
+from tests.cli.children import Told
 from tests.transcriber.hub_site import serving_hub
 from transcriber.wheels import WHEELS
 from ytcaption.v1 import admin_service_pb2 as pb

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from tests.conftest import DATA
-from tests.end_to_end.test_command import run
+from tests.end_to_end.spoken import run
 from tests.transcriber.tiny_translation import NLLB, write_model
 
 

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from tests.conftest import DATA, RealMesh
+from tests.gateway.gathering import Gathering, serving_collections
 from tests.gateway.http import running_gateway, settled
 
 Gateways = Callable[..., AbstractAsyncContextManager[httpx2.AsyncClient]]
@@ -40,3 +41,19 @@ async def heard(real_mesh: RealMesh) -> dict[str, Any]:
         named: dict[str, str | bool] = {"file_name": "short.ogg", "force": True}
         accepted = await client.post("/uploads", params=named, content=body)
         return await settled(client, accepted.json()["job_id"])
+
+
+@pytest.fixture
+async def gathering() -> Gathering:
+    """An orchestrator that does what it is told, with one collection."""
+    return Gathering()
+
+
+@pytest.fixture
+async def caller(gathering: Gathering) -> AsyncIterator[httpx2.AsyncClient]:
+    """A caller of a gateway before that orchestrator."""
+    async with (
+        serving_collections(gathering) as address,
+        running_gateway(orchestrator=address) as client,
+    ):
+        yield client

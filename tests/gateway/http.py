@@ -13,6 +13,7 @@ import uvicorn
 
 from gateway.app import create_app
 from gateway.settings import Settings
+from tests.polling import until
 
 ENDS = ("completed", "failed", "cancelled")
 
@@ -25,9 +26,8 @@ async def running_gateway(**changes: Any) -> AsyncIterator[httpx2.AsyncClient]:
     server = uvicorn.Server(config)
     serving = asyncio.ensure_future(server._serve())
     try:
-        while not server.started:  # uvicorn offers nothing to wait for
-            assert not serving.done()
-            await asyncio.sleep(0.01)
+        await until(lambda: server.started or serving.done())  # it offers nothing to wait for
+        assert server.started
         port = server.servers[0].sockets[0].getsockname()[1]
         base = f"http://127.0.0.1:{port}"
         async with httpx2.AsyncClient(base_url=base, timeout=60) as client:
@@ -74,18 +74,18 @@ async def events(answer: httpx2.Response) -> AsyncIterator[Told]:
 
 @asynccontextmanager
 async def following(
-    client: httpx2.AsyncClient, job_id: str, after: int | None = None
+    client: httpx2.AsyncClient, path: str, after: int | None = None
 ) -> AsyncIterator[AsyncIterator[Told]]:
-    """An open event stream."""
+    """An open event stream of the job or the collection at that path."""
     headers = {} if after is None else {"Last-Event-ID": str(after)}
-    async with client.stream("GET", f"/jobs/{job_id}/events", headers=headers) as answer:
+    async with client.stream("GET", f"{path}/events", headers=headers) as answer:
         assert answer.status_code == 200, answer.status_code
         yield events(answer)
 
 
-async def story(client: httpx2.AsyncClient, job_id: str, after: int | None = None) -> list[Told]:
+async def story(client: httpx2.AsyncClient, path: str, after: int | None = None) -> list[Told]:
     """Everything up to the end."""
-    async with following(client, job_id, after) as told:
+    async with following(client, path, after) as told:
         return [one async for one in told]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.gateway.http import Told, events, ids
+from tests.gateway.http import events, ids, story
 from tests.site import Site
 
 
@@ -14,13 +14,6 @@ def wish(site: Site) -> dict[str, Any]:
     """Two recordings, one of which is not there."""
     addresses = [f"{site.url}/files/short.ogg", f"{site.url}/files/not-there.ogg"]
     return {"addresses": addresses, "title": "Two of them", "correlation_id": "thread-12"}
-
-
-async def story(client: httpx2.AsyncClient, path: str, after: int = 0) -> list[Told]:
-    params = {"last_event_id": after} if after else {}
-    async with client.stream("GET", f"{path}/events", params=params) as answer:
-        assert answer.status_code == 200, answer.status_code
-        return [one async for one in events(answer)]
 
 
 async def test_a_collection_is_followed_to_its_end_and_read_in_every_way(

@@ -1,6 +1,5 @@
 """Event streams: whole, resumed, cut off, unread, abandoned."""
 
-import asyncio
 import signal
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,6 +12,7 @@ from tests.client import Client
 from tests.conftest import RealMesh
 from tests.gateway.http import Told, following, ids, running_gateway, settled, story
 from tests.gateway.stand_in import Endless, serving
+from tests.polling import still, until
 from tests.site import Site
 
 
@@ -30,7 +30,7 @@ async def held(http: httpx2.AsyncClient, site: Site) -> AsyncIterator[str]:
 async def test_a_stream_tells_the_whole_story_in_order_and_ends(
     http: httpx2.AsyncClient, heard: dict[str, Any], client: Client
 ) -> None:
-    told = await story(http, heard["job_id"])
+    told = await story(http, f"/jobs/{heard['job_id']}")
 
     stored = [seen.sequence async for seen in client.watch(heard["job_id"]) if seen.sequence]
     assert ids(told) == stored
@@ -54,11 +54,11 @@ async def test_a_stream_tells_the_whole_story_in_order_and_ends(
 async def test_who_has_heard_the_end_is_told_to_stop_asking(
     http: httpx2.AsyncClient, heard: dict[str, Any]
 ) -> None:
-    path = f"/jobs/{heard['job_id']}/events"
-    last = str(ids(await story(http, heard["job_id"]))[-1])
+    path = f"/jobs/{heard['job_id']}"
+    last = str(ids(await story(http, path))[-1])
 
-    by_header = await http.get(path, headers={"Last-Event-ID": last})
-    by_query = await http.get(path, params={"last_event_id": last})
+    by_header = await http.get(f"{path}/events", headers={"Last-Event-ID": last})
+    by_query = await http.get(f"{path}/events", params={"last_event_id": last})
 
     assert (by_header.status_code, by_query.status_code) == (204, 204)
 
@@ -67,13 +67,13 @@ async def test_a_client_that_comes_back_misses_nothing_and_hears_nothing_twice(
     http: httpx2.AsyncClient, held: str, site: Site, client: Client
 ) -> None:
     before: list[Told] = []
-    async with following(http, held) as told:
+    async with following(http, f"/jobs/{held}") as told:
         async for one in told:
             before.append(one)
             if one.name == "stage":
                 break
     site.release.set()
-    after = await story(http, held, ids(before)[-1])
+    after = await story(http, f"/jobs/{held}", ids(before)[-1])
 
     stored = [seen.sequence async for seen in client.watch(held) if seen.sequence]
     assert ids(before) + ids(after) == stored
@@ -84,7 +84,7 @@ async def test_a_stream_outlives_the_orchestrator(
     http: httpx2.AsyncClient, held: str, site: Site, real_mesh: RealMesh, client: Client
 ) -> None:
     told: list[Told] = []
-    async with following(http, held) as updates:
+    async with following(http, f"/jobs/{held}") as updates:
         async for one in updates:
             told.append(one)
             if one.name == "stage" and not site.release.is_set():
@@ -111,7 +111,7 @@ def _kill(mesh: RealMesh, service: str) -> None:
 async def test_live_figures_come_while_the_job_runs(
     http: httpx2.AsyncClient, held: str, site: Site
 ) -> None:
-    async with following(http, held) as told:
+    async with following(http, f"/jobs/{held}") as told:
         async for one in told:
             if one.name == "progress":
                 site.release.set()
@@ -125,7 +125,7 @@ async def test_live_figures_come_while_the_job_runs(
 
 
 async def test_a_cancelled_job_ends_its_streams(http: httpx2.AsyncClient, held: str) -> None:
-    async with following(http, held) as told:
+    async with following(http, f"/jobs/{held}") as told:
         first = await anext(told)
         cancelled = (await http.post(f"/jobs/{held}/cancel", params={"note": "enough"})).json()
         rest = [one async for one in told]
@@ -143,7 +143,7 @@ async def test_the_end_of_an_earlier_life_is_no_end(http: httpx2.AsyncClient, si
     site.page("/later.ogg", body, "audio/ogg")
     retried = await http.post(f"/jobs/{job_id}/retry")
 
-    told = await story(http, job_id)
+    told = await story(http, f"/jobs/{job_id}")
 
     assert (retried.status_code, retried.json()["job_id"]) == (202, job_id)
     assert [one.data["state"] for one in told if one.data.get("type") == "job_finished"] == [
@@ -160,8 +160,8 @@ async def test_who_does_not_read_stops_the_orchestrator_from_sending() -> None:
         _gateway(address) as http,
         http.stream("GET", "/jobs/one/events") as answer,
     ):
-        await _until_still(endless)
-        unread = endless.sent
+        await until(lambda: endless.sent > 0)
+        unread = await still(lambda: endless.sent)
         told = [line async for line in answer.aiter_lines() if line.startswith("id: ")]
 
     assert unread < 2000
@@ -176,9 +176,7 @@ async def test_a_client_that_goes_away_ends_the_watch() -> None:
             while "id: 1" not in await anext(lines):
                 pass
             assert endless.watching == 1
-        async with asyncio.timeout(20):
-            while endless.watching:  # noqa: ASYNC110 # a server's counter
-                await asyncio.sleep(0.02)
+        await until(lambda: not endless.watching)
 
 
 async def test_the_number_of_streams_is_bounded() -> None:
@@ -227,12 +225,3 @@ async def test_a_place_that_is_none_of_ours_is_refused(
 
 def _gateway(address: str, **settings: Any) -> Any:
     return running_gateway(orchestrator=address, **settings)
-
-
-async def _until_still(endless: Endless) -> None:
-    """Returns when nothing was sent for half a second."""
-    before = -1
-    async with asyncio.timeout(30):
-        while endless.sent != before or not endless.sent:
-            before = endless.sent
-            await asyncio.sleep(0.5)

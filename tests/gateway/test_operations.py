@@ -19,7 +19,7 @@ async def dead(http: httpx2.AsyncClient, site: Site) -> dict[str, Any]:
     """A job that failed for good."""
     order = {"youtube_url": f"{site.url}/files/gone.ogg", "force": True}
     job_id = (await http.post("/pipeline", json=order)).json()["job_id"]
-    await story(http, job_id)  # its last event comes after the letter
+    await story(http, f"/jobs/{job_id}")  # its last event comes after the letter
     return await settled(http, job_id)
 
 

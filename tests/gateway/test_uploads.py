@@ -12,6 +12,7 @@ from tests.client import Client
 from tests.conftest import DATA
 from tests.gateway.conftest import Gateways
 from tests.gateway.http import settled
+from tests.polling import until
 
 SPEECH = (DATA / "short.ogg").read_bytes()
 
@@ -175,6 +176,7 @@ async def test_a_client_that_goes_away_leaves_no_job(
 
 
 async def _until_metric(http: httpx2.AsyncClient, line: str) -> None:
-    async with asyncio.timeout(20):
-        while line not in (await http.get("/metrics")).text.splitlines():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    async def told() -> bool:
+        return line in (await http.get("/metrics")).text.splitlines()
+
+    await until(told)

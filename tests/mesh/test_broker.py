@@ -8,12 +8,14 @@ import subprocess
 from pathlib import Path
 
 import nats
+import psutil
 import pytest
 from nats.js.api import StorageType
 
 from mesh import broker
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
+from tests.polling import until
 
 
 def test_the_real_server_accepts_the_configuration(tmp_path: Path) -> None:
@@ -55,23 +57,13 @@ async def _stored(url: str) -> list[bytes]:
         await client.close()
 
 
-async def _until_gone(pid: int) -> None:
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                return
-            await asyncio.sleep(0.01)
-
-
 async def test_acknowledged_messages_outlive_a_kill_and_a_second_start(tmp_path: Path) -> None:
     words = [b"one", b"two", b"three"]
 
     async with broker.running_broker(tmp_path) as first:
         await _publish(first.url, words)
         os.kill(first.pid, signal.SIGKILL)
-        await _until_gone(first.pid)
+        await until(lambda: not psutil.pid_exists(first.pid))
     async with broker.running_broker(tmp_path) as second:
         assert await _stored(second.url) == words
 

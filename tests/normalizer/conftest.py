@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import psutil
 import pytest
 
 from mesh.server import Service, running_server
@@ -17,7 +16,7 @@ from normalizer.ffmpeg import FfmpegNormalizer, Limits
 from normalizer.isolator import DEFAULT
 from normalizer.servicer import NormalizerServicer
 from normalizer.spool import Spool
-from tests.normalizer.media import until
+from tests.polling import until
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 
@@ -88,20 +87,6 @@ async def stub(
     ):
         yield rpc.NormalizerServiceStub(channel)
         await until(lambda: not servicer.under_way, 5)
-
-
-@pytest.fixture
-def children() -> Callable[[], list[psutil.Process]]:
-    """The processes this one has started and that still run."""
-
-    def running() -> list[psutil.Process]:
-        return [
-            child
-            for child in psutil.Process().children(recursive=True)
-            if child.status() != psutil.STATUS_ZOMBIE
-        ]
-
-    return running
 
 
 @pytest.fixture

@@ -3,12 +3,11 @@
 import asyncio
 import struct
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
 
 import imageio_ffmpeg
 import numpy as np
@@ -163,21 +162,3 @@ def pitch(sound: Wave, rate: int = SAMPLE_RATE) -> float:
 def files_in(folder: Path) -> list[str]:
     """Names of what is there; a folder nobody made holds nothing."""
     return [path.name for path in folder.glob("*")]
-
-
-async def until(condition: Callable[[], bool], seconds: float) -> None:
-    """Waits for the condition; fails when the time is over."""
-    deadline = monotonic() + seconds
-    while not condition():
-        assert monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.01)
-
-
-async def settled(figure: Callable[[], int], quiet_seconds: float = 0.5) -> int:
-    """The figure once it has stopped changing."""
-    last, since = figure(), monotonic()
-    while monotonic() - since < quiet_seconds:
-        await asyncio.sleep(0.02)
-        if figure() != last:
-            last, since = figure(), monotonic()
-    return last

@@ -9,37 +9,35 @@ import pytest
 
 from normalizer.engine import Request, Samples
 from normalizer.ffmpeg import FfmpegNormalizer
-from tests.normalizer.media import endless_wav, files_in, recording, sent, settled, slow_m4a, until
+from tests.normalizer.media import endless_wav, files_in, recording, sent, slow_m4a
+from tests.polling import still, until
+from tests.processes import Newborn
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
-
-Children = Callable[[], list[psutil.Process]]
 
 START = pb.NormalizeRequest(start=pb.NormalizeStart(job_id="j1", keep_audio=True))
 WITHIN_SECONDS = 1.0
 
 
-async def never() -> None:
+async def stuck_after(chunk: bytes) -> AsyncIterator[pb.NormalizeRequest]:
+    """A caller who says no more, and does not go."""
+    yield START
+    yield pb.NormalizeRequest(chunk=chunk)
     await asyncio.Event().wait()
 
 
 async def test_cancelling_kills_an_ffmpeg_that_waits_for_input(
-    stub: rpc.NormalizerServiceStub, children: Children
+    stub: rpc.NormalizerServiceStub, newborn: Newborn
 ) -> None:
-    async def sending() -> AsyncIterator[pb.NormalizeRequest]:
-        yield START
-        yield pb.NormalizeRequest(chunk=recording("wav")[:60_000])
-        await never()
-
-    call = stub.Normalize(sending())
-    await until(lambda: bool(children()), 10)
+    call = stub.Normalize(stuck_after(recording("wav")[:60_000]))
+    await until(lambda: bool(newborn()), 10)
     call.cancel()
 
-    await until(lambda: not children(), WITHIN_SECONDS)
+    await until(lambda: not newborn(), WITHIN_SECONDS)
 
 
 async def test_cancelling_kills_an_ffmpeg_whose_output_nobody_reads(
-    stub: rpc.NormalizerServiceStub, children: Children
+    stub: rpc.NormalizerServiceStub, newborn: Newborn
 ) -> None:
     async def sending() -> AsyncIterator[pb.NormalizeRequest]:
         yield START
@@ -48,12 +46,12 @@ async def test_cancelling_kills_an_ffmpeg_whose_output_nobody_reads(
 
     call = stub.Normalize(sending())
     await call.read()
-    await until(lambda: bool(children()), 10)
-    (ffmpeg,) = children()
-    await settled(lambda: _ticks(ffmpeg))
+    await until(lambda: bool(newborn()), 10)
+    (ffmpeg,) = newborn()
+    await still(lambda: _ticks(ffmpeg))
     call.cancel()
 
-    await until(lambda: not children(), WITHIN_SECONDS)
+    await until(lambda: not newborn(), WITHIN_SECONDS)
 
 
 def _ticks(process: psutil.Process) -> int:
@@ -63,29 +61,19 @@ def _ticks(process: psutil.Process) -> int:
 
 
 async def test_a_deadline_kills_ffmpeg_too(
-    stub: rpc.NormalizerServiceStub, children: Children
+    stub: rpc.NormalizerServiceStub, newborn: Newborn
 ) -> None:
-    async def sending() -> AsyncIterator[pb.NormalizeRequest]:
-        yield START
-        yield pb.NormalizeRequest(chunk=recording("wav")[:60_000])
-        await never()
-
-    call = stub.Normalize(sending(), timeout=1.5)
-    await until(lambda: bool(children()), 10)
+    call = stub.Normalize(stuck_after(recording("wav")[:60_000]), timeout=1.5)
+    await until(lambda: bool(newborn()), 10)
     await until(call.done, 5)
 
-    await until(lambda: not children(), WITHIN_SECONDS)
+    await until(lambda: not newborn(), WITHIN_SECONDS)
 
 
 async def test_cancelling_while_spooling_removes_the_file(
     stub: rpc.NormalizerServiceStub, work_dir: Path
 ) -> None:
-    async def sending() -> AsyncIterator[pb.NormalizeRequest]:
-        yield START
-        yield pb.NormalizeRequest(chunk=slow_m4a()[:30_000])
-        await never()
-
-    call = stub.Normalize(sending())
+    call = stub.Normalize(stuck_after(slow_m4a()[:30_000]))
     await until(lambda: bool(files_in(work_dir)), 10)
     call.cancel()
 
@@ -94,7 +82,7 @@ async def test_cancelling_while_spooling_removes_the_file(
 
 @pytest.mark.parametrize("make", [lambda: recording("wav"), slow_m4a], ids=["piped", "spooled"])
 async def test_closing_the_engine_midway_leaves_nothing(
-    engine: FfmpegNormalizer, children: Children, work_dir: Path, make: Callable[[], bytes]
+    engine: FfmpegNormalizer, newborn: Newborn, work_dir: Path, make: Callable[[], bytes]
 ) -> None:
     events = engine.normalize(sent(make()), Request(keep_audio=True))
     async for event in events:
@@ -102,16 +90,16 @@ async def test_closing_the_engine_midway_leaves_nothing(
             break
     await events.aclose()
 
-    assert not children()
+    assert not newborn()
     assert not files_in(work_dir)
 
 
 @pytest.mark.parametrize("make", [lambda: recording("wav"), slow_m4a], ids=["piped", "spooled"])
 async def test_a_finished_call_leaves_nothing(
-    engine: FfmpegNormalizer, children: Children, work_dir: Path, make: Callable[[], bytes]
+    engine: FfmpegNormalizer, newborn: Newborn, work_dir: Path, make: Callable[[], bytes]
 ) -> None:
     async for _ in engine.normalize(sent(make()), Request(keep_audio=True)):
         pass
 
-    assert not children()
+    assert not newborn()
     assert not files_in(work_dir)

@@ -1,11 +1,10 @@
 """When ffmpeg or the caller fails, the caller is told which, and nothing hangs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from time import monotonic
 
-import psutil
 import pytest
 
 from mesh.errors import (
@@ -18,7 +17,9 @@ from mesh.errors import (
 from mesh.reasons import Reason
 from normalizer.engine import Request
 from tests.normalizer.conftest import EngineMaker, ScriptMaker
-from tests.normalizer.media import normalized, recording, sent, until
+from tests.normalizer.media import normalized, recording, sent
+from tests.polling import until
+from tests.processes import Newborn
 
 
 async def test_a_missing_ffmpeg_is_named_before_anything_starts(
@@ -82,20 +83,20 @@ async def test_an_ffmpeg_that_stands_still_is_given_up(
 
 
 async def test_closing_kills_a_deaf_ffmpeg_and_all_it_started(
-    make_engine: EngineMaker, script: ScriptMaker, children: Callable[[], list[psutil.Process]]
+    make_engine: EngineMaker, script: ScriptMaker, newborn: Newborn
 ) -> None:
     engine = make_engine(script("trap '' TERM INT HUP PIPE; sleep 60 & sleep 60"))
     events = engine.normalize(sent(recording("wav")), Request())
     await anext(events)
     working = asyncio.ensure_future(anext(events))
-    await until(lambda: len(children()) == 3, 10)
+    await until(lambda: len(newborn()) == 3, 10)
 
     began = monotonic()
     working.cancel()
     await asyncio.wait([working])
     await events.aclose()
 
-    assert not children()
+    assert not newborn()
     assert monotonic() - began < 1
 
 

@@ -1,12 +1,11 @@
 """isolate_vocals lifts speech out of music, in both outputs, or is refused."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from benchmarks.mixing import RATE, mixed, music, speech_ratio
@@ -27,9 +26,10 @@ from tests.normalizer.media import (
     normalized,
     recording,
     sent,
-    until,
     wave,
 )
+from tests.polling import until
+from tests.processes import Newborn
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 
@@ -180,7 +180,7 @@ async def test_media_that_cannot_be_used_has_the_same_reason_when_isolated(
 
 
 async def test_closing_a_call_ends_all_three_processes(
-    make_engine: EngineMaker, children: Callable[[], list[psutil.Process]]
+    make_engine: EngineMaker, newborn: Newborn
 ) -> None:
     engine = make_engine(isolator="tests.normalizer.engines:Halving")
 
@@ -193,8 +193,8 @@ async def test_closing_a_call_ends_all_three_processes(
     async for event in events:
         if isinstance(event, Samples):
             break
-    running = len(children())
+    running = len(newborn())
     await events.aclose()
 
     assert running == 3
-    await until(lambda: not children(), 1.0)
+    await until(lambda: not newborn(), 1.0)

@@ -9,7 +9,8 @@ import pytest
 from mesh.errors import LimitExceededError
 from mesh.reasons import Reason
 from normalizer.spool import Spool
-from tests.normalizer.media import files_in, slow_m4a, until
+from tests.normalizer.media import files_in, slow_m4a
+from tests.polling import until
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 

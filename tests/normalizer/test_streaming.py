@@ -1,17 +1,18 @@
 """The call over a real socket: events flow while bytes arrive, at the pace of the slowest."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from mesh.frames import MAX_FRAME_BYTES
 from normalizer.engine import Request, Samples
 from normalizer.ffmpeg import FfmpegNormalizer
 from tests.normalizer.conftest import EngineMaker, ScriptMaker
-from tests.normalizer.media import SECONDS, endless_wav, normalized, recording, sent, settled, until
+from tests.normalizer.media import SECONDS, endless_wav, normalized, recording, sent
+from tests.polling import still, until
+from tests.processes import Newborn
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 
@@ -84,7 +85,8 @@ async def test_an_engine_nobody_listens_to_stops_reading(engine: FfmpegNormalize
         if isinstance(event, Samples):
             break
 
-    assert await settled(lambda: taken) < 16 * MEGABYTE
+    await until(lambda: taken > 0)
+    assert await still(lambda: taken) < 16 * MEGABYTE
     await events.aclose()
 
 
@@ -103,14 +105,15 @@ async def test_a_caller_who_does_not_read_is_not_read_from(
     call = stub.Normalize(sending())
     await call.read()
 
-    assert await settled(lambda: taken) < 64 * MEGABYTE
+    await until(lambda: taken > 0)
+    assert await still(lambda: taken) < 64 * MEGABYTE
     call.cancel()
 
 
 async def test_the_call_ends_only_when_the_caller_has_sent_everything(
     make_engine: EngineMaker,
     script: ScriptMaker,
-    children: Callable[[], list[psutil.Process]],
+    newborn: Newborn,
     tmp_path: Path,
 ) -> None:
     samples = tmp_path / "samples.mka"
@@ -121,7 +124,7 @@ async def test_the_call_ends_only_when_the_caller_has_sent_everything(
     async def chunks() -> AsyncIterator[bytes]:
         nonlocal everything_sent
         yield bytes(9000)
-        await until(lambda: not children(), 10)
+        await until(lambda: not newborn(), 10)
         yield bytes(9000)
         yield b"and more that nobody needs"
         everything_sent = True

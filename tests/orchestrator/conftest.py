@@ -15,7 +15,8 @@ from mesh.stores import Limits
 from orchestrator.__main__ import assembled
 from orchestrator.settings import Settings
 from tests.client import Client
-from tests.orchestrator.scripted import Script, scripted_services
+from tests.orchestrator.scripted import Script
+from tests.orchestrator.scripted_stages import scripted_services
 
 STORAGE = 256 * 1024**2
 Start = Callable[..., AbstractAsyncContextManager[Client]]

@@ -1,11 +1,10 @@
-"""Waiting for what nobody announces."""
+"""Waiting for what only a question tells, as most of the orchestrator."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
+
+from tests import polling
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """Returns when it holds; fails if that takes too long."""
-    async with asyncio.timeout(20):
-        while not await condition():  # noqa: ASYNC110 # about the broker
-            await asyncio.sleep(0.02)
+    await polling.until(condition)

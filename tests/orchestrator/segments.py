@@ -4,6 +4,9 @@ from google.protobuf.duration import from_milliseconds, from_seconds
 
 from ytcaption.v1 import media_pb2
 
+TEXT = "".join(f"word {second}\n" for second in range(1, 7))
+"""What is said in six seconds, as long as a recording usually is."""
+
 
 def heard(second: int, *, words: bool) -> media_pb2.Segment:
     """What is said in this second; settled with its window of two."""

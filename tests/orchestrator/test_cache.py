@@ -9,11 +9,11 @@ from mesh.reasons import Reason
 from tests.client import URL, Client
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.scripted import SECOND, Script
+from tests.orchestrator.segments import TEXT
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 
-TEXT = "".join(f"word {second}\n" for second in range(1, 7))
 QUICK = job_pb2.JobOptions(beam_size=1)
 
 

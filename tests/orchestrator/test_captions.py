@@ -12,9 +12,10 @@ from google.protobuf.duration_pb2 import Duration
 
 from mesh.status import reason_of
 from tests.client import Client
-from tests.orchestrator import scripted
+from tests.orchestrator import scripted_stages
 from tests.orchestrator.scripted import Script
 from tests.orchestrator.segments import heard
+from tests.polling import until
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -99,10 +100,12 @@ async def test_every_format_can_be_had_while_the_job_runs(
 ) -> None:
     script.pause_before_segment = 4
     job = await client.create()
-    async with asyncio.timeout(10):
-        await script.paused.wait()
-        while "word 4" not in await client.text(job.job_id):  # noqa: ASYNC110 # on the server
-            await asyncio.sleep(0.02)
+    await asyncio.wait_for(script.paused.wait(), 10)
+
+    async def settled() -> bool:
+        return "word 4" in await client.text(job.job_id)
+
+    await until(settled)
 
     text = await captions(client, job.job_id, format=format_)
     script.go_on.set()
@@ -189,7 +192,7 @@ async def test_a_job_is_translated_if_any_of_its_attempts_translated(
         segment.translation = f"Wort {second}"
         return segment
 
-    monkeypatch.setattr(scripted, "heard", translated)
+    monkeypatch.setattr(scripted_stages, "heard", translated)
     # The scripted transcriber ends like one that had nothing left to translate: without a language.
     job_id = await ended(client, options=job_pb2.JobOptions(language_out="en"))
 

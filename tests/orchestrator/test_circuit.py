@@ -11,7 +11,9 @@ from mesh.server import running_server
 from orchestrator.circuit import Circuit
 from tests.client import Client
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.scripted import SECOND, Script, scripted_services
+from tests.orchestrator.scripted import SECOND, Script
+from tests.orchestrator.scripted_stages import scripted_services
+from tests.polling import still, until
 from ytcaption.v1 import admin_service_pb2, job_pb2, pipeline_service_pb2
 
 SILENT = TimedOutError("no answer", reason=Reason.DEADLINE)
@@ -60,10 +62,9 @@ async def test_one_call_tries_an_open_circuit_and_lets_the_others_follow() -> No
             passage.answered()
 
     calls = [asyncio.create_task(call(number)) for number in range(3)]
-    while not inside:  # noqa: ASYNC110 # the pause is over in a moment
-        await asyncio.sleep(0.005)
-    await asyncio.sleep(0)
-    assert len(inside) == 1
+    await until(lambda: bool(inside))
+    # Ten times the pause: whoever else were let through would be by now.
+    assert await still(lambda: len(inside), 0.1) == 1
 
     answer.set()
     await asyncio.wait_for(asyncio.gather(*calls), 5)
@@ -90,8 +91,7 @@ async def test_a_downloader_that_is_spared_holds_up_no_upload(start: Start, scri
     script.failures = [SILENT]
     async with start(circuit_failures=1, circuit_seconds=1000) as client:
         waiting = await client.create()
-        while not await _spared(client):  # noqa: ASYNC110 # it tells nobody
-            await asyncio.sleep(0.01)
+        await until(lambda: _spared(client))
 
         uploaded = await client.upload(*[SECOND] * 3, file_name="talk.wav")
 

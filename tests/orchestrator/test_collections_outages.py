@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -111,15 +112,21 @@ async def test_a_conductor_that_dies_at_any_step_loses_and_doubles_nothing(  # n
 async def test_restarts_in_the_middle_of_everything_lose_and_double_nothing(
     start: Start, script: Script, broker_bus: Bus
 ) -> None:
-    script.seconds = 2
+    moments: list[Callable[[], bool]] = [
+        lambda: True,
+        lambda: len(script.resolves) >= 1,
+        lambda: len(script.downloads) >= 1,
+        lambda: len(script.downloads) >= 2,
+        lambda: len(script.downloads) >= 4,
+    ]
     script.listings = {SOURCE: addresses(MEMBERS)}
     collection_id = ""
-    for moment in (0.0, 0.05, 0.1, 0.2, 0.3):
+    for reached in moments:
         async with start(concurrency=1) as client:
             if not collection_id:
                 made = await collect(client, sources=[SOURCE], max_in_flight=2)
                 collection_id = made.collection_id
-            await asyncio.sleep(moment)  # whatever it is doing then
+            await until(reached)
     async with start(concurrency=4) as client:
         await _check(client, broker_bus, collection_id)
 

@@ -16,10 +16,10 @@ from mesh.server import running_server
 from mesh.status import reason_of
 from tests.client import Client
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.scripted import Script, scripted_services
+from tests.orchestrator.scripted import Script
+from tests.orchestrator.scripted_stages import scripted_services
+from tests.orchestrator.segments import TEXT
 from ytcaption.v1 import job_pb2
-
-TEXT = "".join(f"word {second}\n" for second in range(1, 7))
 
 
 @pytest.mark.parametrize("heard", range(6))

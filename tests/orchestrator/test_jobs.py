@@ -2,22 +2,15 @@
 
 import asyncio
 
-import grpc
-import pytest
-from nats.js.errors import NotFoundError
 from prometheus_client import REGISTRY
 
-from mesh.bus import Bus
-from mesh.errors import SourceRefusedError, UnavailableError
+from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
-from mesh.status import reason_of
-from tests.client import URL, Client
-from tests.orchestrator.conftest import Start
+from tests.client import Client
 from tests.orchestrator.scripted import SECOND, Script
+from tests.orchestrator.segments import TEXT
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
-
-TEXT = "".join(f"word {second}\n" for second in range(1, 7))
 
 
 async def test_a_job_succeeds_and_keeps_text_audio_and_facts(client: Client) -> None:
@@ -122,78 +115,6 @@ async def test_a_state_filter_lists_only_that_state(client: Client, script: Scri
     assert listed.total_size == 1
 
 
-async def test_a_permanent_reason_is_not_tried_again(
-    client: Client, script: Script, bus: Bus
-) -> None:
-    script.failures = [SourceRefusedError("private", reason=Reason.VIDEO_PRIVATE)]
-
-    job = await client.finished((await client.create()).job_id)
-
-    assert job.state == job_pb2.JOB_STATE_FAILED
-    assert (job.failure.reason, job.failure.retryable) == ("VIDEO_PRIVATE", False)
-    assert job.failure.stage == job_pb2.STAGE_DOWNLOAD
-    assert job.stages[0].state == job_pb2.STAGE_STATE_FAILED
-    assert script.downloads == [URL]
-    assert await _dead_letters(bus, job.job_id) == 1
-
-
-async def test_a_passing_reason_is_tried_as_often_as_configured(
-    client: Client, script: Script, bus: Bus
-) -> None:
-    script.failures = [UnavailableError("busy", reason=Reason.SITE_ERROR) for _ in range(9)]
-
-    job = await client.finished((await client.create()).job_id)
-
-    assert (job.state, job.attempt) == (job_pb2.JOB_STATE_FAILED, 4)
-    assert len(script.downloads) == job.max_attempts == 4
-    assert await _dead_letters(bus, job.job_id) == 1
-
-
-async def test_a_passing_reason_that_passes_leaves_a_good_job(
-    client: Client, script: Script, bus: Bus
-) -> None:
-    script.failures = [UnavailableError("busy", reason=Reason.SITE_ERROR)]
-
-    job = await client.finished((await client.create()).job_id)
-
-    assert (job.state, job.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 2)
-    assert not job.HasField("failure")
-    assert await client.text(job.job_id) == TEXT
-    assert await _dead_letters(bus, job.job_id) == 0
-
-
-async def test_the_next_attempt_waits_as_long_as_the_site_asked(
-    client: Client, script: Script
-) -> None:
-    script.failures = [
-        UnavailableError("slow down", reason=Reason.RATE_LIMITED, retry_after_seconds=20)
-    ]
-    job = await client.create()
-    async for seen in client.watch(job.job_id):
-        if seen.event.HasField("attempt_failed"):
-            break
-
-    failed = seen.event.attempt_failed
-    assert failed.failure.reason == "RATE_LIMITED"
-    wait = failed.retry_time.ToDatetime() - seen.event.timestamp.ToDatetime()
-    assert 19 < wait.total_seconds() < 21
-
-
-async def _dead_letters(bus: Bus, job_id: str) -> int:
-    names = bus.names
-    letters = bus.read(names.dead_letter_stream, names.dead_letter(job_id))
-    return len([letter async for letter in letters])
-
-
-async def test_a_stage_that_stands_still_is_named(start: Start, script: Script) -> None:
-    script.pause_download_at = 2
-    async with start(stall_seconds=0.3, max_attempts=1) as client:
-        job = await client.finished((await client.create()).job_id)
-
-    assert (job.failure.reason, job.failure.stage) == ("STALLED", job_pb2.STAGE_DOWNLOAD)
-    assert job.stages[0].state == job_pb2.STAGE_STATE_TIMED_OUT
-
-
 async def test_progress_never_falls(client: Client, script: Script) -> None:
     script.seconds = 40
     job = await client.create()
@@ -245,58 +166,6 @@ async def test_a_stream_is_heard_while_it_is_still_sent(client: Client) -> None:
 
     assert words == ["word 1", "word 2"]
     assert response.finished.language == "en"
-
-
-async def test_a_deleted_job_leaves_no_trace(client: Client, bus: Bus) -> None:
-    job = await client.upload(SECOND, file_name="x.wav", request_id="mine")
-    await client.finished(job.job_id)
-
-    removed = await client.pipeline.DeleteJob(pb.DeleteJobRequest(job_id=job.job_id))
-
-    assert (removed.events_removed > 5, removed.artifacts_removed) == (True, 3)
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await client.job(job.job_id)
-    assert reason_of(caught.value) == "JOB_NOT_FOUND"
-    names = bus.names
-    for stream in names.streams():
-        async for stored in bus.read(stream, ">"):
-            assert stored.deleted or job.job_id not in stored.subject
-            assert job.job_id.encode() not in stored.data
-    assert (await client.create(request_id="mine")).job_id != job.job_id
-
-
-async def test_a_job_cancelled_while_it_runs_keeps_what_was_heard(
-    client: Client, script: Script
-) -> None:
-    script.pause_before_segment = 3
-    job = await client.create()
-    async for seen in client.watch(job.job_id):
-        if seen.event.segment_settled.segment.index == 2:
-            break
-
-    request = pb.CancelJobRequest(job_id=job.job_id, note="enough")
-    ended = (await client.pipeline.CancelJob(request)).job
-
-    assert (ended.state, ended.cancel_note) == (job_pb2.JOB_STATE_CANCELLED, "enough")
-    await asyncio.wait_for(script.stopped.wait(), 1)
-    assert await client.text(job.job_id) == "word 1\nword 2\nword 3\n"
-
-
-async def test_a_queued_job_is_cancelled_without_a_runner(
-    start: Start, script: Script, bus: Bus
-) -> None:
-    script.pause_before_segment = 0
-    async with start(prefix="OTHER", concurrency=1) as client:
-        running = await client.create()
-        await asyncio.wait_for(script.paused.wait(), 5)
-        queued = await client.create()
-
-        ended = (await client.pipeline.CancelJob(pb.CancelJobRequest(job_id=queued.job_id))).job
-
-        assert (ended.state, ended.attempt) == (job_pb2.JOB_STATE_CANCELLED, 0)
-        assert (await client.job(running.job_id)).state == job_pb2.JOB_STATE_RUNNING
-        with pytest.raises(NotFoundError):
-            await bus.jetstream.get_last_msg("OTHER_WORK", f"other.work.{queued.job_id}")
 
 
 async def test_stages_and_ends_are_counted_for_prometheus(client: Client, script: Script) -> None:

@@ -12,10 +12,10 @@ from orchestrator.artifacts import SOURCE, Artifacts
 from orchestrator.pipe import Spool
 from tests.client import URL, Client
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.scripted import Script, scripted_services
+from tests.orchestrator.scripted import Script
+from tests.orchestrator.scripted_stages import scripted_services
+from tests.orchestrator.segments import TEXT
 from ytcaption.v1 import job_pb2
-
-TEXT = "".join(f"word {second}\n" for second in range(1, 7))
 
 
 async def downloaded(client: Client, job_id: str) -> None:

@@ -4,7 +4,8 @@ from mesh.server import running_server
 from tests.client import Client
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import SECOND, Script, scripted_services
+from tests.orchestrator.scripted import SECOND, Script
+from tests.orchestrator.scripted_stages import scripted_services
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb

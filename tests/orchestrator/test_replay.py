@@ -28,10 +28,10 @@ from tests.orchestrator.letters import (
 )
 from tests.orchestrator.polling import until
 from tests.orchestrator.scripted import Script
+from tests.orchestrator.segments import TEXT
 from ytcaption.v1 import event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pipeline_pb
 
-TEXT = "".join(f"word {second}\n" for second in range(1, 7))
 NOBODY = "01a1e222-262d-7292-9757-501b145b41af"
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.transcriber.tiny_translation import NLLB, OPUS_TO_GERMAN, write_model
 from transcriber.nursery import open_nursery
 from transcriber.weights import locate
 from transcriber.whisper import WhisperDecoder
@@ -28,3 +29,15 @@ def base(weights_cache: Path) -> WhisperDecoder:
 @pytest.fixture(scope="session")
 def tiny_en(weights_cache: Path) -> WhisperDecoder:
     return WhisperDecoder(locate("tiny.en", weights_cache, "cpu"), "cpu", "int8", 1)
+
+
+@pytest.fixture(scope="session")
+def nllb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A translation model between any two of its languages."""
+    return write_model(tmp_path_factory.mktemp("models") / "tiny-nllb", NLLB)
+
+
+@pytest.fixture(scope="session")
+def opus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that knows only the way from English to German."""
+    return write_model(tmp_path_factory.mktemp("models") / "tiny-opus", OPUS_TO_GERMAN)

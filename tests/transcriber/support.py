@@ -1,6 +1,5 @@
 """Recordings, a decoder that does as it is told, and a server to talk to."""
 
-import asyncio
 import re
 import threading
 import time
@@ -63,8 +62,8 @@ class ScriptedDecoder:
         self.languages = languages
         self.translates = True
         self.is_loaded, self.at_once = True, 1
-        self.seconds = 0.0
-        """What a decode takes."""
+        self.may_end: Callable[[], bool] = lambda: True
+        """What must hold before a decode ends."""
         self.go = threading.Event()
         self.go.set()
         self.busy = threading.Event()
@@ -90,7 +89,8 @@ class ScriptedDecoder:
         self.threads.add(threading.get_ident())
         self.busy.set()
         self.go.wait(30)
-        time.sleep(self.seconds)
+        while not self.may_end():
+            time.sleep(0.01)
         self.abandoned.append(abandoned())
         if how.task == "translate":
             return [Phrase(0, 1, " one ", 0.5), Phrase(1, 1.4, " two ", 0.5)]
@@ -151,10 +151,3 @@ def start(**fields: Any) -> pb.TranscribeRequest:
 def audio_frames(data: bytes) -> Iterator[pb.TranscribeRequest]:
     for piece in cut(data):
         yield pb.TranscribeRequest(audio=piece)
-
-
-async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Polls; fails if it does not come true."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 # what is polled sets no event
-            await asyncio.sleep(0.01)

@@ -13,8 +13,8 @@ from mesh.addresses import free_ports
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
 from tests.transcriber.hub_site import HubSite, serving_hub
+from tests.transcriber.service import process
 from tests.transcriber.support import audio_frames, recording, reference, start, words
-from tests.transcriber.test_process import process
 from transcriber import hub
 from transcriber.preparing import Preparation
 from transcriber.wheels import WHEELS
@@ -146,12 +146,18 @@ def test_an_abandoned_fetch_ends_with_its_next_piece(site: HubSite, here: Path) 
     assert hub.cached(NAME) is None
 
 
-async def test_a_service_tells_how_far_it_is_and_then_hears_with_what_it_fetched(
-    site: HubSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def held_site(site: HubSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HubSite:
+    """Makes services ask that hub, which stands still half way."""
     monkeypatch.setenv("HF_ENDPOINT", site.url)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     site.hold_at = 40 * MEGABYTE
+    return site
+
+
+async def test_a_service_tells_how_far_it_is_and_then_hears_with_what_it_fetched(
+    held_site: HubSite, tmp_path: Path
+) -> None:
     (port,) = free_ports(1)
     with process(LISTEN=f"127.0.0.1:{port}", MODEL=NAME, CACHE_DIR=str(tmp_path)):
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -160,12 +166,12 @@ async def test_a_service_tells_how_far_it_is_and_then_hears_with_what_it_fetched
             frames = [start(language="en"), *audio_frames(recording("short"))]
             told = aiter(stub.Transcribe(iter(frames)))
             events = [await anext(told)]
-            site.go_on.set()
+            held_site.go_on.set()
             events += [event async for event in told]
             ready = await stub.GetModelState(pb.GetModelStateRequest())
 
     assert half_way.model == NAME
-    assert half_way.fetched.total_bytes == wanted_bytes(site)
+    assert half_way.fetched.total_bytes == wanted_bytes(held_site)
     assert half_way.fetched.done_bytes < half_way.fetched.total_bytes
     kinds = [event.WhichOneof("event") for event in events]
     before = events[: kinds.index("started")]
@@ -193,11 +199,8 @@ async def _until_fetched(
 
 
 async def test_a_service_that_is_stopped_in_the_middle_of_a_fetch_goes_at_once(
-    site: HubSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    held_site: HubSite, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", site.url)
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
-    site.hold_at = 40 * MEGABYTE
     (port,) = free_ports(1)
     with process(
         LISTEN=f"127.0.0.1:{port}", MODEL=NAME, CACHE_DIR=str(tmp_path), GRACE_SECONDS="0"
@@ -205,7 +208,7 @@ async def test_a_service_that_is_stopped_in_the_middle_of_a_fetch_goes_at_once(
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             await _until_fetched(rpc.TranscriberServiceStub(channel), 30 * MEGABYTE)
         running.send_signal(signal.SIGTERM)
-        site.go_on.set()  # the next piece finds nobody who wants it
+        held_site.go_on.set()  # the next piece finds nobody who wants it
         code = await asyncio.to_thread(running.wait, 20)
 
     assert code == 0

@@ -17,14 +17,9 @@ import pytest
 
 from mesh.errors import InternalError, UnavailableError
 from mesh.reasons import Reason
-from tests.transcriber.support import (
-    ScriptedDecoder,
-    Speaking,
-    engine_with,
-    events_of,
-    recording,
-    until,
-)
+from tests.polling import until
+from tests.processes import lives
+from tests.transcriber.support import ScriptedDecoder, Speaking, engine_with, events_of, recording
 from transcriber.decoder import Decoder, How, Phrase
 from transcriber.engine import Event, Phase, Preparing, Ready, Request, Spoken
 from transcriber.killable import KillableDecoder
@@ -106,7 +101,7 @@ def closing(decoder: DecoderT) -> Iterator[DecoderT]:
 
 def is_alive(pid: int) -> bool:
     with suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return lives(psutil.Process(pid))
     return False
 
 

@@ -9,14 +9,8 @@ import pytest
 from faster_whisper.vad import get_vad_model
 
 from mesh.errors import InvalidRequestError
-from tests.transcriber.support import (
-    SECOND,
-    ScriptedDecoder,
-    Speaking,
-    engine_with,
-    recording,
-    until,
-)
+from tests.polling import until
+from tests.transcriber.support import SECOND, ScriptedDecoder, Speaking, engine_with, recording
 from transcriber.engine import Ready, Request, Spoken
 from transcriber.listening import HeardWindow, Listener
 from transcriber.vad import BATCH, SileroDetector

@@ -1,62 +1,20 @@
 """`python -m transcriber` as an operator meets it."""
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
 import psutil
 import pytest
-from grpc_health.v1 import health_pb2
 
 from mesh.addresses import free_ports
-from tests.transcriber.support import audio_frames, recording, start, until
+from tests.polling import until
+from tests.processes import lives
+from tests.transcriber.service import process, until_serving
+from tests.transcriber.support import audio_frames, recording, start
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
-
-ROOT = Path(__file__).parents[2]
-
-
-@contextmanager
-def process(**settings: str) -> Iterator[subprocess.Popen[str]]:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'gen'}",
-        "TRANSCRIBER_METRICS_LISTEN": "",
-        **{f"TRANSCRIBER_{name}": value for name, value in settings.items()},
-    }
-    running = subprocess.Popen(
-        [sys.executable, "-m", "transcriber"], env=environment, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        yield running
-    finally:
-        running.kill()
-        running.communicate()
-
-
-async def _is_serving(channel: grpc.aio.Channel) -> bool:
-    request = health_pb2.HealthCheckRequest(service="ytcaption.v1.TranscriberService")
-    try:
-        answer = await channel.unary_unary(
-            "/grpc.health.v1.Health/Check",
-            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
-            response_deserializer=health_pb2.HealthCheckResponse.FromString,
-        )(request)
-    except grpc.aio.AioRpcError:
-        return False
-    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
-
-
-async def _until_serving(channel: grpc.aio.Channel) -> None:
-    async with asyncio.timeout(60):
-        while not await _is_serving(channel):  # noqa: ASYNC110 # another process
-            await asyncio.sleep(0.05)
 
 
 async def test_it_is_healthy_once_the_model_is_loaded_and_ends_when_asked(
@@ -65,7 +23,7 @@ async def test_it_is_healthy_once_the_model_is_loaded_and_ends_when_asked(
     (port,) = free_ports(1)
     with process(LISTEN=f"127.0.0.1:{port}", MODEL="base", CACHE_DIR=str(weights_cache)) as running:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            await _until_serving(channel)
+            await until_serving(channel)
             stub = rpc.TranscriberServiceStub(channel)
             models = (await stub.ListModels(pb.ListModelsRequest())).models
         running.send_signal(signal.SIGTERM)
@@ -82,7 +40,7 @@ async def test_killed_in_the_middle_of_a_window_it_leaves_no_decoder_behind(
     settings = {"LISTEN": f"127.0.0.1:{port}", "MODEL": "tiny.en", "CACHE_DIR": str(weights_cache)}
     with process(**settings) as running:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            await _until_serving(channel)
+            await until_serving(channel)
             below = psutil.Process(running.pid).children(recursive=True)
             frames = [start(language="en"), *audio_frames(recording("sample") * 20)]
             call = rpc.TranscriberServiceStub(channel).Transcribe(iter(frames))
@@ -95,13 +53,6 @@ async def test_killed_in_the_middle_of_a_window_it_leaves_no_decoder_behind(
 
     assert len(below) >= 2  # the fork server and its child
     await until(lambda: not any(map(lives, below)), 5)
-
-
-def lives(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.parametrize(

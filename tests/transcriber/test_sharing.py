@@ -10,6 +10,7 @@ import pytest
 
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
+from tests.polling import until
 from tests.transcriber.support import (
     SECOND,
     ScriptedDecoder,
@@ -21,18 +22,8 @@ from tests.transcriber.support import (
     serving,
     start,
     stream,
-    until,
 )
-from transcriber.engine import (
-    Heard,
-    ModelState,
-    Phase,
-    Preparing,
-    Reached,
-    Ready,
-    Request,
-    Spoken,
-)
+from transcriber.engine import Heard, ModelState, Phase, Preparing, Reached, Ready, Request, Spoken
 from transcriber.preparing import Preparation
 from transcriber.streaming import StreamingEngine
 from transcriber.translating import Models
@@ -77,14 +68,13 @@ async def test_an_unsure_guess_waits_for_more_speech() -> None:
 async def test_two_recordings_take_turns_on_one_thread() -> None:
     decoder = ScriptedDecoder()
     decoder.go.clear()
-    decoder.seconds = 0.05  # longer than it takes to ask for the next window
     engine = await engine_with(decoder, new_detector=Speaking)
-    pulled = {1000: 0, 2000: 0}
+    waiting = (await engine._model)._threads._work_queue
+    decoder.may_end = lambda: waiting.qsize() > 0 or len(decoder.decoded) > 4
 
     async def hear(level: int) -> None:
         async def samples() -> AsyncIterator[bytes]:
             for _ in range(100):
-                pulled[level] += 1
                 yield tone(level, 1)
 
         async for _ in engine.transcribe(samples(), ENGLISH):
@@ -93,8 +83,6 @@ async def test_two_recordings_take_turns_on_one_thread() -> None:
     first = asyncio.ensure_future(hear(1000))
     await until(decoder.busy.is_set)
     second = asyncio.ensure_future(hear(2000))
-    # By then both have windows that wait for the model.
-    await until(lambda: min(pulled.values()) > 40)
     decoder.go.set()
     await asyncio.gather(first, second)
 

@@ -15,6 +15,8 @@ from ctranslate2.specs import TransformerSpec
 from sentencepiece import SentencePieceTrainer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+from transcriber.translating import Translate
+
 MEANINGS = [
     {"en": "The", "de": "Das", "fr": "Le", "pt": "O"},
     {"en": "weather", "de": "Wetter", "fr": "temps", "pt": "tempo"},
@@ -23,6 +25,10 @@ MEANINGS = [
     {"en": "this", "de": "diesen", "fr": "ce", "pt": "nesta"},
     {"en": "morning.", "de": "Morgen.", "fr": "matin.", "pt": "manhã."},
 ]
+ENGLISH = "The weather is lovely this morning."
+GERMAN = "Das Wetter ist herrlich diesen Morgen."
+FRENCH = "Le temps est magnifique ce matin."
+TO_GERMAN = Translate((ENGLISH,), "en", "de", 5)
 FLORES = {"en": "eng_Latn", "de": "deu_Latn", "fr": "fra_Latn", "pt": "por_Latn"}
 SPECIAL = ["<unk>", "<s>", "</s>"]
 PLACES = 24
@@ -58,6 +64,11 @@ def write_model(folder: Path, kind: Kind, vocabulary: str = "sentencepiece") -> 
         for name in ("source.spm", "target.spm"):
             (folder / name).write_bytes(_sentencepieces())
     return folder
+
+
+def patient() -> bool:
+    """A caller who does not give up."""
+    return False
 
 
 def _words() -> list[str]:

@@ -23,11 +23,6 @@ from tests.orchestrator.letters import dies_once
 from ytcaption.v1 import event_pb2, job_pb2
 
 
-@pytest.fixture
-def recorder() -> Recorder:
-    return Recorder()
-
-
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.heralds.inbox.RETRY_SECONDS", 0.01)

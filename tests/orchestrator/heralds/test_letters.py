@@ -23,11 +23,6 @@ from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2
 
 
-@pytest.fixture
-def recorder() -> Recorder:
-    return Recorder()
-
-
 async def refused(bus: Bus, data: bytes) -> job_pb2.DeadLetter:
     """The letter of an event that starts nothing."""
     await bus.publish(bus.names.incoming("iniciar_coleta"), data)

@@ -14,7 +14,7 @@ from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from tests.client import Client
 from tests.docs.pages import blocks, page
-from tests.orchestrator.heralds.test_schemas import validator
+from tests.orchestrator.heralds.schema import validator
 from tests.orchestrator.letters import letters
 from tests.orchestrator.polling import until
 from tests.orchestrator.scripted import Script

@@ -5,24 +5,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import pytest
 
 from orchestrator.heralds.incoming import Incoming
 from orchestrator.heralds.reading import read
 from orchestrator.heralds.schemas import schemas
 from orchestrator.heralds.translating import translated
+from tests.orchestrator.heralds.incoming import WRONG
+from tests.orchestrator.heralds.schema import FOLDER, validator
 from tests.orchestrator.heralds.starting import as_json, event
 from tests.orchestrator.heralds.telling import executed
-from tests.orchestrator.heralds.test_reading import WRONG
 
-FOLDER = Path(__file__).parents[3] / "docs" / "schemas"
 EXAMPLES = sorted((FOLDER / "examples").glob("*.json"))
-
-
-def validator(name: str) -> jsonschema_rs.Draft202012Validator:
-    schema = json.loads((FOLDER / f"{name}.schema.json").read_text())
-    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
 
 
 def test_the_schemas_are_those_of_the_code() -> None:

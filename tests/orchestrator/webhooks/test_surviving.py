@@ -15,12 +15,9 @@ from mesh.bus import Bus
 from mesh.status import reason_of
 from orchestrator.deadletters import DeadLetters
 from orchestrator.webhooks.relay import Relay
-from tests.client import Client
 from tests.orchestrator.conftest import STORAGE, Start
 from tests.orchestrator.letters import dies_once, letters, replay
 from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import Script
-from tests.orchestrator.traces import traces
 from tests.orchestrator.webhooks.deliveries import (
     DEAD,
     DELIVERED,
@@ -33,8 +30,6 @@ from tests.orchestrator.webhooks.deliveries import (
     tell_end,
 )
 from tests.orchestrator.webhooks.receiver import HANG, SECRET, Receiver
-from ytcaption.v1 import admin_service_pb2 as admin_pb
-from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import webhook_pb2
 
 IMPATIENT: dict[str, Any] = QUICK | {"webhook_seconds": 1, "ack_wait_seconds": 1}
@@ -186,123 +181,3 @@ async def test_a_letter_that_outlives_its_replay_goes_with_the_next_attempt(
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await replay(client, event.event_id)
     assert reason_of(caught.value) == "DEAD_LETTER_NOT_FOUND"
-
-
-async def test_a_deleted_job_takes_its_webhooks_along(
-    start: Start, broker_bus: Bus, receiver: Receiver
-) -> None:
-    receiver.answer(500)
-    async with start(**ON, webhook_backoff="600") as client:
-        waiting = await client.finished((await client.create(webhook_url=receiver.url)).job_id)
-        await delivery(client, PENDING, attempts=1)
-        receiver.answer(410)
-        dead = await client.finished((await client.create(webhook_url=receiver.url)).job_id)
-        await delivery(client, DEAD, job_id=dead.job_id)
-        await until(lambda: _has_letter(client))
-        for job in (waiting, dead):
-            await client.pipeline.DeleteJob(pb.DeleteJobRequest(job_id=job.job_id))
-
-        assert await traces(broker_bus, waiting.job_id) == []
-        assert await traces(broker_bus, dead.job_id) == []
-        assert await deliveries(client) == []
-
-
-async def _has_letter(client: Client) -> bool:
-    return bool(await letters(client))
-
-
-async def test_what_a_webhook_tells_of_may_be_deleted_before_it_is_sent(
-    start: Start, broker_bus: Bus, receiver: Receiver
-) -> None:
-    async with start() as client:
-        event = await tell_end(broker_bus, receiver.url)
-        await delivery(client, PENDING)
-    stream, names = broker_bus.names.events_stream, broker_bus.names
-    await broker_bus.jetstream.purge_stream(stream, subject=names.event(event.job_id, "*"))
-    async with start(**ON) as client:
-        await until(lambda: queue_is_empty(broker_bus))
-
-        assert (receiver.received, await deliveries(client)) == ([], [])
-
-
-async def test_a_factory_reset_takes_every_webhook_along(
-    start: Start, broker_bus: Bus, receiver: Receiver
-) -> None:
-    receiver.answer(500)
-    async with start(**ON) as client:
-        event = await tell_end(broker_bus, receiver.url)  # of a job that is nobody's
-        await delivery(client, PENDING, attempts=1)
-        request = admin_pb.FactoryResetRequest(confirmation="ERASE EVERYTHING")
-        await client.admin.FactoryReset(request)
-
-        assert await traces(broker_bus, event.event_id) == []
-        assert await queue_is_empty(broker_bus)
-
-
-async def test_the_log_is_read_page_by_page_and_by_job(
-    start: Start, broker_bus: Bus, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("orchestrator.paging.FIRST_WINDOW", 3)
-    async with start(**ON) as client:
-        events = []
-        for number in range(5):  # one after another: the one that changed last comes first
-            events.append(await tell_end(broker_bus, receiver.url))
-            await receiver.wait_for(number + 1)
-            await until(lambda: queue_is_empty(broker_bus))
-        pages: list[list[str]] = []
-        token = ""
-        while not pages or token:
-            page = await client.admin.ListWebhookDeliveries(
-                admin_pb.ListWebhookDeliveriesRequest(page_size=2, page_token=token)
-            )
-            pages.append([found.event_id for found in page.deliveries])
-            token = page.next_page_token
-        (of_job,) = await deliveries(client, job_id=events[1].job_id)
-
-        ids = [event.event_id for event in reversed(events)]
-        assert pages == [ids[:2], ids[2:4], ids[4:]]
-        assert of_job.event_id == events[1].event_id
-        assert await deliveries(client, collection_id=events[1].job_id) == []
-
-
-async def test_what_can_never_be_delivered_is_refused_at_the_door(
-    start: Start, script: Script, receiver: Receiver
-) -> None:
-    async with start(webhook_secret=SECRET) as client:
-        done = await client.finished((await client.create()).job_id)
-        again = pb.RepeatJobRequest(job_id=done.job_id, webhook_url=receiver.url)
-        calls = [
-            client.create(webhook_url=receiver.url),
-            client.upload(b"x", webhook_url=receiver.url),
-            client.pipeline.RepeatJob(again),
-        ]
-        assert [await _refusal(call) for call in calls] == ["ADDRESS_FORBIDDEN"] * 3
-        assert await _refusal(client.create(webhook_url="ftp://x")) == "UNSUPPORTED_URL"
-        listed = await client.pipeline.ListJobs(pb.ListJobsRequest())
-        assert [job.job_id for job in listed.jobs] == [done.job_id]
-    async with start() as client:
-        assert await _refusal(client.create(webhook_url="https://x.example")) == "WEBHOOKS_OFF"
-
-
-async def _refusal(call: Any) -> str:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return reason_of(caught.value)
-
-
-async def test_uploads_and_repetitions_tell_their_own_end_only(
-    start: Start, receiver: Receiver
-) -> None:
-    async with start(**ON) as client:
-        first = await client.upload(bytes(32_000), webhook_url=receiver.url)
-        await client.finished(first.job_id)
-        await receiver.wait_for(1)
-        silent = await client.pipeline.RepeatJob(pb.RepeatJobRequest(job_id=first.job_id))
-        assert silent.job.webhook_url == ""
-        await client.finished(silent.job.job_id)
-        again = pb.RepeatJobRequest(job_id=first.job_id, webhook_url=receiver.url + "/again")
-        third = (await client.pipeline.RepeatJob(again)).job
-        await client.finished(third.job_id)
-        received = await receiver.wait_for(2)
-
-    assert [request.target for request in received] == ["/hook", "/hook/again"]

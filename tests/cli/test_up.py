@@ -1,0 +1,142 @@
+"""`ytcaption up`: real nats-server, stand-ins for the services."""
+
+import asyncio
+import signal
+import socket
+from pathlib import Path
+
+import nats
+
+from cli.channel import answers_http
+from mesh.addresses import free_ports
+from tests.cli.command import MARK, alive, finish, marked, names_in, next_line, run, start
+from tests.conftest import four_free_ports
+from tests.polling import until
+
+URL = "https://example.net/v"
+
+
+def up_arguments(tmp_path: Path, first: int) -> list[str]:
+    own = ["--port", str(first), "--metrics-port", "0", "--http-port", "0"]
+    return ["up", *own, "--data-dir", str(tmp_path / "data")]
+
+
+async def test_up_serves_until_it_is_told_to_stop(tmp_path: Path, mesh: dict[str, str]) -> None:
+    first = four_free_ports()
+
+    process = await start(*up_arguments(tmp_path, first), **mesh)
+    line = await next_line(process)
+    served = await run("transcribe", URL, "--server", f"127.0.0.1:{first}")
+    process.send_signal(signal.SIGTERM)
+    ended = await finish(process)
+
+    assert f"orchestrator 127.0.0.1:{first}" in line
+    assert served.code == 0, served.err
+    assert ended.code == 0
+    assert f"logs: {tmp_path / 'data' / 'logs'}" in ended.err
+    assert "downloader.log" in names_in(tmp_path / "data" / "logs")
+    assert alive(mesh) == []
+
+
+async def test_up_serves_the_web_page_and_says_where(tmp_path: Path, mesh: dict[str, str]) -> None:
+    first, http = four_free_ports(), free_ports(1)[0]
+    arguments = [*up_arguments(tmp_path, first), "--http-port", str(http)]
+
+    process = await start(*arguments, **mesh)
+    lines = [await next_line(process) for _ in range(3)]
+    answered = await answers_http(f"127.0.0.1:{http}")
+    process.send_signal(signal.SIGTERM)
+    ended = await finish(process)
+
+    assert f"web page: http://127.0.0.1:{http}\n" in lines
+    assert answered
+    assert ended.code == 0
+    assert "gateway.log" in names_in(tmp_path / "data" / "logs")
+
+
+async def test_a_taken_http_port_is_one_line_that_names_its_option(
+    tmp_path: Path, mesh: dict[str, str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        arguments = [*up_arguments(tmp_path, four_free_ports()), "--http-port", port]
+        ended = await run(*arguments, **mesh)
+
+    assert ended.code == 4
+    assert f"cannot listen on 127.0.0.1:{port} (gateway)" in ended.err
+    assert "--http-port" in ended.err
+    assert ended.err.count("\n") == 1
+
+
+async def test_a_second_up_on_the_same_data_is_refused(
+    tmp_path: Path, mesh: dict[str, str]
+) -> None:
+    process = await start(*up_arguments(tmp_path, four_free_ports()), **mesh)
+    await next_line(process)
+
+    second = await run(*up_arguments(tmp_path, four_free_ports()), **mesh)
+    process.send_signal(signal.SIGINT)
+    await finish(process)
+
+    assert second.code == 4
+    assert f"another `ytcaption up` (process {process.pid}) uses" in second.err
+    assert second.err.count("\n") == 1
+
+
+async def test_a_taken_port_is_one_line_before_anything_starts(
+    tmp_path: Path, mesh: dict[str, str]
+) -> None:
+    first = four_free_ports()
+    with socket.create_server(("127.0.0.1", first + 2)):
+        ended = await run(*up_arguments(tmp_path, first), **mesh)
+
+    assert ended.code == 4
+    assert f"cannot listen on 127.0.0.1:{first + 2} (normalizer)" in ended.err
+    assert "--port" in ended.err
+    assert ended.err.count("\n") == 1
+    assert not (tmp_path / "data" / "logs").exists()
+
+
+async def test_what_up_stored_is_there_after_it_was_killed(
+    tmp_path: Path, mesh: dict[str, str]
+) -> None:
+    async def broker_of(process: asyncio.subprocess.Process) -> str:
+        return "nats://" + (await next_line(process)).rpartition("nats ")[2].strip()
+
+    first = await start(*up_arguments(tmp_path, four_free_ports()), **mesh)
+    client = await nats.connect(await broker_of(first))
+    await client.jetstream().add_stream(name="T", subjects=["t"])
+    await client.jetstream().publish("t", b"kept")
+    await client.close()
+    first.send_signal(signal.SIGKILL)
+    await first.communicate()
+    await until(lambda: alive(mesh) == [])
+
+    second = await start(*up_arguments(tmp_path, four_free_ports()), **mesh)
+    client = await nats.connect(await broker_of(second))
+    kept = await client.jetstream().get_msg("T", 1)
+    await client.close()
+    second.send_signal(signal.SIGINT)
+    await finish(second)
+
+    assert kept.data == b"kept"
+
+
+async def test_up_starts_a_killed_service_again(tmp_path: Path, mesh: dict[str, str]) -> None:
+    process = await start(*up_arguments(tmp_path, four_free_ports()), **mesh)
+    await next_line(process)
+    victim = next(
+        p
+        for p in marked(mesh[MARK])
+        if p.cmdline()[-2:] == ["-m", "normalizer"] and "--grace" not in p.cmdline()
+    )
+    victim.kill()
+    assert process.stderr is not None
+    said = b""
+    async with asyncio.timeout(30):
+        while b"normalizer is back" not in said:
+            said += await process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    await finish(process)
+
+    assert b"normalizer ended with code 137; starting it again" in said

@@ -1,0 +1,24 @@
+"""What tests of the whole mesh do with recordings and words."""
+
+import subprocess
+from pathlib import Path
+
+from tests.conftest import COMMAND
+
+
+def plain(text: str) -> str:
+    """Words only, as Whisper's own scoring compares them."""
+    kept = "".join(c.lower() if c.isalnum() or c.isspace() else " " for c in text)
+    return " ".join(kept.split())
+
+
+def chunks_of(path: Path) -> list[bytes]:
+    data = path.read_bytes()
+    return [data[begin : begin + 65_536] for begin in range(0, len(data), 65_536)]
+
+
+def run(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
+    """The command, to its end."""
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [COMMAND, *arguments], capture_output=True, text=True, timeout=110, **options
+    )

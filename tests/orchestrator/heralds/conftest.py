@@ -1,0 +1,10 @@
+"""Somebody who notes which collections are asked for."""
+
+import pytest
+
+from tests.orchestrator.heralds.starting import Recorder
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()

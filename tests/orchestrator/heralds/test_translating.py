@@ -1,0 +1,153 @@
+"""Each of the four kinds has its JSON form, with all that happened and no more."""
+
+import json
+from typing import Any
+
+import pytest
+from google.protobuf.duration import from_seconds
+
+from orchestrator.heralds.translating import NotOursError, translated
+from tests.orchestrator.heralds.telling import COLLECTION, JOB, happening, source
+from ytcaption.v1 import event_pb2, job_pb2, media_pb2
+
+
+def in_json(event: event_pb2.Event) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(translated(event).model_dump_json(exclude_none=True))
+    assert found["evento_id"] == event.event_id
+    assert found["correlation_id"] == "thread-7"
+    assert found["timestamp"].endswith("Z")
+    return found
+
+
+def test_a_job_that_starts_is_told_with_its_source_and_options() -> None:
+    start = event_pb2.StartCollection(
+        sources=["https://example.test/a"], options=job_pb2.JobOptions(language="pt")
+    )
+
+    found = in_json(happening("start_collection", start, attempt=2))
+
+    assert found["tipo_evento"] == "iniciar_coleta"
+    assert found["payload"] == {
+        "collection_id": COLLECTION,
+        "job_id": JOB,
+        "attempt": 2,
+        "estado": "running",
+        "fonte": "https://example.test/a",
+        "parametros": {"language": "pt"},
+    }
+
+
+def test_a_collection_that_starts_is_told_as_a_whole() -> None:
+    start = event_pb2.StartCollection(
+        sources=["ytsearch5:owls"],
+        addresses=["https://example.test/a"],
+        timeout=from_seconds(90),
+        max_members=5,
+        title="Owls",
+        priority=job_pb2.PRIORITY_LOW,
+    )
+
+    found = in_json(happening("start_collection", start, job_id="", attempt=0))
+
+    assert "job_id" not in found["payload"]
+    assert found["payload"]["fonte"] == {
+        "listas": ["ytsearch5:owls"],
+        "enderecos": ["https://example.test/a"],
+    }
+    assert found["payload"]["parametros"] == {
+        "timeout": 90.0,
+        "max_members": 5,
+        "title": "Owls",
+        "priority": "low",
+    }
+
+
+def test_a_fetched_recording_is_told_with_what_it_is() -> None:
+    media = media_pb2.MediaInfo(
+        title="A talk", duration=from_seconds(61), upload_date="2025-10-03", container="webm"
+    )
+    media.chapters.add(title="One", end_offset=from_seconds(9))
+    result = event_pb2.CollectionResult(
+        source=source(), state=job_pb2.STAGE_STATE_COMPLETED, media=media, size_bytes=7
+    )
+
+    found = in_json(happening("collection_result", result))
+
+    assert found["tipo_evento"] == "resultado_coleta"
+    assert found["payload"] == {
+        "collection_id": COLLECTION,
+        "job_id": JOB,
+        "attempt": 1,
+        "estado": "completed",
+        "fonte": "https://example.test/a",
+        "tamanho": 7,
+        "media": {
+            "titulo": "A talk",
+            "duracao": 61.0,
+            "data_publicacao": "2025-10-03",
+            "formato": "webm",
+            "capitulos": [{"inicio": 0.0, "fim": 9.0, "titulo": "One"}],
+        },
+    }
+
+
+def test_a_failure_is_told_with_its_reason() -> None:
+    failure = job_pb2.Failure(
+        reason="SITE_ERROR", message="503", retryable=True, stage=job_pb2.STAGE_DOWNLOAD, attempt=3
+    )
+    result = event_pb2.CollectionResult(
+        source=job_pb2.Source(upload=job_pb2.Upload(file_name="talk.mp3")),
+        state=job_pb2.STAGE_STATE_TIMED_OUT,
+        failure=failure,
+    )
+
+    payload = in_json(happening("collection_result", result))["payload"]
+
+    assert (payload["fonte"], payload["estado"]) == ("talk.mp3", "timed_out")
+    assert payload["falha"] == {
+        "motivo": "SITE_ERROR",
+        "mensagem": "503",
+        "repetivel": True,
+        "etapa": "download",
+        "tentativa": 3,
+    }
+
+
+def test_transcription_is_told_from_its_beginning_to_its_result() -> None:
+    begun = event_pb2.StartExecution(
+        model="base", options=job_pb2.JobOptions(beam_size=2), source=source()
+    )
+    result = event_pb2.ExecutionResult(
+        state=job_pb2.STAGE_STATE_COMPLETED,
+        language="pt",
+        model="base",
+        duration=from_seconds(61),
+        segment_count=9,
+        source=source(),
+    )
+
+    start, end = (
+        in_json(happening(kind, payload))
+        for kind, payload in (("start_execution", begun), ("execution_result", result))
+    )
+
+    common = {"collection_id": COLLECTION, "job_id": JOB, "attempt": 1}
+    common["fonte"] = "https://example.test/a"
+    assert (start["tipo_evento"], end["tipo_evento"]) == ("iniciar_execucao", "resultado_execucao")
+    assert start["payload"] == common | {
+        "estado": "running",
+        "modelo": "base",
+        "parametros": {"beam_size": 2},
+    }
+    assert end["payload"] == common | {
+        "estado": "completed",
+        "idioma": "pt",
+        "modelo": "base",
+        "duracao": 61.0,
+        "segmentos": 9,
+    }
+
+
+def test_other_kinds_have_no_json_form() -> None:
+    with pytest.raises(NotOursError):
+        translated(happening("media_found", event_pb2.MediaFound()))

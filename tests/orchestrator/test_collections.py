@@ -1,11 +1,9 @@
 """Many recordings under one request: what is accepted, and what becomes of the members."""
 
 import asyncio
-from typing import Any
 
 import grpc
 import pytest
-from google.protobuf.duration_pb2 import Duration
 
 from mesh.bus import Bus
 from mesh.errors import SourceRefusedError, UnavailableError
@@ -15,7 +13,6 @@ from orchestrator.collections.journal import Journal
 from tests.client import Client
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.gatherings import (
-    SOURCE,
     addresses,
     collect,
     counts,
@@ -130,52 +127,6 @@ async def test_single_jobs_get_their_turns_beside_a_big_collection(
     assert script.downloads.index("http://example.test/single.mp3") in (1, 2)
 
 
-TOO_LONG = [f"{SOURCE}/{number}/{'x' * 8000}" for number in range(70)]
-"""Together, and none of them alone."""
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({}, "REQUEST_INVALID"),
-    ({"addresses": [" "]}, "REQUEST_INVALID"),
-    ({"sources": ["file:///etc/passwd"]}, "UNSUPPORTED_URL"),
-    ({"sources": [f"{SOURCE}/{number}" for number in range(21)]}, "REQUEST_INVALID"),
-    ({"addresses": addresses(51)}, "REQUEST_INVALID"),
-    ({"addresses": [f"{SOURCE}/{'x' * 9000}"]}, "REQUEST_INVALID"),
-    ({"addresses": TOO_LONG[:50], "sources": TOO_LONG[50:]}, "REQUEST_INVALID"),
-    ({"sources": [SOURCE], "period": "last year"}, "REQUEST_INVALID"),
-    ({"sources": [SOURCE], "period": "2025", "from_date": "2025-01-01"}, "REQUEST_INVALID"),
-    ({"sources": [SOURCE], "from_date": "2025-02-30"}, "REQUEST_INVALID"),
-    ({"addresses": addresses(1), "period": "2025"}, "REQUEST_INVALID"),
-    ({"addresses": addresses(1), "timeout": Duration()}, "REQUEST_INVALID"),
-    ({"addresses": addresses(1), "timeout": Duration(seconds=-1)}, "REQUEST_INVALID"),
-    ({"addresses": addresses(1), "timeout": Duration(seconds=10**11)}, "REQUEST_INVALID"),
-    ({"addresses": addresses(1), "max_in_flight": 1001}, "REQUEST_INVALID"),
-    ({"addresses": addresses(1), "max_in_flight": -1}, "REQUEST_INVALID"),
-    ({"addresses": addresses(1), "max_members": 51}, "REQUEST_INVALID"),
-    ({"addresses": addresses(2), "max_members": 1}, "REQUEST_INVALID"),
-    ({"addresses": addresses(1), "title": "x" * 201}, "REQUEST_INVALID"),
-    ({"addresses": addresses(1), "request_id": "x" * 129}, "REQUEST_INVALID"),
-    (
-        {"addresses": addresses(1), "options": job_pb2.JobOptions(beam_size=11)},
-        "REQUEST_INVALID",
-    ),
-    (
-        {"addresses": addresses(1), "options": job_pb2.JobOptions(isolate_vocals=True)},
-        "OPTION_UNSUPPORTED",
-    ),
-]
-
-
-async def test_what_can_never_be_is_refused_at_the_door(start: Start, script: Script) -> None:
-    script.missing = {"isolate_vocals": "not installed"}
-    async with start(max_members=50) as client:
-        for fields, reason in REFUSED:
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await client.collections.CreateCollection(pb.CreateCollectionRequest(**fields))
-            assert reason_of(caught.value) == reason, fields
-        listed = await client.collections.ListCollections(pb.ListCollectionsRequest())
-
-    assert not listed.collections
-
-
 async def test_collections_are_listed_newest_first_and_read_in_pages(client: Client) -> None:
     made = [await collect(client, "none", "neither", "nor this") for _ in range(3)]
     for one in made:
@@ -229,13 +180,22 @@ async def test_whoever_heard_the_end_finds_it_in_the_collection(
 
 
 async def test_collections_beyond_what_one_orchestrator_keeps_going_wait_their_turn(
-    start: Start,
+    start: Start, script: Script, broker_bus: Bus
 ) -> None:
+    script.hanging = {addresses(1, "set-0")[0]}
     async with start(max_collections=1) as client:
         made = [await collect(client, *addresses(2, f"set-{number}")) for number in range(3)]
-        for one in made:
-            collection, _ = await settled(client, one.collection_id)
-            assert counts(collection) == {"COMPLETED": 2}
+        await until_states(client, made[0].collection_id, COMPLETED=1, RUNNING=1)
+        waiting = [(await read(client, one.collection_id))[1] for one in made[1:]]
+        info = await broker_bus.jetstream.consumer_info(
+            broker_bus.names.collections_stream, "conductors"
+        )
+        script.go_on.set()
+        ended = [await settled(client, one.collection_id) for one in made]
+
+    assert waiting == [[], []]
+    assert (info.num_ack_pending, info.num_pending) == (1, 2)
+    assert [counts(collection) for collection, _ in ended] == [{"COMPLETED": 2}] * 3
 
 
 async def test_what_is_missing_at_the_deadline_is_timed_out_and_corrected_when_it_ends(

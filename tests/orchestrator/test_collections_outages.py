@@ -39,8 +39,8 @@ from tests.orchestrator.gatherings import (
     story,
     until_states,
 )
-from tests.orchestrator.polling import until
 from tests.orchestrator.scripted import Script
+from tests.polling import until
 from ytcaption.v1 import collection_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 

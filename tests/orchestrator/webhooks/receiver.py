@@ -51,6 +51,8 @@ class Receiver:
         """Under which TLS names it was asked for."""
         self.under_way = 0
         self.most_at_once = 0
+        self.written = 0
+        """Bytes of endless answers that were taken off our hands."""
         self.url = ""
         self._arrived = asyncio.Condition()
         self._let_go = asyncio.Event()
@@ -88,19 +90,20 @@ class Receiver:
             if reply.status == HANG:
                 await self._let_go.wait()
                 reply = Reply()
-            await _write(writer, reply)
+            await self._write(writer, reply)
         finally:
             self.under_way -= 1
 
-
-async def _write(writer: asyncio.StreamWriter, reply: Reply) -> None:
-    length = {} if reply.endless else {"Content-Length": str(len(reply.body))}
-    lines = [f"{name}: {value}" for name, value in (length | reply.headers).items()]
-    writer.write("\r\n".join([f"HTTP/1.1 {reply.status} -", *lines, "", ""]).encode() + reply.body)
-    await writer.drain()
-    while reply.endless:
-        writer.write(b"x" * 4096)
+    async def _write(self, writer: asyncio.StreamWriter, reply: Reply) -> None:
+        length = {} if reply.endless else {"Content-Length": str(len(reply.body))}
+        lines = [f"{name}: {value}" for name, value in (length | reply.headers).items()]
+        head = "\r\n".join([f"HTTP/1.1 {reply.status} -", *lines, "", ""]).encode()
+        writer.write(head + reply.body)
         await writer.drain()
+        while reply.endless:
+            writer.write(b"x" * 4096)
+            await writer.drain()
+            self.written += 4096
 
 
 @asynccontextmanager

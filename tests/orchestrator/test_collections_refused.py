@@ -1,0 +1,59 @@
+"""Collections that can never be, refused when they are asked for."""
+
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from mesh.status import reason_of
+from tests.orchestrator.conftest import Start
+from tests.orchestrator.gatherings import SOURCE, addresses
+from tests.orchestrator.scripted import Script
+from ytcaption.v1 import collection_service_pb2 as pb
+from ytcaption.v1 import job_pb2
+
+TOO_LONG = [f"{SOURCE}/{number}/{'x' * 8000}" for number in range(70)]
+"""Together, and none of them alone."""
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({}, "REQUEST_INVALID"),
+    ({"addresses": [" "]}, "REQUEST_INVALID"),
+    ({"sources": ["file:///etc/passwd"]}, "UNSUPPORTED_URL"),
+    ({"sources": [f"{SOURCE}/{number}" for number in range(21)]}, "REQUEST_INVALID"),
+    ({"addresses": addresses(51)}, "REQUEST_INVALID"),
+    ({"addresses": [f"{SOURCE}/{'x' * 9000}"]}, "REQUEST_INVALID"),
+    ({"addresses": TOO_LONG[:50], "sources": TOO_LONG[50:]}, "REQUEST_INVALID"),
+    ({"sources": [SOURCE], "period": "last year"}, "REQUEST_INVALID"),
+    ({"sources": [SOURCE], "period": "2025", "from_date": "2025-01-01"}, "REQUEST_INVALID"),
+    ({"sources": [SOURCE], "from_date": "2025-02-30"}, "REQUEST_INVALID"),
+    ({"addresses": addresses(1), "period": "2025"}, "REQUEST_INVALID"),
+    ({"addresses": addresses(1), "timeout": Duration()}, "REQUEST_INVALID"),
+    ({"addresses": addresses(1), "timeout": Duration(seconds=-1)}, "REQUEST_INVALID"),
+    ({"addresses": addresses(1), "timeout": Duration(seconds=10**11)}, "REQUEST_INVALID"),
+    ({"addresses": addresses(1), "max_in_flight": 1001}, "REQUEST_INVALID"),
+    ({"addresses": addresses(1), "max_in_flight": -1}, "REQUEST_INVALID"),
+    ({"addresses": addresses(1), "max_members": 51}, "REQUEST_INVALID"),
+    ({"addresses": addresses(2), "max_members": 1}, "REQUEST_INVALID"),
+    ({"addresses": addresses(1), "title": "x" * 201}, "REQUEST_INVALID"),
+    ({"addresses": addresses(1), "request_id": "x" * 129}, "REQUEST_INVALID"),
+    (
+        {"addresses": addresses(1), "options": job_pb2.JobOptions(beam_size=11)},
+        "REQUEST_INVALID",
+    ),
+    (
+        {"addresses": addresses(1), "options": job_pb2.JobOptions(isolate_vocals=True)},
+        "OPTION_UNSUPPORTED",
+    ),
+]
+
+
+async def test_what_can_never_be_is_refused_at_the_door(start: Start, script: Script) -> None:
+    script.missing = {"isolate_vocals": "not installed"}
+    async with start(max_members=50) as client:
+        for fields, reason in REFUSED:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await client.collections.CreateCollection(pb.CreateCollectionRequest(**fields))
+            assert reason_of(caught.value) == reason, fields
+        listed = await client.collections.ListCollections(pb.ListCollectionsRequest())
+
+    assert not listed.collections

@@ -12,8 +12,11 @@ import pytest
 
 from mesh.broker import Broker
 from mesh.bus import Bus
+from mesh.errors import LimitExceededError
+from mesh.reasons import Reason
 from mesh.status import reason_of
 from orchestrator.deadletters import DeadLetters
+from orchestrator.webhooks.queue import put_item
 from orchestrator.webhooks.relay import Relay
 from tests.orchestrator.conftest import STORAGE, Start
 from tests.orchestrator.letters import dies_once, letters, replay
@@ -132,6 +135,26 @@ async def test_an_item_that_comes_before_its_time_is_given_back_unsent(
 
     assert len(logged.attempts) == 1
     assert [received.id for received in receiver.received] == [early.event_id, other.event_id]
+
+
+async def test_an_end_for_which_the_queue_has_no_room_waits_for_some(
+    start: Start, broker_bus: Bus, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    async def full_once(bus: Bus, item: webhook_pb2.WebhookItem) -> bool:
+        if not refused:
+            refused.append(item.event_id)
+            raise LimitExceededError("full", reason=Reason.STORAGE_FULL)
+        return await put_item(bus, item)
+
+    monkeypatch.setattr("orchestrator.webhooks.relay.put_item", full_once)
+    monkeypatch.setattr("orchestrator.webhooks.relay.FULL_SECONDS", 0.05)
+    async with start(**ON) as client:
+        event = await tell_end(broker_bus, receiver.url)
+        await delivery(client, DELIVERED)
+
+    assert refused == [received.id for received in receiver.received] == [event.event_id]
 
 
 async def test_a_webhook_waits_while_the_operator_has_taken_the_secret_away(

@@ -1,12 +1,14 @@
 """What a caller of the orchestrator does, in one line each."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import grpc
+import pytest
 
 from mesh.calls import truthful
+from mesh.status import reason_of
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import collection_service_pb2_grpc as collection_rpc
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
@@ -66,3 +68,10 @@ class Client:
                 yield pb.CreateJobFromUploadRequest(chunk=chunk)
 
         return (await truthful(self.pipeline.CreateJobFromUpload(frames()))).job
+
+
+async def refusal(call: Awaitable[object]) -> str:
+    """The reason for which the call is refused; fails if it is not."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return reason_of(caught.value)

@@ -41,7 +41,7 @@ async def test_a_report_is_passed_on_as_it_comes_and_can_do_nothing(
         ("zip", "application/zip", "zip"),
     ],
 )
-async def test_every_format_of_a_report_has_its_type_and_name(
+async def test_every_format_of_a_report_has_its_type_and_name_and_all_but_pdf_are_sealed(
     caller: httpx2.AsyncClient, gathering: Gathering, format: str, kind: str, name: str
 ) -> None:
     gathering.report = [pb.GetReportResponse(chunk=b"{}")]
@@ -55,3 +55,5 @@ async def test_every_format_of_a_report_has_its_type_and_name(
     assert answer.headers["Content-Type"] == kind
     how = "attachment" if format == "zip" else "inline"
     assert answer.headers["Content-Disposition"] == f'{how}; filename="{ID}.{name}"'
+    sealed = "sandbox" in answer.headers["Content-Security-Policy"]
+    assert sealed == (format != "pdf"), "browsers show no PDF in a sandbox"

@@ -64,7 +64,7 @@ async def test_of_figures_nobody_took_in_time_only_the_newest_of_each_member_wai
 
     mail = Mailbox(spoken(), whose)
     mail.open()
-    await everything_said.wait()
+    await asyncio.wait_for(everything_said.wait(), 10)
 
     assert await mail.next(1) == [member(1, "completed", 3), progress(1, 0.99), progress(2, 0.99)]
     mail.close()

@@ -7,10 +7,9 @@ import grpc
 import pytest
 
 from mesh.bus import Bus
-from mesh.status import reason_of
 from orchestrator.backstop import Backstop
 from orchestrator.runner import Runner
-from tests.client import Client
+from tests.client import Client, refusal
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.polling import until
 from tests.orchestrator.scripted import Script
@@ -65,12 +64,6 @@ async def put_unreadable(bus: Bus) -> None:
     await bus.publish(bus.names.work("normal-00", ID), item.SerializeToString())
 
 
-async def reason(call: Any) -> str:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return reason_of(caught.value)
-
-
 async def test_a_record_nobody_can_read_ends_as_one_letter_while_others_go_on(
     start: Start, broker_bus: Bus
 ) -> None:
@@ -81,7 +74,7 @@ async def test_a_record_nobody_can_read_ends_as_one_letter_while_others_go_on(
 
         assert other.state == job_pb2.JOB_STATE_SUCCEEDED
         assert await letters(client) == [(ID, "DELIVERIES_EXHAUSTED", 0)]
-        assert await reason(client.job(ID)) == "RECORD_UNREADABLE"
+        assert await refusal(client.job(ID)) == "RECORD_UNREADABLE"
         listed = (await client.pipeline.ListJobs(pb.ListJobsRequest())).jobs
         assert [job.job_id for job in listed] == [other.job_id]
 
@@ -95,7 +88,7 @@ async def test_a_job_whose_record_nobody_can_read_can_be_deleted(
         await client.pipeline.DeleteJob(pb.DeleteJobRequest(job_id=ID))
 
         assert await letters(client) == []
-        assert await reason(client.job(ID)) == "JOB_NOT_FOUND"
+        assert await refusal(client.job(ID)) == "JOB_NOT_FOUND"
 
 
 async def _has_letter(client: Client) -> bool:

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import grpc
-import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from mesh.status import reason_of
+from tests.client import refusal
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.gatherings import SOURCE, addresses
 from tests.orchestrator.scripted import Script
@@ -51,9 +49,8 @@ async def test_what_can_never_be_is_refused_at_the_door(start: Start, script: Sc
     script.missing = {"isolate_vocals": "not installed"}
     async with start(max_members=50) as client:
         for fields, reason in REFUSED:
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await client.collections.CreateCollection(pb.CreateCollectionRequest(**fields))
-            assert reason_of(caught.value) == reason, fields
+            call = client.collections.CreateCollection(pb.CreateCollectionRequest(**fields))
+            assert await refusal(call) == reason, fields
         listed = await client.collections.ListCollections(pb.ListCollectionsRequest())
 
     assert not listed.collections

@@ -1,12 +1,11 @@
 """Who may be told of a job, by which request, and where that is logged."""
 
-from typing import Any
+from collections.abc import Awaitable
 
-import grpc
 import pytest
 
 from mesh.bus import Bus
-from mesh.status import reason_of
+from tests.client import refusal
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.polling import until
 from tests.orchestrator.scripted import Script
@@ -22,23 +21,17 @@ async def test_what_can_never_be_delivered_is_refused_at_the_door(
     async with start(webhook_secret=SECRET) as client:
         done = await client.finished((await client.create()).job_id)
         again = pb.RepeatJobRequest(job_id=done.job_id, webhook_url=receiver.url)
-        calls = [
+        calls: list[Awaitable[object]] = [
             client.create(webhook_url=receiver.url),
             client.upload(b"x", webhook_url=receiver.url),
             client.pipeline.RepeatJob(again),
         ]
-        assert [await _refusal(call) for call in calls] == ["ADDRESS_FORBIDDEN"] * 3
-        assert await _refusal(client.create(webhook_url="ftp://x")) == "UNSUPPORTED_URL"
+        assert [await refusal(call) for call in calls] == ["ADDRESS_FORBIDDEN"] * 3
+        assert await refusal(client.create(webhook_url="ftp://x")) == "UNSUPPORTED_URL"
         listed = await client.pipeline.ListJobs(pb.ListJobsRequest())
         assert [job.job_id for job in listed.jobs] == [done.job_id]
     async with start() as client:
-        assert await _refusal(client.create(webhook_url="https://x.example")) == "WEBHOOKS_OFF"
-
-
-async def _refusal(call: Any) -> str:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return reason_of(caught.value)
+        assert await refusal(client.create(webhook_url="https://x.example")) == "WEBHOOKS_OFF"
 
 
 async def test_uploads_and_repetitions_tell_their_own_end_only(

@@ -103,7 +103,8 @@ async def test_an_interrupted_collection_is_cancelled_and_what_is_there_is_kept(
         ended = await finish(process)
 
     assert ended.code == code
-    assert [request.collection_id for request in scripted.cancelled] == [COLLECTION_ID]
+    (asked,) = scripted.cancelled
+    assert (asked.collection_id, asked.note) == (COLLECTION_ID, "interrupted at the terminal")
     assert f"collection {COLLECTION_ID} was cancelled" in ended.err
     assert names_in(tmp_path) == ["001 Talk 1.srt", "report.html"]
 

@@ -141,3 +141,20 @@ async def test_whoever_takes_over_in_the_middle_of_a_listing_lists_again_and_dou
     assert [member.source_url for member in members] == addresses(4)
     assert sorted(script.downloads) == addresses(4), "each was fetched once"
     assert counts(collection) == {"COMPLETED": 4}
+
+
+async def test_whoever_takes_over_does_not_list_again_what_was_listed_to_its_end(
+    start: Start, script: Script
+) -> None:
+    other = f"{SOURCE}/other"
+    script.listings = {SOURCE: addresses(1), other: addresses(3, "other")}
+    script.pause_listing_at = 2
+    async with start() as client:
+        made = await collect(client, sources=[SOURCE, other])
+        await until_states(client, made.collection_id, COMPLETED=3)
+    script.list_on.set()
+    async with start() as client:
+        collection, _ = await settled(client, made.collection_id)
+
+    assert [asked.source_url for asked in script.resolves] == [SOURCE, other, other]
+    assert counts(collection) == {"COMPLETED": 4}

@@ -15,9 +15,10 @@ from mesh.reasons import Reason
 from orchestrator.artifacts import SOURCE, TRANSCRIPT, UPLOAD
 from orchestrator.collections.control import CollectionControl
 from orchestrator.control import Control
-from orchestrator.index import MAX_PAGE, JobIndex
+from orchestrator.index import JobIndex
 from orchestrator.jobs import TERMINAL, Jobs
 from orchestrator.orphans import Orphans
+from orchestrator.paging import MAX_PAGE
 from orchestrator.room import Room
 from orchestrator.settings import Settings
 from orchestrator.shelves import File, Shelves

@@ -112,7 +112,8 @@ class Listing(Servicer):
                 page = self._page
                 yield page
                 async with self._news:
-                    await self._news.wait_for(lambda sent=page: self._page is not sent)
+                    while self._page is page:
+                        await self._news.wait()
         finally:
             self.watching -= 1
 

@@ -65,7 +65,8 @@ async def test_what_is_told_is_the_body_of_the_list(
 
 
 async def test_collections_are_told_as_their_list_has_them() -> None:
-    gathering, query = Gathering(), {"limit": 7, "page_token": "next"}
+    gathering = Gathering()
+    query: dict[str, Any] = {"limit": 7, "page_token": "next"}
     async with (
         serving_collections(gathering) as address,
         running_gateway(orchestrator=address) as http,
@@ -76,7 +77,7 @@ async def test_collections_are_told_as_their_list_has_them() -> None:
 
     assert (event.name, event.id, event.data) == ("collections", None, body)
     watched, listed = gathering.asked
-    asked = {"page_size": 7, "page_token": "next"}
+    asked: dict[str, Any] = {"page_size": 7, "page_token": "next"}
     assert watched == collection_pb.WatchCollectionsRequest(**asked)
     assert listed == collection_pb.ListCollectionsRequest(**asked)
 

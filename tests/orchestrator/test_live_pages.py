@@ -211,33 +211,35 @@ async def test_over_the_wire_a_running_job_moves_on_its_list(
 ) -> None:
     script.pause_before_segment = 3
     call = client.pipeline.WatchJobs(pb.WatchJobsRequest())
+    pages = aiter(call)
     try:
         async with asyncio.timeout(30):
-            assert await call.read() == pb.WatchJobsResponse()
+            assert await anext(pages) == pb.WatchJobsResponse()
             job_id = (await client.create()).job_id
-            page = await call.read()
+            page = await anext(pages)
             while not 0 < page.jobs[0].progress < 1:  # frozen, it would stay 0 until it ends
-                page = await call.read()
+                page = await anext(pages)
             assert (page.jobs[0].job_id, page.total_size) == (job_id, 1)
             script.go_on.set()
             while page.jobs[0].state != job_pb2.JOB_STATE_SUCCEEDED:
-                page = await call.read()
+                page = await anext(pages)
             await client.delete(job_id)
             while page.jobs:
-                page = await call.read()
+                page = await anext(pages)
     finally:
         call.cancel()
 
 
 async def test_over_the_wire_the_counts_of_a_collection_move_on_their_list(client: Client) -> None:
     call = client.collections.WatchCollections(collection_pb.WatchCollectionsRequest())
+    pages = aiter(call)
     try:
         async with asyncio.timeout(30):
-            page = await call.read()
+            page = await anext(pages)
             assert not page.collections
             made = await gatherings.collect(client, *gatherings.addresses(2))
             while not (page.collections and page.collections[0].settled):
-                page = await call.read()
+                page = await anext(pages)
     finally:
         call.cancel()
 

@@ -52,10 +52,10 @@ class LiveTable(Generic[FoundT]):
     def __init__(self, kind: Kind[FoundT]) -> None:
         self._kind = kind
         self._live = Live(console=Console(highlight=False), auto_refresh=False)
-        self._live.start()
 
     def show(self, found: Sequence[FoundT]) -> None:
         """See Board."""
+        self._live.start()  # once; before, there is nothing to draw
         rows = map(self._kind.row, found)
         self._live.update(table_of(self._kind.heads, rows, one_line=True), refresh=True)
 

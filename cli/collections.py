@@ -9,6 +9,7 @@ from cli.channel import UNARY_SECONDS, Server, connected
 from cli.exits import Exit
 from cli.grid import board_for, name_of
 from cli.listing import pages, print_list, read_list
+from cli.live_listing import Kind, watch_list
 from cli.reporting import as_dict, failure_line
 from cli.roster import collection_state, counts_of, in_words, member_state
 from cli.screen import Screen
@@ -48,9 +49,17 @@ async def list_collections(address: str, limit: int, *, as_json: bool) -> Exit:
     request = service_pb.ListCollectionsRequest()
     async with connected(address) as server:
         call = server.collections.ListCollections
-        found = await read_list(call, request, lambda page: page.collections, limit)
-    heads = ("collection", "state", "members", "accepted", "what")
-    print_list(found, heads, _row, as_json=as_json)
+        found = await read_list(call, request, COLLECTIONS.items, limit)
+    print_list(found, COLLECTIONS.heads, COLLECTIONS.row, as_json=as_json)
+    return Exit.OK
+
+
+async def watch_collections(address: str, limit: int, *, as_json: bool) -> Exit:
+    """The same for as long as somebody looks."""
+    request = service_pb.WatchCollectionsRequest()
+    async with connected(address) as server:
+        call = server.collections.WatchCollections
+        await watch_list(call, request, COLLECTIONS, limit, as_json=as_json)
     return Exit.OK
 
 
@@ -63,6 +72,14 @@ def _row(collection: pb.Collection) -> Sequence[str]:
         minute(collection.create_time),
         collection.title or ", ".join(collection.sources),
     )
+
+
+COLLECTIONS: Kind[pb.Collection] = Kind(
+    id_field="collection_id",
+    heads=("collection", "state", "members", "accepted", "what"),
+    row=_row,
+    items=lambda page: page.collections,
+)
 
 
 async def show_collection(address: str, collection_id: str, limit: int, *, as_json: bool) -> Exit:

@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,6 +12,7 @@ from cli.bars import figure
 from cli.channel import UNARY_SECONDS, connected
 from cli.exits import Exit
 from cli.listing import print_list, read_list
+from cli.live_listing import Kind, watch_list
 from cli.outputs import get_captions, write_whole
 from cli.reporting import as_dict, failure_line
 from cli.tables import minute, print_facts
@@ -19,22 +22,50 @@ from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 
-async def list_jobs(
-    address: str, states: Sequence[str], search: str, limit: int, *, as_json: bool
-) -> Exit:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which jobs to list."""
+
+    states: Sequence[str]
+    search: str
+    limit: int
+
+    def fields(self) -> dict[str, Any]:
+        """Of a request."""
+        states = [job_pb.JobState.Value(f"JOB_STATE_{name.upper()}") for name in self.states]
+        return {"states": states, "query": self.search}
+
+
+async def list_jobs(address: str, wanted: Wanted, *, as_json: bool) -> Exit:
     """A table, or one JSON object a line."""
-    wanted = [job_pb.JobState.Value(f"JOB_STATE_{name.upper()}") for name in states]
-    request = pb.ListJobsRequest(states=wanted, query=search)
+    request = pb.ListJobsRequest(**wanted.fields())
     async with connected(address) as server:
-        found = await read_list(server.pipeline.ListJobs, request, lambda page: page.jobs, limit)
-    heads = ("job", "state", "heard", "accepted", "source")
-    print_list(found, heads, _row, as_json=as_json)
+        call = server.pipeline.ListJobs
+        found = await read_list(call, request, JOBS.items, wanted.limit)
+    print_list(found, JOBS.heads, JOBS.row, as_json=as_json)
+    return Exit.OK
+
+
+async def watch_jobs(address: str, wanted: Wanted, *, as_json: bool) -> Exit:
+    """The same for as long as somebody looks."""
+    request = pb.WatchJobsRequest(**wanted.fields())
+    async with connected(address) as server:
+        call = server.pipeline.WatchJobs
+        await watch_list(call, request, JOBS, wanted.limit, as_json=as_json)
     return Exit.OK
 
 
 def _row(job: job_pb.Job) -> Sequence[str]:
     heard = f"{job.progress:.0%}" if job.HasField("progress") else ""
     return job.job_id, state_of(job), heard, minute(job.create_time), title_of(job)
+
+
+JOBS: Kind[job_pb.Job] = Kind(
+    id_field="job_id",
+    heads=("job", "state", "heard", "accepted", "source"),
+    row=_row,
+    items=lambda page: page.jobs,
+)
 
 
 def state_of(job: job_pb.Job) -> str:

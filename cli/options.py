@@ -29,6 +29,11 @@ json_lines_option = click.option(
 limit_option = click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most."
 )
+watch_option = click.option(
+    "--watch",
+    is_flag=True,
+    help="Stay, and show every change: a table on a terminal, else JSON lines. At most 200.",
+)
 webhook_option = click.option(
     "--webhook",
     "webhook_url",

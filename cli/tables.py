@@ -18,13 +18,28 @@ PIPE_WIDTH = 200
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], whole: int = 0) -> None:
     """The column `whole` holds ids: one cut short is no id."""
-    table = Table(*heads, box=None, pad_edge=False)
+    table = table_of(heads, rows, whole)
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    Console(width=width, highlight=False).print(table)
+
+
+def table_of(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    whole: int = 0,
+    *,
+    one_line: bool = False,
+) -> Table:
+    """The same for who draws it; with `one_line` the last column is cut rather than wrapped."""
+    table = Table(*heads, box=None, pad_edge=False, expand=one_line)
+    if one_line:
+        table.columns[-1].no_wrap = True
+        table.columns[-1].ratio = 1  # what the others leave
     table.columns[whole].no_wrap = True
     table.columns[whole].overflow = "fold"
     for row in rows:
         table.add_row(*(Text(for_terminal(cell)) for cell in row))
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    Console(width=width, highlight=False).print(table)
+    return table
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:

@@ -25,6 +25,7 @@ from gateway.routes import (
     files,
     health,
     jobs,
+    lists,
     page,
     pipeline,
     reports,
@@ -40,6 +41,7 @@ ABOUT = (
 )
 ROUTERS = (
     pipeline.router,
+    lists.router,  # before those that take any word for an id
     jobs.router,
     events.router,
     files.router,

@@ -17,8 +17,8 @@ HEARTBEAT_SECONDS = 15.0
 UpdateT = TypeVar("UpdateT")
 
 
-class Story(ABC, Generic[UpdateT]):
-    """One client's way through it."""
+class Stream(ABC, Generic[UpdateT]):
+    """What one client is told, until it leaves."""
 
     def __init__(
         self,
@@ -31,15 +31,11 @@ class Story(ABC, Generic[UpdateT]):
         self._held: list[UpdateT] = []
         self._stopped = False
 
-    async def has_more(self) -> bool:
-        """Whether there is anything after where the client is, of what has ended."""
+    async def begin(self) -> None:
+        """Waits for the first update; fails as the watch does."""
         self._mail.open()
-        try:
-            while not any(map(self._is_news, self._held)):
-                self._held += await self._mail.next(HEARTBEAT_SECONDS)
-        except ClosedError:
-            return False
-        return True
+        while not self._held:
+            self._held += await self._mail.next(HEARTBEAT_SECONDS)
 
     def stop(self) -> None:
         """Breaks it off; the client will come back to somebody else."""
@@ -60,21 +56,39 @@ class Story(ABC, Generic[UpdateT]):
                 if not waiting:
                     yield HEARTBEAT
         except ClosedError:
-            if not self._stopped:
-                yield await self._ending()
+            if not self._stopped and (ending := await self._ending()):
+                yield ending
         except MeshError as error:
             # The client comes back and hears why.
-            log.info("a story broke off", id=self._subject_id, error=str(error))
+            log.info("a stream broke off", id=self._subject_id, error=str(error))
         finally:
             self._mail.close()
 
     @abstractmethod
-    def _is_news(self, update: UpdateT) -> bool:
-        """Whether a client that has heard the end has not heard this."""
-
-    @abstractmethod
     def _tell(self, update: UpdateT) -> bytes:
         """The update as events; nothing if the client need not know."""
+
+    async def _ending(self) -> bytes:
+        """The last event, of what has an end."""
+        return b""
+
+
+class Story(Stream[UpdateT]):
+    """One client's way through something that ends."""
+
+    async def has_more(self) -> bool:
+        """Whether there is anything after where the client is, of what has ended."""
+        self._mail.open()
+        try:
+            while not any(map(self._is_news, self._held)):
+                self._held += await self._mail.next(HEARTBEAT_SECONDS)
+        except ClosedError:
+            return False
+        return True
+
+    @abstractmethod
+    def _is_news(self, update: UpdateT) -> bool:
+        """Whether a client that has heard the end has not heard this."""
 
     @abstractmethod
     async def _ending(self) -> bytes:

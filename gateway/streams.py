@@ -39,8 +39,13 @@ def described_stream(until: str) -> dict[int | str, dict[str, Any]]:
             "description": f"Server-sent events, until {until}.",
             "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
         },
-        204: {"description": "There is nothing more: stop asking."},
     }
+
+
+NOTHING_MORE: dict[int | str, dict[str, Any]] = {
+    204: {"description": "There is nothing more: stop asking."},
+}
+"""What a client hears that comes back to a story after its end."""
 
 
 def place_of(header: str | None, after: int | None) -> int:

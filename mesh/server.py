@@ -41,12 +41,20 @@ class Service:
 
     register: Callable[[grpc.aio.Server], None]
 
+    let_go: Callable[[], None] = lambda: None
+    """Ends calls that would never end by themselves; called when the server stops."""
+
     @classmethod
     def of(
-        cls, descriptor: Any, add: Callable[[Any, grpc.aio.Server], None], servicer: Any
+        cls,
+        descriptor: Any,
+        add: Callable[[Any, grpc.aio.Server], None],
+        servicer: Any,
+        *,
+        let_go: Callable[[], None] = lambda: None,
     ) -> "Service":
         """Takes `pb.DESCRIPTOR.services_by_name[…]`, the generated add-function and a servicer."""
-        return cls(descriptor.full_name, lambda server: add(servicer, server))
+        return cls(descriptor.full_name, lambda server: add(servicer, server), let_go)
 
 
 class RunningServer:
@@ -100,4 +108,6 @@ async def running_server(
         yield running
     finally:
         await checks.enter_graceful_shutdown()
+        for service in services:
+            service.let_go()
         await server.stop(grace_seconds)

@@ -1,10 +1,10 @@
-"""Follows a job or a collection to its end, through every cut of the connection."""
+"""Follows a job or a collection to its end, or a list, through every cut of the connection."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from contextlib import aclosing
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 
@@ -76,6 +76,30 @@ async def follow_collection(
     async with aclosing(_through_cuts(watch, place, on_cut, patience_seconds)) as updates:
         async for update in updates:
             yield update
+
+
+async def follow_pages(
+    call: "Callable[..., grpc.aio.UnaryStreamCall[Any, UpdateT]]",
+    request: object,
+    *,
+    on_cut: Callable[[], None] = lambda: None,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> AsyncGenerator[UpdateT, None]:
+    """A page of a list as it is, then whenever it has changed; a list has no end.
+
+    After a cut it comes again only if it has changed meanwhile. Otherwise as `follow`.
+    """
+    place = _Place(0)
+    told: UpdateT | None = None
+
+    def watch() -> AsyncGenerator[UpdateT, None]:
+        return _watch_pages(call, request, place)
+
+    async with aclosing(_through_cuts(watch, place, on_cut, patience_seconds)) as pages:
+        async for page in pages:
+            if page != told:
+                yield page
+                told = page
 
 
 async def _through_cuts(
@@ -185,3 +209,16 @@ async def _watch_collection(
     finally:
         # Abandoned calls are never collected.
         call.cancel()
+
+
+async def _watch_pages(
+    call: "Callable[..., grpc.aio.UnaryStreamCall[Any, UpdateT]]", request: object, place: _Place
+) -> AsyncGenerator[UpdateT, None]:
+    pages = call(request, metadata=call_metadata())
+    try:
+        async for page in pages:
+            place.moved_to(0)
+            yield page
+    finally:
+        # Abandoned calls are never collected.
+        pages.cancel()

@@ -41,6 +41,7 @@ from orchestrator.heralds.letters import EventSender
 from orchestrator.housekeeping import Housekeeper
 from orchestrator.index import JobIndex
 from orchestrator.jobs import Jobs
+from orchestrator.live_pages import LivePages
 from orchestrator.orphans import Orphans
 from orchestrator.pipeline import Pipeline
 from orchestrator.queue import WorkQueue
@@ -104,6 +105,7 @@ async def assembled(
             max_deliveries=settings.max_deliveries,
         )
         index = JobIndex(bus)
+        live_pages = LivePages(index)
         room = Room(bus, settings)
         gate = Gate(stages, room.until_free)
         cache = Cache(bus, settings, partial(selected_models, stages))
@@ -120,7 +122,7 @@ async def assembled(
             room=room,
             lister=Lister(stages, gate, settings),
         )
-        collections = collection_engines(settings, stages, instruments)
+        collections = collection_engines(settings, stages, instruments, live_pages)
         housekeeper = Housekeeper(bus, settings, index, control, room, orphans, collections.control)
         factory_reset = FactoryReset(bus, settings, control, queue, orphans, collections.control)
         conductors = Conductors(instruments, settings, CollectionQueue(bus), queue)
@@ -133,6 +135,7 @@ async def assembled(
             herald.keep_telling(),
             inbox.keep_receiving(),
             index.keep_warm(),
+            live_pages.keep_turning(),
             runner.run(),
             housekeeper.keep_house(),
             Rescue(index, Jobs(bus), queue).keep_looking(),
@@ -145,7 +148,16 @@ async def assembled(
         tasks = [background.create_task(one) for one in work]
         try:
             offered = services(
-                settings, bus, stages, pipeline, queue, index, room, housekeeper, factory_reset
+                settings,
+                bus,
+                stages,
+                pipeline,
+                queue,
+                index,
+                live_pages,
+                room,
+                housekeeper,
+                factory_reset,
             )
             offered.append(collection_service(collections))
             yield offered, index.catch_up
@@ -160,6 +172,7 @@ def services(  # noqa: PLR0913 # wiring
     pipeline: Pipeline,
     queue: WorkQueue,
     index: JobIndex,
+    live_pages: LivePages,
     room: Room,
     housekeeper: Housekeeper,
     factory_reset: FactoryReset,
@@ -172,6 +185,7 @@ def services(  # noqa: PLR0913 # wiring
         abilities=Abilities(stages),
         jobs=jobs,
         index=index,
+        live_pages=live_pages,
         feeds=feeds,
         artifacts=artifacts,
         submission=submission,
@@ -204,6 +218,7 @@ def services(  # noqa: PLR0913 # wiring
             pipeline_service_pb2.DESCRIPTOR.services_by_name["PipelineService"],
             pipeline_service_pb2_grpc.add_PipelineServiceServicer_to_server,
             PipelineServicer(engines),
+            let_go=live_pages.let_go,
         ),
         Service.of(
             admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"],
@@ -214,7 +229,7 @@ def services(  # noqa: PLR0913 # wiring
 
 
 def collection_engines(
-    settings: Settings, stages: Stages, instruments: Instruments
+    settings: Settings, stages: Stages, instruments: Instruments, live_pages: LivePages
 ) -> CollectionEngines:
     """What CollectionService needs; the conductors do the rest."""
     bus, records = instruments.bus, instruments.records
@@ -224,6 +239,7 @@ def collection_engines(
         submission=Collections(bus, settings, Abilities(stages), instruments.room),
         reading=CollectionReading(bus, records, ledgers, instruments.index),
         shelf=instruments.shelf,
+        live_pages=live_pages,
         feeds=feeds,
         control=CollectionControl(
             bus, records, CollectionQueue(bus), feeds, instruments.shelf, instruments.control

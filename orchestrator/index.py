@@ -5,24 +5,25 @@ import heapq
 import re
 import unicodedata
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
 
 from google.protobuf.message import DecodeError
+from nats.aio.msg import Msg
 from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError
 from mesh.reasons import Reason
+from orchestrator.paging import page_size
 from orchestrator.sharing import Shared
 from orchestrator.stages import StateId
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
 
-DEFAULT_PAGE = 50
-MAX_PAGE = 200
 IDLE_SECONDS = 1.0
 READ_BATCH = 1000
 MAX_QUERY = 200
@@ -36,6 +37,27 @@ class Page:
     jobs: list[job_pb2.Job]
     next_token: str
     total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which jobs, and how many of them."""
+
+    size: int
+    token: str = ""
+    states: frozenset[StateId] = frozenset()
+    query: str = ""
+
+    @classmethod
+    def checked(
+        cls, size: int, token: str, states: Collection[StateId], query: str = ""
+    ) -> "Wanted":
+        """What a caller asks for; InvalidRequestError if it makes no sense."""
+        if len(query) > MAX_QUERY:
+            raise InvalidRequestError(
+                f"query is over {MAX_QUERY} characters", reason=Reason.REQUEST_INVALID
+            )
+        return cls(page_size(size), token, frozenset(states), query)
 
 
 class Shelf:
@@ -143,6 +165,25 @@ class JobIndex:
         """
         self._besides[root] = take
 
+    @property
+    def sequence(self) -> int:
+        """Of the newest change that was read."""
+        return self._sequence
+
+    @asynccontextmanager
+    async def hints(self, heard: Callable[[], None]) -> AsyncIterator[None]:
+        """Says that something changes; perhaps before it is stored, perhaps not at all."""
+
+        async def hint(_: Msg) -> None:
+            heard()
+
+        listening = await self._bus.client.subscribe(f"{self._root}>", cb=hint)
+        try:
+            yield
+        finally:
+            if not self._bus.client.is_closed:
+                await listening.unsubscribe()
+
     async def keep_warm(self) -> None:
         """Catches up all the time, so that a query finds little left to read."""
         while True:
@@ -196,16 +237,13 @@ class JobIndex:
         self, size: int, token: str, states: Collection[StateId], query: str = ""
     ) -> Page:
         """Jobs older than the token's, newest first."""
-        if size < 0:
-            raise InvalidRequestError(
-                "page_size must not be negative", reason=Reason.REQUEST_INVALID
-            )
-        if len(query) > MAX_QUERY:
-            raise InvalidRequestError(
-                f"query is over {MAX_QUERY} characters", reason=Reason.REQUEST_INVALID
-            )
+        wanted = Wanted.checked(size, token, states, query)
         await self.catch_up()
-        return self._shelf.page(min(size or DEFAULT_PAGE, MAX_PAGE), token, states, query)
+        return self.look(wanted)
+
+    def look(self, wanted: Wanted) -> Page:
+        """The page as it was last read."""
+        return self._shelf.page(wanted.size, wanted.token, wanted.states, wanted.query)
 
     async def counts(self) -> dict[StateId, int]:
         """How many jobs are in each state."""

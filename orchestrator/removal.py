@@ -8,8 +8,9 @@ from mesh.bus import Bus
 from mesh.errors import NotFoundError
 from orchestrator.collections.control import CollectionControl
 from orchestrator.control import Control
-from orchestrator.index import MAX_PAGE, JobIndex
+from orchestrator.index import JobIndex
 from orchestrator.jobs import TERMINAL, Jobs
+from orchestrator.paging import MAX_PAGE
 from orchestrator.shelves import Shelves
 from ytcaption.v1 import job_pb2
 

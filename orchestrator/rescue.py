@@ -3,8 +3,9 @@
 from structlog import get_logger
 
 from mesh.errors import LimitExceededError, NotFoundError
-from orchestrator.index import MAX_PAGE, JobIndex
+from orchestrator.index import JobIndex
 from orchestrator.jobs import ACTIVE, Jobs
+from orchestrator.paging import MAX_PAGE
 from orchestrator.patrol import patrol
 from orchestrator.queue import WorkQueue
 

@@ -15,9 +15,10 @@ from orchestrator.abilities import Abilities
 from orchestrator.artifacts import UPLOAD, Artifacts
 from orchestrator.control import Control
 from orchestrator.feed import Feeds
-from orchestrator.index import JobIndex
+from orchestrator.index import JobIndex, Wanted
 from orchestrator.jobs import TERMINAL, Jobs
 from orchestrator.live import transcribe_live
+from orchestrator.live_pages import LivePages
 from orchestrator.options import check_turn, check_url, check_word, resolve
 from orchestrator.pipeline import Pipeline
 from orchestrator.reading import Reading
@@ -43,6 +44,7 @@ class Engines:
     abilities: Abilities
     jobs: Jobs
     index: JobIndex
+    live_pages: LivePages
     feeds: Feeds
     artifacts: Artifacts
     submission: Submission
@@ -114,6 +116,19 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         return pb.ListJobsResponse(
             jobs=page.jobs, next_page_token=page.next_token, total_size=page.total
         )
+
+    async def WatchJobs(
+        self, request: pb.WatchJobsRequest, context: Any
+    ) -> AsyncIterator[pb.WatchJobsResponse]:
+        wanted = Wanted.checked(
+            request.page_size, request.page_token, request.states, request.query
+        )
+        watch = self._engines.live_pages.watch(self._engines.index.look, wanted)
+        async with aclosing(watch) as pages:
+            async for page in pages:
+                yield pb.WatchJobsResponse(
+                    jobs=page.jobs, next_page_token=page.next_token, total_size=page.total
+                )
 
     async def WatchJob(
         self, request: pb.WatchJobRequest, context: Any

@@ -22,6 +22,7 @@ from cli.options import (
     own_mesh_option,
     refuse_a_webhook_nobody_would_send,
     server_option,
+    watch_option,
     webhook_option,
     word_cues_option,
 )
@@ -155,15 +156,17 @@ def _request(named: dict[str, Any], given: dict[str, Any]) -> "CreateCollectionR
 
 @click.command()
 @limit_option
+@watch_option
 @server_option
 @json_option
-def collections(limit: int, server: str, as_json: bool) -> None:
+def collections(limit: int, watch: bool, server: str, as_json: bool) -> None:
     """Lists collections, newest first."""
 
     async def main() -> Exit:
-        from cli.collections import list_collections
+        from cli.collections import list_collections, watch_collections
 
-        return await list_collections(server, limit, as_json=as_json)
+        shown = watch_collections if watch else list_collections
+        return await shown(server, limit, as_json=as_json)
 
     run(main())
 

@@ -13,6 +13,7 @@ from cli.options import (
     json_option,
     limit_option,
     server_option,
+    watch_option,
     word_cues_option,
 )
 from cli.running import run
@@ -34,15 +35,19 @@ id_argument = click.argument("wanted", metavar="ID")
     help="Only those with this in title, address or file name, or at the beginning of the id.",
 )
 @limit_option
+@watch_option
 @server_option
 @json_option
-def jobs(states: tuple[str, ...], search: str, limit: int, server: str, as_json: bool) -> None:
+def jobs(  # noqa: PLR0913 # one for each option
+    states: tuple[str, ...], search: str, limit: int, watch: bool, server: str, as_json: bool
+) -> None:
     """Lists jobs, newest first."""
 
     async def main() -> Exit:
-        from cli.jobs import list_jobs
+        from cli.jobs import Wanted, list_jobs, watch_jobs
 
-        return await list_jobs(server, states, search, limit, as_json=as_json)
+        wanted = Wanted(states, search, limit)
+        return await (watch_jobs if watch else list_jobs)(server, wanted, as_json=as_json)
 
     run(main())
 

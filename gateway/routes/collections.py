@@ -14,13 +14,13 @@ from gateway.collection_shapes import (
     Collection,
     CollectionDeleted,
     CollectionDetail,
-    CollectionList,
     CollectionRequest,
 )
 from gateway.collection_stories import CollectionStory
 from gateway.face import Face, FaceOf
 from gateway.problems import described
 from gateway.streams import (
+    NOTHING_MORE,
     After,
     LastEventId,
     check_room,
@@ -75,22 +75,6 @@ async def collect(order: CollectionRequest, face: FaceOf, response: Response) ->
     return telling.collection(created.collection)
 
 
-@router.get("", responses=described())
-async def list_collections(
-    face: FaceOf,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    page_token: PageToken = "",
-) -> CollectionList:
-    """Lists collections, newest first."""
-    orchestrator = face.orchestrator
-    request = pb.ListCollectionsRequest(page_size=limit, page_token=page_token)
-    found = await orchestrator.ask(orchestrator.collections.ListCollections, request)
-    return CollectionList(
-        collections=[telling.collection(one) for one in found.collections],
-        next_page_token=found.next_page_token,
-    )
-
-
 @router.get("/{collection_id}", responses=described(404))
 async def get_collection(
     collection_id: CollectionId,
@@ -110,7 +94,7 @@ async def get_collection(
 
 @router.get(
     "/{collection_id}/events",
-    responses=described_stream("no member can change any more") | described(404),
+    responses=described_stream("no member can change any more") | NOTHING_MORE | described(404),
     response_class=Response,
 )
 async def follow_collection(

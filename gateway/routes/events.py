@@ -9,6 +9,7 @@ from gateway.job_stories import JobStory
 from gateway.problems import described
 from gateway.routes.jobs import JobId
 from gateway.streams import (
+    NOTHING_MORE,
     After,
     LastEventId,
     check_room,
@@ -24,7 +25,7 @@ router = APIRouter(tags=["jobs"])
 
 @router.get(
     "/jobs/{job_id}/events",
-    responses=described_stream("the job has ended") | described(404),
+    responses=described_stream("the job has ended") | NOTHING_MORE | described(404),
     response_class=Response,
 )
 async def follow_job(

@@ -1,4 +1,4 @@
-"""Looking at jobs, and ending them."""
+"""Looking at a job, and ending it."""
 
 import asyncio
 from contextlib import suppress
@@ -11,7 +11,7 @@ from gateway import heard, telling
 from gateway.backend import Orchestrator
 from gateway.face import FaceOf
 from gateway.problems import described
-from gateway.shapes import Deleted, Detail, JobList, StateWord, Summary
+from gateway.shapes import Deleted, Detail, Summary
 from mesh.correlation import current, new_id
 from mesh.errors import NotFoundError
 from ytcaption.v1 import admin_service_pb2 as admin_pb
@@ -27,29 +27,6 @@ FRESH_SECONDS = 10.0
 LETTER_PAUSES = (0.0, 0.1, 0.3, 1.0)
 
 JobId = Annotated[str, Path(max_length=64, examples=["01997b3e-6e0a-7c44-9d5f-0d3a5a3f2c11"])]
-
-
-@router.get("/jobs", responses=described())
-async def list_jobs(
-    face: FaceOf,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    page_token: Annotated[str, Query(max_length=200)] = "",
-    state: Annotated[list[StateWord] | None, Query()] = None,
-    q: Annotated[str, Query(max_length=200, description="In title, address, name or id.")] = "",
-) -> JobList:
-    """Lists jobs, newest first."""
-    request = pb.ListJobsRequest(
-        page_size=limit,
-        page_token=page_token,
-        states=[job_pb2.JobState.Value(f"JOB_STATE_{one.upper()}") for one in state or ()],
-        query=q,
-    )
-    found = await face.orchestrator.ask(face.orchestrator.pipeline.ListJobs, request)
-    return JobList(
-        total=found.total_size,
-        next_page_token=found.next_page_token,
-        jobs=[telling.summary(job) for job in found.jobs],
-    )
 
 
 @router.get("/jobs/{job_id}", responses=described(404))

@@ -11,7 +11,8 @@ from mesh.reasons import Reason
 from orchestrator.collections.ledger import RUNNING, Ledgers
 from orchestrator.collections.members import copy_of
 from orchestrator.collections.records import CollectionRecords, KeptCollection
-from orchestrator.index import MAX_PAGE, JobIndex
+from orchestrator.index import JobIndex
+from orchestrator.paging import MAX_PAGE
 from ytcaption.v1 import collection_pb2
 
 

@@ -12,8 +12,9 @@ from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.feed import Change, CollectionFeeds
 from orchestrator.collections.reading import CollectionReading
 from orchestrator.collections.reporting import Reporting
-from orchestrator.collections.shelf import CollectionShelf
+from orchestrator.collections.shelf import CollectionShelf, WantedCollections
 from orchestrator.collections.submission import Collections
+from orchestrator.live_pages import LivePages
 from orchestrator.options import check_word
 from ytcaption.v1 import collection_service_pb2 as pb
 from ytcaption.v1 import collection_service_pb2_grpc as rpc
@@ -26,6 +27,7 @@ class CollectionEngines:
     submission: Collections
     reading: CollectionReading
     shelf: CollectionShelf
+    live_pages: LivePages
     feeds: CollectionFeeds
     control: CollectionControl
     reporting: Reporting
@@ -62,6 +64,17 @@ class CollectionServicer(rpc.CollectionServiceServicer):
         return pb.ListCollectionsResponse(
             collections=page.collections, next_page_token=page.next_token
         )
+
+    async def WatchCollections(
+        self, request: pb.WatchCollectionsRequest, context: Any
+    ) -> AsyncIterator[pb.WatchCollectionsResponse]:
+        wanted = WantedCollections.checked(request.page_size, request.page_token)
+        watch = self._engines.live_pages.watch(self._engines.shelf.look, wanted)
+        async with aclosing(watch) as pages:
+            async for page in pages:
+                yield pb.WatchCollectionsResponse(
+                    collections=page.collections, next_page_token=page.next_token
+                )
 
     async def WatchCollection(
         self, request: pb.WatchCollectionRequest, context: Any

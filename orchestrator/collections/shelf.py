@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 from structlog import get_logger
 
-from mesh.errors import InvalidRequestError
-from mesh.reasons import Reason
 from orchestrator.collections.records import ROOT
-from orchestrator.index import DEFAULT_PAGE, MAX_PAGE, JobIndex
+from orchestrator.index import JobIndex
+from orchestrator.paging import page_size
 from ytcaption.v1 import collection_pb2
 
 log = get_logger(__name__)
@@ -21,6 +20,19 @@ class CollectionPage:
 
     collections: list[collection_pb2.Collection]
     next_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCollections:
+    """Which collections, and how many of them."""
+
+    size: int
+    token: str = ""
+
+    @classmethod
+    def checked(cls, size: int, token: str) -> "WantedCollections":
+        """What a caller asks for; InvalidRequestError if it makes no sense."""
+        return cls(page_size(size), token)
 
 
 class CollectionShelf:
@@ -69,12 +81,13 @@ class CollectionShelf:
 
     async def page(self, size: int, token: str) -> CollectionPage:
         """Collections older than the token's, newest first."""
-        if size < 0:
-            raise InvalidRequestError(
-                "page_size must not be negative", reason=Reason.REQUEST_INVALID
-            )
+        wanted = WantedCollections.checked(size, token)
         await self._index.catch_up()
-        size = min(size or DEFAULT_PAGE, MAX_PAGE)
+        return self.look(wanted)
+
+    def look(self, wanted: WantedCollections) -> CollectionPage:
+        """The page as it was last read."""
+        size, token = wanted.size, wanted.token
         end = bisect_left(self._ids, token) if token else len(self._ids)
         chosen = self._ids[max(0, end - size) : end][::-1]
         records = [collection_pb2.CollectionRecord.FromString(self._records[one]) for one in chosen]

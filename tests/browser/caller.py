@@ -26,6 +26,9 @@ class Caller:
     def jobs(self) -> dict[str, Any]:
         return self._ask("GET", "/jobs?limit=100")
 
+    def delete(self, job_id: str) -> None:
+        self._ask("DELETE", f"/jobs/{job_id}")
+
     def finished(self, job_id: str) -> str:
         """The same id, once the job is over."""
         deadline = time.monotonic() + SECONDS

@@ -83,7 +83,11 @@ def shown(page: Page, found: dict[str, Any], members: list[dict[str, Any]]) -> N
         route.fulfill(body=stream, content_type="text/event-stream")
 
     listed = {"collections": [found], "next_page_token": ""}
-    page.route("**/collections?*", lambda route: route.fulfill(json=listed))
+    live = events(("collections", 0, listed))
+    page.route(
+        "**/collections/events?*",
+        lambda route: route.fulfill(body=live, content_type="text/event-stream"),
+    )
     page.route(f"**/collections/{ID}?*", lambda route: route.fulfill(json=found))
     page.route(f"**/collections/{ID}/events*", streamed)
 

@@ -41,6 +41,9 @@ class ScriptedPipeline(rpc.PipelineServiceServicer):
         self.asked: list[pb.GetCaptionsRequest] = []
         self.listed: list[pb.ListJobsRequest] = []
         self.jobs: list[job_pb.Job] = []
+        self.pages: list[list[pb.WatchJobsResponse]] = []
+        """What each watch of the list tells; all but the last are cut off then."""
+        self.lists_watched: list[pb.WatchJobsRequest] = []
         self.cancelled: list[pb.CancelJobRequest] = []
         self.deleted: list[str] = []
         self.metadata: list[dict[str, str | bytes]] = []
@@ -80,6 +83,16 @@ class ScriptedPipeline(rpc.PipelineServiceServicer):
         end = begin + min(request.page_size, 2)
         more = str(end) if end < len(self.jobs) else ""
         return pb.ListJobsResponse(jobs=self.jobs[begin:end], next_page_token=more)
+
+    async def WatchJobs(  # noqa: N802
+        self, request: pb.WatchJobsRequest, context: Any
+    ) -> AsyncIterator[pb.WatchJobsResponse]:
+        self.lists_watched.append(request)
+        for page in self.pages.pop(0):
+            yield page
+        if self.pages:
+            await _cut(context)
+        await asyncio.Event().wait()
 
     async def WatchJob(  # noqa: N802
         self, request: pb.WatchJobRequest, context: Any

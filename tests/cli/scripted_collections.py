@@ -164,6 +164,13 @@ class ScriptedCollections(rpc.CollectionServiceServicer):
             collections=self.listed[begin:end], next_page_token=more
         )
 
+    async def WatchCollections(  # noqa: N802
+        self, request: service_pb.WatchCollectionsRequest, context: Any
+    ) -> AsyncIterator[service_pb.WatchCollectionsResponse]:
+        for end in range(len(self.listed) + 1):
+            yield service_pb.WatchCollectionsResponse(collections=self.listed[:end])
+        await asyncio.Event().wait()
+
     async def WatchCollection(  # noqa: N802
         self, request: service_pb.WatchCollectionRequest, context: Any
     ) -> AsyncIterator[Update]:

@@ -22,8 +22,11 @@ class Terminal:
         except OSError:  # how Linux says that the last writer is gone
             return
 
+    def so_far(self) -> bytes:
+        return b"".join(self._said)
+
     async def everything(self) -> str:
         os.close(self.far)
         await asyncio.to_thread(self._reader.join, 10)
         os.close(self._near)
-        return b"".join(self._said).decode()
+        return self.so_far().decode()

@@ -1,8 +1,10 @@
 """The `curl` commands of a page: read from it, and run without curl."""
 
+import asyncio
 import re
 import shlex
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,7 @@ def parsed(command: str) -> Namespace:
     for flag in ("-s", "-i", "-I", "-N"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("-D", choices=["-"])
+    parser.add_argument("-m", type=float)
     for flag in ("-o", "-r", "-X", "-d", "--data-binary"):
         parser.add_argument(flag)
     for flag in ("-H", "-F"):
@@ -97,17 +100,21 @@ def method(asked: Namespace) -> str:
 
 async def run(client: httpx2.AsyncClient, asked: Namespace, folder: Path) -> Printed:
     """Asks as curl would, in that folder."""
-    answer = await client.request(
-        method(asked), f"http://{asked.url}", headers=_headers(asked), **_content(asked, folder)
-    )
+    said, content = {"headers": _headers(asked), **_content(asked, folder)}, b""
+    async with client.stream(method(asked), f"http://{asked.url}", **said) as answer:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(asked.m):
+                async for piece in answer.aiter_bytes():
+                    content += piece
     head = ""
     if asked.i or asked.I or asked.D:
         first = f"{answer.http_version} {answer.status_code} {answer.reason_phrase}"
         head = "\n".join([first, *(f"{name}: {value}" for name, value in answer.headers.items())])
     if asked.o:
-        (folder / asked.o).write_bytes(answer.content)
+        (folder / asked.o).write_bytes(content)
     kind = answer.headers.get("Content-Type", "").partition(";")[0]
-    return Printed(head, "" if asked.o else answer.text, asked.o or "", kind, answer.status_code)
+    body = "" if asked.o else content.decode()
+    return Printed(head, body, asked.o or "", kind, answer.status_code)
 
 
 def _headers(asked: Namespace) -> dict[str, str]:

@@ -77,6 +77,13 @@ class Gathering(Servicer):
         self.asked.append(request)
         return pb.ListCollectionsResponse(collections=[self.collection], next_page_token=MORE)
 
+    async def WatchCollections(  # noqa: N802
+        self, request: pb.WatchCollectionsRequest, context: Any
+    ) -> AsyncIterator[pb.WatchCollectionsResponse]:
+        self.asked.append(request)
+        yield pb.WatchCollectionsResponse(collections=[self.collection], next_page_token=MORE)
+        await asyncio.Event().wait()
+
     async def WatchCollection(  # noqa: N802
         self, request: pb.WatchCollectionRequest, context: Any
     ) -> AsyncIterator[Update]:

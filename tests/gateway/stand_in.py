@@ -86,6 +86,38 @@ class Accepting(Servicer):
         return pb.GetJobResponse(job=job)
 
 
+class Listing(Servicer):
+    """A list of so many jobs, whose total is as it is told."""
+
+    def __init__(self, jobs: int = 0) -> None:
+        job = _job(job_pb2.JOB_STATE_RUNNING)
+        self._page = pb.WatchJobsResponse(jobs=[job] * jobs)
+        self._news = asyncio.Condition()
+        self.watches = self.watching = 0
+
+    async def show(self, total: int) -> None:
+        """Turns the page."""
+        async with self._news:
+            page = pb.WatchJobsResponse(jobs=self._page.jobs, total_size=total)
+            self._page = page
+            self._news.notify_all()
+
+    async def WatchJobs(  # noqa: N802
+        self, request: pb.WatchJobsRequest, context: Any
+    ) -> AsyncIterator[pb.WatchJobsResponse]:
+        self.watches += 1
+        self.watching += 1
+        try:
+            while True:
+                page = self._page
+                yield page
+                async with self._news:
+                    while self._page is page:
+                        await self._news.wait()
+        finally:
+            self.watching -= 1
+
+
 def _job(state: "job_pb2.JobState.ValueType") -> job_pb2.Job:
     return job_pb2.Job(job_id="one", state=state)
 
@@ -103,7 +135,7 @@ class _Serving:
         await self._server.__aexit__(*error)
 
 
-def serving(servicer: Endless | Accepting, listen: str = "127.0.0.1:0") -> _Serving:
+def serving(servicer: Endless | Accepting | Listing, listen: str = "127.0.0.1:0") -> _Serving:
     """A server on loopback; yields its address."""
     service = Service.of(
         pb.DESCRIPTOR.services_by_name["PipelineService"],

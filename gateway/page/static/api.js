@@ -54,7 +54,8 @@ const letter = (id, rest = "") => `dead-letters/${encodeURIComponent(id)}${rest}
 
 export const health = () => call("health");
 export const capabilities = () => call("capabilities");
-export const listJobs = (query, signal) => call("jobs", { query, signal });
+export const listJobs = (query) => call("jobs", { query });
+export const jobsEventsAddress = (query) => at("jobs/events", query);
 export const getJob = (id) => call(path(id));
 export const getCues = (id, translated) =>
   call(path(id, "/cues"), { query: { translated: translated || null } });
@@ -64,7 +65,8 @@ export const deleteJob = (id) => call(path(id), { method: "DELETE" });
 export const listDeadLetters = (query) => call("dead-letters", { query });
 export const replayDeadLetter = (id) => call(letter(id, "/replay"), { method: "POST" });
 export const deleteDeadLetter = (id) => call(letter(id), { method: "DELETE" });
-export const listCollections = (query, signal) => call("collections", { query, signal });
+export const listCollections = (query) => call("collections", { query });
+export const collectionsEventsAddress = (query) => at("collections/events", query);
 export const getCollection = (id) => call(many(id), { query: { limit: 0 } });
 export const cancelCollection = (id) => call(many(id, "/cancel"), { method: "POST" });
 export const deleteCollection = (id) => call(many(id), { method: "DELETE" });

@@ -56,6 +56,11 @@ export function button({ text, label, drawing, kind = "plain", act, ...more }) {
   );
 }
 
+/** Writes only what is new: marked text stays marked, and what was read out is not read again. */
+export function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 /** Shows or hides without touching the layout's own rules. */
 export function show(element, visible) {
   element.hidden = !visible;

@@ -1,7 +1,12 @@
 // Follows a job or a collection: the stored story, then live. A lost connection is taken up where
-// it broke.
+// it broke. A list is followed the same way, but that its page comes whole each time.
 
-import { collectionEventsAddress, eventsAddress } from "./api.js";
+import {
+  collectionEventsAddress,
+  collectionsEventsAddress,
+  eventsAddress,
+  jobsEventsAddress,
+} from "./api.js";
 
 const WAITS_MS = [500, 1000, 2000, 5000];
 const JOB_KINDS = ["job", "progress", "segment", "stage", "story", "finished"];
@@ -12,6 +17,10 @@ export const followJob = (id, listener) =>
   follow((after) => eventsAddress(id, after), JOB_KINDS, listener);
 export const followCollection = (id, listener) =>
   follow((after) => collectionEventsAddress(id, after), COLLECTION_KINDS, listener);
+export const followJobs = (query, listener) =>
+  follow(() => jobsEventsAddress(query), ["jobs"], listener);
+export const followCollections = (query, listener) =>
+  follow(() => collectionsEventsAddress(query), ["collections"], listener);
 
 function follow(address, kinds, { heard, connected }) {
   let source = null;

@@ -292,6 +292,60 @@ class ListCollectionsResponse(_message.Message):
 Global___ListCollectionsResponse: _TypeAlias = ListCollectionsResponse  # noqa: Y015
 
 @_typing.final
+class WatchCollectionsRequest(_message.Message):
+    """Which collections to follow; as in ListCollectionsRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """At most this many; 0 means 50, more than 200 means 200."""
+    page_token: _builtins.str
+    """`next_page_token` of the previous page; empty means the first."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchCollectionsRequest: _TypeAlias = WatchCollectionsRequest  # noqa: Y015
+
+@_typing.final
+class WatchCollectionsResponse(_message.Message):
+    """The page of collections as it is now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def collections(self) -> _containers.RepeatedCompositeFieldContainer[_collection_pb2.Collection]:
+        """Newest first. The counts of one that runs are at most about a second old."""
+
+    def __init__(
+        self,
+        *,
+        collections: _abc.Iterable[_collection_pb2.Collection] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collections", b"collections", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchCollectionsResponse: _TypeAlias = WatchCollectionsResponse  # noqa: Y015
+
+@_typing.final
 class WatchCollectionRequest(_message.Message):
     """Which collection to follow."""
 

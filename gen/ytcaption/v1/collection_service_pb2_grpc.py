@@ -50,6 +50,11 @@ class CollectionServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_collection__service__pb2.ListCollectionsRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.ListCollectionsResponse.FromString,
                 _registered_method=True)
+        self.WatchCollections = channel.unary_stream(
+                '/ytcaption.v1.CollectionService/WatchCollections',
+                request_serializer=ytcaption_dot_v1_dot_collection__service__pb2.WatchCollectionsRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.WatchCollectionsResponse.FromString,
+                _registered_method=True)
         self.WatchCollection = channel.unary_stream(
                 '/ytcaption.v1.CollectionService/WatchCollection',
                 request_serializer=ytcaption_dot_v1_dot_collection__service__pb2.WatchCollectionRequest.SerializeToString,
@@ -92,6 +97,15 @@ class CollectionServiceServicer:
 
     def ListCollections(self, request, context):
         """Lists collections, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchCollections(self, request, context):
+        """Streams the page as it is now, then again whenever it has changed, until the caller leaves.
+
+        A slow caller gets the newest page, not each.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -143,6 +157,11 @@ def add_CollectionServiceServicer_to_server(servicer, server):
                     servicer.ListCollections,
                     request_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.ListCollectionsRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_collection__service__pb2.ListCollectionsResponse.SerializeToString,
+            ),
+            'WatchCollections': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchCollections,
+                    request_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.WatchCollectionsRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_collection__service__pb2.WatchCollectionsResponse.SerializeToString,
             ),
             'WatchCollection': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchCollection,
@@ -247,6 +266,33 @@ class CollectionService:
             '/ytcaption.v1.CollectionService/ListCollections',
             ytcaption_dot_v1_dot_collection__service__pb2.ListCollectionsRequest.SerializeToString,
             ytcaption_dot_v1_dot_collection__service__pb2.ListCollectionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchCollections(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ytcaption.v1.CollectionService/WatchCollections',
+            ytcaption_dot_v1_dot_collection__service__pb2.WatchCollectionsRequest.SerializeToString,
+            ytcaption_dot_v1_dot_collection__service__pb2.WatchCollectionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -22,6 +22,11 @@ class CollectionServiceStub:
     """Returns one collection, or NOT_FOUND."""
     ListCollections: _aio.UnaryUnaryMultiCallable[_collection_service_pb2.ListCollectionsRequest, _collection_service_pb2.ListCollectionsResponse]
     """Lists collections, newest first."""
+    WatchCollections: _aio.UnaryStreamMultiCallable[_collection_service_pb2.WatchCollectionsRequest, _collection_service_pb2.WatchCollectionsResponse]
+    """Streams the page as it is now, then again whenever it has changed, until the caller leaves.
+
+    A slow caller gets the newest page, not each.
+    """
     WatchCollection: _aio.UnaryStreamMultiCallable[_collection_service_pb2.WatchCollectionRequest, _collection_service_pb2.WatchCollectionResponse]
     """Streams the collection as it stands, then each member that changed since `after_sequence`, once, then what
     happens; ends when the collection is settled. A slow caller may miss intermediate progress, nothing else.
@@ -59,6 +64,17 @@ class CollectionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_collection_service_pb2.ListCollectionsRequest, _abc.Awaitable[_collection_service_pb2.ListCollectionsResponse]],
     ) -> _abc.Awaitable[_collection_service_pb2.ListCollectionsResponse]:
         """Lists collections, newest first."""
+
+    @_abc_1.abstractmethod
+    def WatchCollections(
+        self,
+        request: _collection_service_pb2.WatchCollectionsRequest,
+        context: _aio.ServicerContext[_collection_service_pb2.WatchCollectionsRequest, _abc.AsyncIterator[_collection_service_pb2.WatchCollectionsResponse]],
+    ) -> _abc.AsyncIterator[_collection_service_pb2.WatchCollectionsResponse]:
+        """Streams the page as it is now, then again whenever it has changed, until the caller leaves.
+
+        A slow caller gets the newest page, not each.
+        """
 
     @_abc_1.abstractmethod
     def WatchCollection(

@@ -29,7 +29,7 @@ from ytcaption.v1 import normalizer_service_pb2 as ytcaption_dot_v1_dot_normaliz
 from ytcaption.v1 import transcriber_service_pb2 as ytcaption_dot_v1_dot_transcriber__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ytcaption/v1/pipeline_service.proto\x12\x0cytcaption.v1\x1a\x18ytcaption/v1/event.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\x1a%ytcaption/v1/normalizer_service.proto\x1a&ytcaption/v1/transcriber_service.proto\"\xdb\x01\n\x10\x43reateJobRequest\x12\x12\n\nsource_url\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\r\n\x05\x66orce\x18\x05 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x06 \x01(\t\x12(\n\x08priority\x18\x07 \x01(\x0e\x32\x16.ytcaption.v1.Priority\x12\x13\n\x0bwebhook_url\x18\x08 \x01(\t\"3\n\x11\x43reateJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"b\n\x1a\x43reateJobFromUploadRequest\x12*\n\x05start\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.UploadStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"\xfd\x01\n\x0bUploadStart\x12\x11\n\tfile_name\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\x17\n\nsize_bytes\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\r\n\x05\x66orce\x18\x06 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x07 \x01(\t\x12(\n\x08priority\x18\x08 \x01(\x0e\x32\x16.ytcaption.v1.Priority\x12\x13\n\x0bwebhook_url\x18\t \x01(\tB\r\n\x0b_size_bytes\"=\n\x1b\x43reateJobFromUploadResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\x1f\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"0\n\x0eGetJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"o\n\x0fListJobsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12&\n\x06states\x18\x03 \x03(\x0e\x32\x16.ytcaption.v1.JobState\x12\r\n\x05query\x18\x04 \x01(\t\"`\n\x10ListJobsResponse\x12\x1f\n\x04jobs\x18\x01 \x03(\x0b\x32\x11.ytcaption.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"N\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x04\x12\x13\n\x0bjoin_events\x18\x03 \x01(\x08\"\xd3\x01\n\x10WatchJobResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12 \n\x03job\x18\x02 \x01(\x0b\x32\x11.ytcaption.v1.JobH\x00\x12$\n\x05\x65vent\x18\x03 \x01(\x0b\x32\x13.ytcaption.v1.EventH\x00\x12-\n\x08progress\x18\x04 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x12,\n\x06\x65vents\x18\x05 \x01(\x0b\x32\x1a.ytcaption.v1.StoredEventsH\x00\x42\x08\n\x06update\"9\n\x0cStoredEvents\x12)\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x19.ytcaption.v1.StoredEvent\"C\n\x0bStoredEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\"\n\x05\x65vent\x18\x02 \x01(\x0b\x32\x13.ytcaption.v1.Event\"0\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"3\n\x11\x43\x61ncelJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"c\n\x10RepeatJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x03 \x01(\t\x12\x13\n\x0bwebhook_url\x18\x04 \x01(\t\"3\n\x11RepeatJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\"\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"F\n\x11\x44\x65leteJobResponse\x12\x16\n\x0e\x65vents_removed\x18\x01 \x01(\x04\x12\x19\n\x11\x61rtifacts_removed\x18\x02 \x01(\r\"\xa3\x01\n\x12GetCaptionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12+\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x1b.ytcaption.v1.CaptionFormat\x12)\n\tcue_rules\x18\x03 \x01(\x0b\x32\x16.ytcaption.v1.CueRules\x12\x11\n\tword_cues\x18\x04 \x01(\x08\x12\x12\n\ntranslated\x18\x05 \x01(\x08\"_\n\x13GetCaptionsResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x11\n\tfile_name\x18\x03 \x01(\t\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\"b\n\x17\x44ownloadArtifactRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\"`\n\x18\x44ownloadArtifactResponse\x12*\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x16.ytcaption.v1.ArtifactH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"i\n\x17TranscribeStreamRequest\x12\x34\n\x05start\x18\x01 \x01(\x0b\x32#.ytcaption.v1.TranscribeStreamStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"Z\n\x15TranscribeStreamStart\x12)\n\x07options\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x16\n\x0e\x63orrelation_id\x18\x02 \x01(\t\"\xab\x01\n\x18TranscribeStreamResponse\x12-\n\x08progress\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x12(\n\x07segment\x18\x02 \x01(\x0b\x32\x15.ytcaption.v1.SegmentH\x00\x12,\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x18.ytcaption.v1.TranscriptH\x00\x42\x08\n\x06update\"\x15\n\x13GetAbilitiesRequest\"\xda\x01\n\x14GetAbilitiesResponse\x12#\n\x06models\x18\x01 \x03(\x0b\x32\x13.ytcaption.v1.Model\x12/\n\x0ctranslations\x18\x02 \x03(\x0b\x32\x19.ytcaption.v1.Translation\x12/\n\x07options\x18\x03 \x03(\x0b\x32\x1e.ytcaption.v1.OptionCapability\x12$\n\x06limits\x18\x04 \x01(\x0b\x32\x14.ytcaption.v1.Limits\x12\x15\n\rsilent_stages\x18\x05 \x03(\t2\xa4\x08\n\x0fPipelineService\x12L\n\tCreateJob\x12\x1e.ytcaption.v1.CreateJobRequest\x1a\x1f.ytcaption.v1.CreateJobResponse\x12l\n\x13\x43reateJobFromUpload\x12(.ytcaption.v1.CreateJobFromUploadRequest\x1a).ytcaption.v1.CreateJobFromUploadResponse(\x01\x12H\n\x06GetJob\x12\x1b.ytcaption.v1.GetJobRequest\x1a\x1c.ytcaption.v1.GetJobResponse\"\x03\x90\x02\x01\x12N\n\x08ListJobs\x12\x1d.ytcaption.v1.ListJobsRequest\x1a\x1e.ytcaption.v1.ListJobsResponse\"\x03\x90\x02\x01\x12K\n\x08WatchJob\x12\x1d.ytcaption.v1.WatchJobRequest\x1a\x1e.ytcaption.v1.WatchJobResponse0\x01\x12L\n\tCancelJob\x12\x1e.ytcaption.v1.CancelJobRequest\x1a\x1f.ytcaption.v1.CancelJobResponse\x12L\n\tRepeatJob\x12\x1e.ytcaption.v1.RepeatJobRequest\x1a\x1f.ytcaption.v1.RepeatJobResponse\x12Q\n\tDeleteJob\x12\x1e.ytcaption.v1.DeleteJobRequest\x1a\x1f.ytcaption.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12W\n\x0bGetCaptions\x12 .ytcaption.v1.GetCaptionsRequest\x1a!.ytcaption.v1.GetCaptionsResponse\"\x03\x90\x02\x01\x12\x63\n\x10\x44ownloadArtifact\x12%.ytcaption.v1.DownloadArtifactRequest\x1a&.ytcaption.v1.DownloadArtifactResponse0\x01\x12\x65\n\x10TranscribeStream\x12%.ytcaption.v1.TranscribeStreamRequest\x1a&.ytcaption.v1.TranscribeStreamResponse(\x01\x30\x01\x12Z\n\x0cGetAbilities\x12!.ytcaption.v1.GetAbilitiesRequest\x1a\".ytcaption.v1.GetAbilitiesResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ytcaption/v1/pipeline_service.proto\x12\x0cytcaption.v1\x1a\x18ytcaption/v1/event.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\x1a%ytcaption/v1/normalizer_service.proto\x1a&ytcaption/v1/transcriber_service.proto\"\xdb\x01\n\x10\x43reateJobRequest\x12\x12\n\nsource_url\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\r\n\x05\x66orce\x18\x05 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x06 \x01(\t\x12(\n\x08priority\x18\x07 \x01(\x0e\x32\x16.ytcaption.v1.Priority\x12\x13\n\x0bwebhook_url\x18\x08 \x01(\t\"3\n\x11\x43reateJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"b\n\x1a\x43reateJobFromUploadRequest\x12*\n\x05start\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.UploadStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"\xfd\x01\n\x0bUploadStart\x12\x11\n\tfile_name\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\x17\n\nsize_bytes\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\r\n\x05\x66orce\x18\x06 \x01(\x08\x12\x0e\n\x06\x63\x61ller\x18\x07 \x01(\t\x12(\n\x08priority\x18\x08 \x01(\x0e\x32\x16.ytcaption.v1.Priority\x12\x13\n\x0bwebhook_url\x18\t \x01(\tB\r\n\x0b_size_bytes\"=\n\x1b\x43reateJobFromUploadResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\x1f\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"0\n\x0eGetJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"o\n\x0fListJobsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12&\n\x06states\x18\x03 \x03(\x0e\x32\x16.ytcaption.v1.JobState\x12\r\n\x05query\x18\x04 \x01(\t\"`\n\x10ListJobsResponse\x12\x1f\n\x04jobs\x18\x01 \x03(\x0b\x32\x11.ytcaption.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"p\n\x10WatchJobsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12&\n\x06states\x18\x03 \x03(\x0e\x32\x16.ytcaption.v1.JobState\x12\r\n\x05query\x18\x04 \x01(\t\"a\n\x11WatchJobsResponse\x12\x1f\n\x04jobs\x18\x01 \x03(\x0b\x32\x11.ytcaption.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\r\"N\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x04\x12\x13\n\x0bjoin_events\x18\x03 \x01(\x08\"\xd3\x01\n\x10WatchJobResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12 \n\x03job\x18\x02 \x01(\x0b\x32\x11.ytcaption.v1.JobH\x00\x12$\n\x05\x65vent\x18\x03 \x01(\x0b\x32\x13.ytcaption.v1.EventH\x00\x12-\n\x08progress\x18\x04 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x12,\n\x06\x65vents\x18\x05 \x01(\x0b\x32\x1a.ytcaption.v1.StoredEventsH\x00\x42\x08\n\x06update\"9\n\x0cStoredEvents\x12)\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x19.ytcaption.v1.StoredEvent\"C\n\x0bStoredEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\"\n\x05\x65vent\x18\x02 \x01(\x0b\x32\x13.ytcaption.v1.Event\"0\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"3\n\x11\x43\x61ncelJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"c\n\x10RepeatJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x03 \x01(\t\x12\x13\n\x0bwebhook_url\x18\x04 \x01(\t\"3\n\x11RepeatJobResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"\"\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"F\n\x11\x44\x65leteJobResponse\x12\x16\n\x0e\x65vents_removed\x18\x01 \x01(\x04\x12\x19\n\x11\x61rtifacts_removed\x18\x02 \x01(\r\"\xa3\x01\n\x12GetCaptionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12+\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x1b.ytcaption.v1.CaptionFormat\x12)\n\tcue_rules\x18\x03 \x01(\x0b\x32\x16.ytcaption.v1.CueRules\x12\x11\n\tword_cues\x18\x04 \x01(\x08\x12\x12\n\ntranslated\x18\x05 \x01(\x08\"_\n\x13GetCaptionsResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x11\n\tfile_name\x18\x03 \x01(\t\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\"b\n\x17\x44ownloadArtifactRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\"`\n\x18\x44ownloadArtifactResponse\x12*\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x16.ytcaption.v1.ArtifactH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"i\n\x17TranscribeStreamRequest\x12\x34\n\x05start\x18\x01 \x01(\x0b\x32#.ytcaption.v1.TranscribeStreamStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"Z\n\x15TranscribeStreamStart\x12)\n\x07options\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12\x16\n\x0e\x63orrelation_id\x18\x02 \x01(\t\"\xab\x01\n\x18TranscribeStreamResponse\x12-\n\x08progress\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.JobProgressH\x00\x12(\n\x07segment\x18\x02 \x01(\x0b\x32\x15.ytcaption.v1.SegmentH\x00\x12,\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x18.ytcaption.v1.TranscriptH\x00\x42\x08\n\x06update\"\x15\n\x13GetAbilitiesRequest\"\xda\x01\n\x14GetAbilitiesResponse\x12#\n\x06models\x18\x01 \x03(\x0b\x32\x13.ytcaption.v1.Model\x12/\n\x0ctranslations\x18\x02 \x03(\x0b\x32\x19.ytcaption.v1.Translation\x12/\n\x07options\x18\x03 \x03(\x0b\x32\x1e.ytcaption.v1.OptionCapability\x12$\n\x06limits\x18\x04 \x01(\x0b\x32\x14.ytcaption.v1.Limits\x12\x15\n\rsilent_stages\x18\x05 \x03(\t2\xf4\x08\n\x0fPipelineService\x12L\n\tCreateJob\x12\x1e.ytcaption.v1.CreateJobRequest\x1a\x1f.ytcaption.v1.CreateJobResponse\x12l\n\x13\x43reateJobFromUpload\x12(.ytcaption.v1.CreateJobFromUploadRequest\x1a).ytcaption.v1.CreateJobFromUploadResponse(\x01\x12H\n\x06GetJob\x12\x1b.ytcaption.v1.GetJobRequest\x1a\x1c.ytcaption.v1.GetJobResponse\"\x03\x90\x02\x01\x12N\n\x08ListJobs\x12\x1d.ytcaption.v1.ListJobsRequest\x1a\x1e.ytcaption.v1.ListJobsResponse\"\x03\x90\x02\x01\x12N\n\tWatchJobs\x12\x1e.ytcaption.v1.WatchJobsRequest\x1a\x1f.ytcaption.v1.WatchJobsResponse0\x01\x12K\n\x08WatchJob\x12\x1d.ytcaption.v1.WatchJobRequest\x1a\x1e.ytcaption.v1.WatchJobResponse0\x01\x12L\n\tCancelJob\x12\x1e.ytcaption.v1.CancelJobRequest\x1a\x1f.ytcaption.v1.CancelJobResponse\x12L\n\tRepeatJob\x12\x1e.ytcaption.v1.RepeatJobRequest\x1a\x1f.ytcaption.v1.RepeatJobResponse\x12Q\n\tDeleteJob\x12\x1e.ytcaption.v1.DeleteJobRequest\x1a\x1f.ytcaption.v1.DeleteJobResponse\"\x03\x90\x02\x02\x12W\n\x0bGetCaptions\x12 .ytcaption.v1.GetCaptionsRequest\x1a!.ytcaption.v1.GetCaptionsResponse\"\x03\x90\x02\x01\x12\x63\n\x10\x44ownloadArtifact\x12%.ytcaption.v1.DownloadArtifactRequest\x1a&.ytcaption.v1.DownloadArtifactResponse0\x01\x12\x65\n\x10TranscribeStream\x12%.ytcaption.v1.TranscribeStreamRequest\x1a&.ytcaption.v1.TranscribeStreamResponse(\x01\x30\x01\x12Z\n\x0cGetAbilities\x12!.ytcaption.v1.GetAbilitiesRequest\x1a\".ytcaption.v1.GetAbilitiesResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -64,44 +64,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTJOBSREQUEST']._serialized_end=1096
   _globals['_LISTJOBSRESPONSE']._serialized_start=1098
   _globals['_LISTJOBSRESPONSE']._serialized_end=1194
-  _globals['_WATCHJOBREQUEST']._serialized_start=1196
-  _globals['_WATCHJOBREQUEST']._serialized_end=1274
-  _globals['_WATCHJOBRESPONSE']._serialized_start=1277
-  _globals['_WATCHJOBRESPONSE']._serialized_end=1488
-  _globals['_STOREDEVENTS']._serialized_start=1490
-  _globals['_STOREDEVENTS']._serialized_end=1547
-  _globals['_STOREDEVENT']._serialized_start=1549
-  _globals['_STOREDEVENT']._serialized_end=1616
-  _globals['_CANCELJOBREQUEST']._serialized_start=1618
-  _globals['_CANCELJOBREQUEST']._serialized_end=1666
-  _globals['_CANCELJOBRESPONSE']._serialized_start=1668
-  _globals['_CANCELJOBRESPONSE']._serialized_end=1719
-  _globals['_REPEATJOBREQUEST']._serialized_start=1721
-  _globals['_REPEATJOBREQUEST']._serialized_end=1820
-  _globals['_REPEATJOBRESPONSE']._serialized_start=1822
-  _globals['_REPEATJOBRESPONSE']._serialized_end=1873
-  _globals['_DELETEJOBREQUEST']._serialized_start=1875
-  _globals['_DELETEJOBREQUEST']._serialized_end=1909
-  _globals['_DELETEJOBRESPONSE']._serialized_start=1911
-  _globals['_DELETEJOBRESPONSE']._serialized_end=1981
-  _globals['_GETCAPTIONSREQUEST']._serialized_start=1984
-  _globals['_GETCAPTIONSREQUEST']._serialized_end=2147
-  _globals['_GETCAPTIONSRESPONSE']._serialized_start=2149
-  _globals['_GETCAPTIONSRESPONSE']._serialized_end=2244
-  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_start=2246
-  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_end=2344
-  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_start=2346
-  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_end=2442
-  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_start=2444
-  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_end=2549
-  _globals['_TRANSCRIBESTREAMSTART']._serialized_start=2551
-  _globals['_TRANSCRIBESTREAMSTART']._serialized_end=2641
-  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_start=2644
-  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_end=2815
-  _globals['_GETABILITIESREQUEST']._serialized_start=2817
-  _globals['_GETABILITIESREQUEST']._serialized_end=2838
-  _globals['_GETABILITIESRESPONSE']._serialized_start=2841
-  _globals['_GETABILITIESRESPONSE']._serialized_end=3059
-  _globals['_PIPELINESERVICE']._serialized_start=3062
-  _globals['_PIPELINESERVICE']._serialized_end=4122
+  _globals['_WATCHJOBSREQUEST']._serialized_start=1196
+  _globals['_WATCHJOBSREQUEST']._serialized_end=1308
+  _globals['_WATCHJOBSRESPONSE']._serialized_start=1310
+  _globals['_WATCHJOBSRESPONSE']._serialized_end=1407
+  _globals['_WATCHJOBREQUEST']._serialized_start=1409
+  _globals['_WATCHJOBREQUEST']._serialized_end=1487
+  _globals['_WATCHJOBRESPONSE']._serialized_start=1490
+  _globals['_WATCHJOBRESPONSE']._serialized_end=1701
+  _globals['_STOREDEVENTS']._serialized_start=1703
+  _globals['_STOREDEVENTS']._serialized_end=1760
+  _globals['_STOREDEVENT']._serialized_start=1762
+  _globals['_STOREDEVENT']._serialized_end=1829
+  _globals['_CANCELJOBREQUEST']._serialized_start=1831
+  _globals['_CANCELJOBREQUEST']._serialized_end=1879
+  _globals['_CANCELJOBRESPONSE']._serialized_start=1881
+  _globals['_CANCELJOBRESPONSE']._serialized_end=1932
+  _globals['_REPEATJOBREQUEST']._serialized_start=1934
+  _globals['_REPEATJOBREQUEST']._serialized_end=2033
+  _globals['_REPEATJOBRESPONSE']._serialized_start=2035
+  _globals['_REPEATJOBRESPONSE']._serialized_end=2086
+  _globals['_DELETEJOBREQUEST']._serialized_start=2088
+  _globals['_DELETEJOBREQUEST']._serialized_end=2122
+  _globals['_DELETEJOBRESPONSE']._serialized_start=2124
+  _globals['_DELETEJOBRESPONSE']._serialized_end=2194
+  _globals['_GETCAPTIONSREQUEST']._serialized_start=2197
+  _globals['_GETCAPTIONSREQUEST']._serialized_end=2360
+  _globals['_GETCAPTIONSRESPONSE']._serialized_start=2362
+  _globals['_GETCAPTIONSRESPONSE']._serialized_end=2457
+  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_start=2459
+  _globals['_DOWNLOADARTIFACTREQUEST']._serialized_end=2557
+  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_start=2559
+  _globals['_DOWNLOADARTIFACTRESPONSE']._serialized_end=2655
+  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_start=2657
+  _globals['_TRANSCRIBESTREAMREQUEST']._serialized_end=2762
+  _globals['_TRANSCRIBESTREAMSTART']._serialized_start=2764
+  _globals['_TRANSCRIBESTREAMSTART']._serialized_end=2854
+  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_start=2857
+  _globals['_TRANSCRIBESTREAMRESPONSE']._serialized_end=3028
+  _globals['_GETABILITIESREQUEST']._serialized_start=3030
+  _globals['_GETABILITIESREQUEST']._serialized_end=3051
+  _globals['_GETABILITIESRESPONSE']._serialized_start=3054
+  _globals['_GETABILITIESRESPONSE']._serialized_end=3272
+  _globals['_PIPELINESERVICE']._serialized_start=3275
+  _globals['_PIPELINESERVICE']._serialized_end=4415
 # @@protoc_insertion_point(module_scope)

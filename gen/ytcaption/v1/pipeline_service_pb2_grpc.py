@@ -55,6 +55,11 @@ class PipelineServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.ListJobsRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.ListJobsResponse.FromString,
                 _registered_method=True)
+        self.WatchJobs = channel.unary_stream(
+                '/ytcaption.v1.PipelineService/WatchJobs',
+                request_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.WatchJobsRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.WatchJobsResponse.FromString,
+                _registered_method=True)
         self.WatchJob = channel.unary_stream(
                 '/ytcaption.v1.PipelineService/WatchJob',
                 request_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.WatchJobRequest.SerializeToString,
@@ -129,6 +134,15 @@ class PipelineServiceServicer:
 
     def ListJobs(self, request, context):
         """Lists jobs, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchJobs(self, request, context):
+        """Streams the page as it is now, then again whenever it has changed, until the caller leaves.
+
+        A slow caller gets the newest page, not each.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -221,6 +235,11 @@ def add_PipelineServiceServicer_to_server(servicer, server):
                     servicer.ListJobs,
                     request_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.ListJobsRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.ListJobsResponse.SerializeToString,
+            ),
+            'WatchJobs': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchJobs,
+                    request_deserializer=ytcaption_dot_v1_dot_pipeline__service__pb2.WatchJobsRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_pipeline__service__pb2.WatchJobsResponse.SerializeToString,
             ),
             'WatchJob': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchJob,
@@ -372,6 +391,33 @@ class PipelineService:
             '/ytcaption.v1.PipelineService/ListJobs',
             ytcaption_dot_v1_dot_pipeline__service__pb2.ListJobsRequest.SerializeToString,
             ytcaption_dot_v1_dot_pipeline__service__pb2.ListJobsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ytcaption.v1.PipelineService/WatchJobs',
+            ytcaption_dot_v1_dot_pipeline__service__pb2.WatchJobsRequest.SerializeToString,
+            ytcaption_dot_v1_dot_pipeline__service__pb2.WatchJobsResponse.FromString,
             options,
             channel_credentials,
             insecure,

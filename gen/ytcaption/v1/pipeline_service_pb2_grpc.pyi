@@ -31,6 +31,11 @@ class PipelineServiceStub:
     """Returns one job, or NOT_FOUND."""
     ListJobs: _aio.UnaryUnaryMultiCallable[_pipeline_service_pb2.ListJobsRequest, _pipeline_service_pb2.ListJobsResponse]
     """Lists jobs, newest first."""
+    WatchJobs: _aio.UnaryStreamMultiCallable[_pipeline_service_pb2.WatchJobsRequest, _pipeline_service_pb2.WatchJobsResponse]
+    """Streams the page as it is now, then again whenever it has changed, until the caller leaves.
+
+    A slow caller gets the newest page, not each.
+    """
     WatchJob: _aio.UnaryStreamMultiCallable[_pipeline_service_pb2.WatchJobRequest, _pipeline_service_pb2.WatchJobResponse]
     """Streams the job as it stands, its stored story from the beginning, then what happens live; ends with JOB_FINISHED.
 
@@ -102,6 +107,17 @@ class PipelineServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_pipeline_service_pb2.ListJobsRequest, _abc.Awaitable[_pipeline_service_pb2.ListJobsResponse]],
     ) -> _abc.Awaitable[_pipeline_service_pb2.ListJobsResponse]:
         """Lists jobs, newest first."""
+
+    @_abc_1.abstractmethod
+    def WatchJobs(
+        self,
+        request: _pipeline_service_pb2.WatchJobsRequest,
+        context: _aio.ServicerContext[_pipeline_service_pb2.WatchJobsRequest, _abc.AsyncIterator[_pipeline_service_pb2.WatchJobsResponse]],
+    ) -> _abc.AsyncIterator[_pipeline_service_pb2.WatchJobsResponse]:
+        """Streams the page as it is now, then again whenever it has changed, until the caller leaves.
+
+        A slow caller gets the newest page, not each.
+        """
 
     @_abc_1.abstractmethod
     def WatchJob(

@@ -1,13 +1,14 @@
 // A collection in a list, and its words and deeds wherever it is shown.
 
 import { cancelCollection, deleteCollection } from "../api.js";
-import { h, icon } from "../dom.js";
+import { h, icon, write } from "../dom.js";
 import { ago, count, moment } from "../format.js";
 import { counted, t } from "../i18n.js";
 import { line } from "../text.js";
+import { chip } from "./chip.js";
 import { confirmed } from "./dialog.js";
 import { stateBar } from "./tallies.js";
-import { complain, toast } from "./toast.js";
+import { done, toast } from "./toast.js";
 
 const CHIPS = {
   complete: "succeeded",
@@ -26,15 +27,10 @@ export function outcome({ state, settled, deadline }) {
 }
 
 export function collectionChip() {
-  const text = h("span");
-  const dot = h("span", { class: "lamp-dot", "aria-hidden": "true" });
-  const element = h("span", { class: "chip" }, dot, text);
+  const { element, update } = chip();
   return {
     element,
-    update(collection) {
-      element.dataset.state = CHIPS[collection.state] ?? "running";
-      text.textContent = t(`collection.word.${collection.state}`);
-    },
+    update: ({ state }) => update(CHIPS[state] ?? "running", t(`collection.word.${state}`)),
   };
 }
 
@@ -42,7 +38,7 @@ export function collectionRow(first) {
   const title = h("bdi", { dir: "auto" });
   const href = `#/collection/${encodeURIComponent(first.collection_id)}`;
   const about = h("p", { class: "row-about faint" });
-  const chip = collectionChip();
+  const standing = collectionChip();
   const bar = stateBar();
   const element = h(
     "li",
@@ -55,14 +51,14 @@ export function collectionRow(first) {
       about,
       bar.element,
     ),
-    chip.element,
+    standing.element,
   );
 
   function update(collection) {
-    title.textContent = nameOf(collection);
-    about.textContent = facts(collection).join(" · ");
+    write(title, nameOf(collection));
+    write(about, facts(collection).join(" · "));
     about.title = moment(collection.created_at);
-    chip.update(collection);
+    standing.update(collection);
     bar.update(collection.counts, collection.member_count);
   }
 
@@ -108,14 +104,4 @@ export async function removed(collection) {
   }
   toast(t("job.deleted"));
   return true;
-}
-
-async function done(act) {
-  try {
-    await act();
-    return true;
-  } catch (problem) {
-    complain(problem);
-    return false;
-  }
 }

@@ -2,14 +2,16 @@
 
 import { cancelJob, deleteJob, retryJob } from "../api.js";
 import { forgetEdits } from "../captions/edits.js";
-import { button, h, icon, redraw } from "../dom.js";
+import { button, h, icon, redraw, show, write } from "../dom.js";
 import { ago, clock, languageName, moment, percent } from "../format.js";
 import { t } from "../i18n.js";
 import { go } from "../router.js";
 import { line } from "../text.js";
+import { chip } from "./chip.js";
 import { confirmed } from "./dialog.js";
 import { happened } from "./failure.js";
-import { complain, toast } from "./toast.js";
+import { done, toast } from "./toast.js";
+import { thinTrack } from "./track.js";
 
 export const titleOf = (job) =>
   line(job.title || job.media?.title || job.file_name || job.youtube_url) || t("job.untitled");
@@ -17,24 +19,14 @@ export const titleOf = (job) =>
 export const isOver = (job) => ["succeeded", "failed", "cancelled"].includes(job.state);
 
 export function stateChip() {
-  const text = h("span");
-  const element = h(
-    "span",
-    { class: "chip" },
-    h("span", { class: "lamp-dot", "aria-hidden": "true" }),
-    text,
-  );
+  const { element, update } = chip();
   return {
     element,
-    update(job, words = t(`state.${job.state}`)) {
-      element.dataset.state = job.state;
-      text.textContent = words;
-    },
+    update: (job, words = t(`state.${job.state}`)) => update(job.state, words),
   };
 }
 
-/** `changed()` hears that the list is no longer true. */
-export function jobRow(first, changed, { withActions = true } = {}) {
+export function jobRow(first, { withActions = true } = {}) {
   const title = h("bdi", { dir: "auto" });
   const link = h(
     "a",
@@ -43,21 +35,16 @@ export function jobRow(first, changed, { withActions = true } = {}) {
   );
   const about = h("p", { class: "row-about faint" });
   const why = h("p", { class: "row-why" });
-  const chip = stateChip();
-  const fill = h("span", { class: "fill" });
-  const track = h(
-    "div",
-    { class: "track thin", role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100" },
-    fill,
-  );
+  const standing = stateChip();
+  const track = thinTrack();
   const kind = icon("link");
   const actions = h("div", { class: "row-actions" });
   const element = h(
     "li",
     { class: "row" },
     h("span", { class: "row-kind" }, kind),
-    h("div", { class: "row-main" }, link, about, why, track),
-    chip.element,
+    h("div", { class: "row-main" }, link, about, why, track.element),
+    standing.element,
     withActions ? actions : null,
   );
   let job = first;
@@ -66,17 +53,15 @@ export function jobRow(first, changed, { withActions = true } = {}) {
   function update(next) {
     job = next;
     const name = titleOf(job);
-    title.textContent = name;
+    write(title, name);
     redraw(kind, job.youtube_url ? "link" : "file");
-    about.textContent = facts(job).join(" · ");
+    write(about, facts(job).join(" · "));
     about.title = moment(job.created_at);
-    chip.update(job);
+    standing.update(job);
     why.hidden = !(job.state === "failed" && job.failure);
-    if (job.failure) why.textContent = happened(job.failure);
-    track.hidden = isOver(job);
-    fill.style.setProperty("--share", String((job.progress ?? 0) / 100));
-    track.setAttribute("aria-valuenow", String(Math.floor(job.progress ?? 0)));
-    track.setAttribute("aria-label", name);
+    if (job.failure) write(why, happened(job.failure));
+    show(track.element, !isOver(job));
+    track.update(job.progress ?? 0, name);
     offer(name);
   }
 
@@ -95,8 +80,8 @@ export function jobRow(first, changed, { withActions = true } = {}) {
     );
   }
 
-  const cancel = async () => (await cancelled(job)) && changed();
-  const remove = async () => (await removed(job)) && changed();
+  const cancel = () => cancelled(job);
+  const remove = () => removed(job);
   const retry = () => retried(job);
 
   update(first);
@@ -138,14 +123,4 @@ export async function retried(job) {
     toast(t("job.retried"));
     go(`/job/${encodeURIComponent(next.job_id)}`);
   });
-}
-
-async function done(act) {
-  try {
-    await act();
-    return true;
-  } catch (problem) {
-    complain(problem);
-    return false;
-  }
 }

@@ -6,6 +6,7 @@ import { t } from "../i18n.js";
 import { line } from "../text.js";
 import { happened } from "./failure.js";
 import { DRAWINGS, STATES } from "./tallies.js";
+import { thinTrack } from "./track.js";
 
 /** `changed({counts, size, late})` hears of the sums, at most once a frame. */
 export function memberGrid(changed) {
@@ -115,13 +116,7 @@ function tile(first) {
   const link = h("a", { class: "member-title" }, title);
   const about = h("p", { class: "member-about faint" });
   const why = h("p", { class: "member-why" });
-  const fill = h("span", { class: "fill" });
-  const track = h("div", {
-    class: "track thin",
-    role: "progressbar",
-    "aria-valuemin": "0",
-    "aria-valuemax": "100",
-  }, fill);
+  const track = thinTrack();
   const element = h(
     "li",
     { class: "member" },
@@ -134,7 +129,7 @@ function tile(first) {
     link,
     about,
     why,
-    track,
+    track.element,
   );
   const told = { member: first, element, update };
 
@@ -155,13 +150,8 @@ function tile(first) {
   function bar({ state, progress, ended_at: ended }, name) {
     const moving = state === "running" ||
       (state === "timed_out" && !ended && progress !== null);
-    show(track, moving);
-    if (!moving) return;
-    fill.style.setProperty("--share", String((progress ?? 0) / 100));
-    track.setAttribute("aria-label", name);
-    track.classList.toggle("unknown", progress === null);
-    if (progress === null) track.removeAttribute("aria-valuenow");
-    else track.setAttribute("aria-valuenow", String(Math.floor(progress)));
+    show(track.element, moving);
+    if (moving) track.update(progress, name);
   }
 
   update(first);

@@ -1,6 +1,6 @@
 // How a collection goes as a whole.
 
-import { h, icon, show } from "../dom.js";
+import { h, icon, show, write } from "../dom.js";
 import { count, moment } from "../format.js";
 import { counted, t } from "../i18n.js";
 import { line } from "../text.js";
@@ -38,10 +38,7 @@ export function sumsCard() {
       size: count(size),
     });
     bar.update(counts, size);
-    // Said again only if it changed: it is read out.
-    if (words.textContent !== outcome(collection)) {
-      words.textContent = outcome(collection);
-    }
+    write(words, outcome(collection));
     element.dataset.state = collection.state;
     show(late, lateCount > 0);
     late.textContent = counted("collection.lateCount", lateCount);

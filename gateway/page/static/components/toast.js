@@ -37,3 +37,14 @@ export function sentence(problem) {
   if (known && problem.reason !== "REQUEST_INVALID") return `${known.happened} ${known.advice}`;
   return problem.message || t("failure.unknown");
 }
+
+/** Does what can be refused, and says so if it was; false then. */
+export async function done(act) {
+  try {
+    await act();
+    return true;
+  } catch (problem) {
+    complain(problem);
+    return false;
+  }
+}

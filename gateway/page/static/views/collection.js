@@ -3,12 +3,13 @@
 import { getCollection } from "../api.js";
 import { cancelled, collectionChip, nameOf, removed } from "../components/collectionrow.js";
 import { empty, notLoaded, skeleton } from "../components/empty.js";
+import { viewHead } from "../components/head.js";
 import { memberGrid } from "../components/members.js";
 import { reports } from "../components/reports.js";
 import { sumsCard } from "../components/sums.js";
 import { stateFilter } from "../components/tallies.js";
-import { button, h, icon, show } from "../dom.js";
-import { ago, day, moment, percent } from "../format.js";
+import { button, h, show } from "../dom.js";
+import { ago, day } from "../format.js";
 import { counted, t } from "../i18n.js";
 import { go } from "../router.js";
 import { followCollection } from "../stream.js";
@@ -155,49 +156,26 @@ function livePart(first, { described, lost: broken }) {
 }
 
 function header() {
-  const title = h("bdi", { dir: "auto" });
   const chip = collectionChip();
-  const facts = h("p", { class: "faint job-facts" });
-  const actions = h("div", { class: "actions" });
-  const element = h(
-    "header",
-    { class: "job-head" },
-    h(
-      "div",
-      { class: "job-line" },
-      h(
-        "a",
-        { class: "crumb", href: "#/collections" },
-        icon("left"),
-        h("span", { text: t("collection.back") }),
-      ),
-      actions,
-    ),
-    h("h1", { tabindex: "-1" }, title),
-    h("div", { class: "job-line" }, chip.element, facts),
-  );
-  let offered = null;
+  const head = viewHead({ href: "#/collections", back: t("collection.back"), chip });
 
   function update(collection, counts, size) {
-    const name = nameOf(collection);
-    title.textContent = name;
     chip.update(collection);
-    facts.textContent = [
-      counted("collection.members", size),
-      ago(collection.created_at),
-      period(collection),
-    ].filter(Boolean).join(" · ");
-    facts.title = moment(collection.created_at);
-    const share = collection.settled || !size ? "" : `${percent(shareOf(counts, size))} · `;
-    document.title = `${share}${name} · ytcaption`;
-    if (offered === collection.can_cancel) return;
-    offered = collection.can_cancel;
-    actions.replaceChildren(
-      offered ? cancelButton(collection) : removeButton(collection),
-    );
+    head.update({
+      name: nameOf(collection),
+      facts: [
+        counted("collection.members", size),
+        ago(collection.created_at),
+        period(collection),
+      ],
+      created: collection.created_at,
+      share: collection.settled || !size ? null : shareOf(counts, size),
+      offer: collection.can_cancel,
+      action: () => collection.can_cancel ? cancelButton(collection) : removeButton(collection),
+    });
   }
 
-  return { element, update };
+  return { element: head.element, update };
 }
 
 const cancelButton = (collection) =>

@@ -2,10 +2,11 @@
 
 import { getJob } from "../api.js";
 import { empty, notLoaded, skeleton } from "../components/empty.js";
+import { viewHead } from "../components/head.js";
 import { cancelled, isOver, removed, retried, stateChip, titleOf } from "../components/jobrow.js";
 import { toast } from "../components/toast.js";
-import { button, h, icon } from "../dom.js";
-import { ago, clock, moment, percent } from "../format.js";
+import { button, h } from "../dom.js";
+import { ago, clock } from "../format.js";
 import { t } from "../i18n.js";
 import { go } from "../router.js";
 import { endedPart } from "./ended.js";
@@ -82,45 +83,29 @@ export function jobView(_query, jobId) {
 }
 
 function header() {
-  const title = h("bdi", { dir: "auto" });
   const chip = stateChip();
-  const facts = h("p", { class: "faint job-facts" });
-  const actions = h("div", { class: "actions" });
-  const element = h(
-    "header",
-    { class: "job-head" },
-    h(
-      "div",
-      { class: "job-line" },
-      h("a", { class: "crumb", href: "#/jobs" }, icon("left"), h("span", { text: t("job.back") })),
-      actions,
-    ),
-    h("h1", { tabindex: "-1" }, title),
-    h("div", { class: "job-line" }, chip.element, facts),
-  );
-  let offered = "";
+  const head = viewHead({ href: "#/jobs", back: t("job.back"), chip });
 
   function update(job, { cancel, remove }) {
-    const name = titleOf(job);
-    title.textContent = name;
-    chip.update(job, isOver(job) ? undefined : t(`status.${job.status}`));
-    facts.textContent = [
-      job.media?.uploader,
-      job.duration_seconds ? clock(job.duration_seconds) : "",
-      ago(job.created_at),
-      job.attempt > 1 ? t("job.attempt", { attempt: job.attempt }) : "",
-    ].filter(Boolean).join(" · ");
-    facts.title = moment(job.created_at);
-    const share = isOver(job) ? "" : `${percent(job.overall_progress ?? 0)} · `;
-    document.title = `${share}${name} · ytcaption`;
-    if (offered === job.state) return;
-    offered = job.state;
-    actions.replaceChildren(
-      isOver(job)
-        ? button({ text: t("job.delete"), drawing: "trash", kind: "small", act: remove })
-        : button({ text: t("job.cancel"), drawing: "stop", kind: "small", act: cancel }),
-    );
+    const over = isOver(job);
+    chip.update(job, over ? undefined : t(`status.${job.status}`));
+    head.update({
+      name: titleOf(job),
+      facts: [
+        job.media?.uploader,
+        job.duration_seconds ? clock(job.duration_seconds) : "",
+        ago(job.created_at),
+        job.attempt > 1 ? t("job.attempt", { attempt: job.attempt }) : "",
+      ],
+      created: job.created_at,
+      share: over ? null : job.overall_progress ?? 0,
+      offer: job.state,
+      action: () =>
+        over
+          ? button({ text: t("job.delete"), drawing: "trash", kind: "small", act: remove })
+          : button({ text: t("job.cancel"), drawing: "stop", kind: "small", act: cancel }),
+    });
   }
 
-  return { element, update };
+  return { element: head.element, update };
 }

@@ -1,17 +1,17 @@
-// The list of jobs: searched, filtered by state, page by page; what runs moves by itself.
+// The list of jobs: searched, filtered by state, page by page; it moves by itself.
 
 import { listJobs } from "../api.js";
-import { empty, notLoaded, skeleton } from "../components/empty.js";
-import { isOver, jobRow } from "../components/jobrow.js";
+import { empty } from "../components/empty.js";
+import { jobRow } from "../components/jobrow.js";
+import { liveList } from "../components/livelist.js";
 import { pages } from "../components/pages.js";
-import { h, icon, show } from "../dom.js";
+import { h, icon, show, write } from "../dom.js";
 import { counted, t } from "../i18n.js";
 import { note } from "../router.js";
+import { followJobs } from "../stream.js";
 
 const STATES = ["queued", "running", "succeeded", "failed", "cancelled"];
 const LIMIT = 20;
-const BUSY_MS = 1500;
-const IDLE_MS = 10_000;
 const TYPING_MS = 250;
 
 export function jobsView(query) {
@@ -21,14 +21,18 @@ export function jobsView(query) {
     state: query.get("state") ?? "",
     tokens: query.getAll("p"),
   };
-  const rows = new Map();
   const total = h("p", { class: "faint total", role: "status" });
-  const list = h("ul", { class: "rows" });
-  const nothing = h("div");
+  const search = searchField(wish, ask);
   const paging = pages((tokens) => ask({ tokens }));
-  let timer = 0;
-  let question = null;
-  let gone = false;
+  const list = liveList({
+    follow: followJobs,
+    ask: listJobs,
+    items: ({ jobs }) => jobs,
+    idOf: ({ job_id: id }) => id,
+    row: (job) => jobRow(job),
+    emptiness: () => emptiness(wish),
+    drawn,
+  });
 
   function ask(change) {
     Object.assign(wish, change);
@@ -37,77 +41,42 @@ export function jobsView(query) {
     if (wish.state) noted.set("state", wish.state);
     for (const token of wish.tokens) noted.append("p", token);
     note("/jobs", noted);
-    return load();
+    turn();
   }
 
-  async function load() {
-    clearTimeout(timer);
-    question?.abort();
-    question = new AbortController();
-    const { signal } = question;
-    let wait = IDLE_MS;
-    try {
-      const page = await listJobs(
-        { limit: LIMIT, q: wish.q, state: wish.state, page_token: wish.tokens.at(-1) },
-        signal,
-      );
-      draw(page);
-      if (page.jobs.some((job) => !isOver(job))) wait = BUSY_MS;
-    } catch (problem) {
-      if (problem.name === "AbortError") return;
-      // What is shown stays; only an empty page says what is wrong.
-      if (!list.childElementCount) nothing.replaceChildren(notLoaded(problem, load));
-    }
-    if (!gone) timer = setTimeout(load, wait);
+  function turn() {
+    const { q, state, tokens } = wish;
+    list.turn({ limit: LIMIT, q, state, page_token: tokens.at(-1) });
   }
 
-  function draw({ jobs, total: count, next_page_token: next }) {
-    total.textContent = counted("jobs.total", count);
-    for (const job of jobs) {
-      if (rows.has(job.job_id)) rows.get(job.job_id).update(job);
-      else rows.set(job.job_id, jobRow(job, load));
-    }
-    const wanted = jobs.map((job) => rows.get(job.job_id).element);
-    // Untouched if nothing came or went, so that nobody loses the focus.
-    if (
-      wanted.length !== list.children.length || wanted.some((one, at) => one !== list.children[at])
-    ) {
-      list.replaceChildren(...wanted);
-    }
-    paging.update(wish.tokens, next);
-    nothing.replaceChildren(...(jobs.length ? [] : [emptiness()]));
+  function drawn({ jobs, total: count, next_page_token: next }) {
+    write(total, counted("jobs.total", count));
     show(total, jobs.length > 0);
+    paging.update(wish.tokens, next);
   }
 
-  function emptiness() {
-    if (wish.q || wish.state) return empty("search", t("jobs.noMatch"), t("jobs.noMatchText"));
-    return empty(
-      "list",
-      t("jobs.none"),
-      t("jobs.noneText"),
-      h("a", { class: "button primary", href: "#/", text: t("help.new") }),
-    );
-  }
-
-  nothing.replaceChildren(skeleton());
-  load();
+  turn();
   return {
     element: h(
       "div",
       { class: "list-view" },
       h("h1", { tabindex: "-1", text: t("jobs.title") }),
-      h("div", { class: "list-tools" }, searchField(wish, ask), stateFilter(wish, ask)),
+      h("div", { class: "list-tools" }, search.element, stateFilter(wish, ask)),
       total,
-      list,
-      nothing,
+      ...list.elements,
       paging.element,
     ),
     leave() {
-      gone = true;
-      clearTimeout(timer);
-      question?.abort();
+      search.leave();
+      list.leave();
     },
   };
+}
+
+function emptiness({ q, state }) {
+  if (q || state) return empty("search", t("jobs.noMatch"), t("jobs.noMatchText"));
+  const way = h("a", { class: "button primary", href: "#/", text: t("help.new") });
+  return empty("list", t("jobs.none"), t("jobs.noneText"), way);
 }
 
 function searchField(wish, ask) {
@@ -124,7 +93,10 @@ function searchField(wish, ask) {
     clearTimeout(typing);
     typing = setTimeout(() => ask({ q: field.value.trim(), tokens: [] }), TYPING_MS);
   });
-  return h("label", { class: "field search", role: "search" }, icon("search"), field);
+  return {
+    element: h("label", { class: "field search", role: "search" }, icon("search"), field),
+    leave: () => clearTimeout(typing),
+  };
 }
 
 function stateFilter(wish, ask) {

@@ -2,17 +2,17 @@
 
 import { listJobs, submitAddress } from "../api.js";
 import { dropZone } from "../components/dropzone.js";
-import { isOver, jobRow } from "../components/jobrow.js";
+import { jobRow } from "../components/jobrow.js";
+import { liveList } from "../components/livelist.js";
 import { optionsForm } from "../components/options.js";
 import { sent } from "../components/sending.js";
 import { complain, sentence, toast } from "../components/toast.js";
-import { h, show } from "../dom.js";
+import { h } from "../dom.js";
 import { counted, t } from "../i18n.js";
 import { go } from "../router.js";
+import { followJobs } from "../stream.js";
 
 const RECENT = 5;
-const BUSY_MS = 2000;
-const IDLE_MS = 15_000;
 
 export function startView() {
   document.title = `ytcaption · ${t("app.tagline")}`;
@@ -81,31 +81,17 @@ export function startView() {
 }
 
 function recentJobs() {
-  const list = h("ul", { class: "rows" });
-  const none = h("p", { class: "faint none", text: t("start.none") });
-  const rows = new Map();
-  let timer = 0;
+  const list = liveList({
+    follow: followJobs,
+    ask: listJobs,
+    items: ({ jobs }) => jobs,
+    idOf: ({ job_id: id }) => id,
+    row: (job) => jobRow(job, { withActions: false }),
+    emptiness: () => h("p", { class: "faint none", text: t("start.none") }),
+    quiet: true, // the lamp says what is wrong
+  });
 
-  async function load() {
-    let wait = IDLE_MS;
-    try {
-      const { jobs } = await listJobs({ limit: RECENT });
-      for (const job of jobs) {
-        if (rows.has(job.job_id)) rows.get(job.job_id).update(job);
-        else rows.set(job.job_id, jobRow(job, load, { withActions: false }));
-      }
-      list.replaceChildren(...jobs.map((job) => rows.get(job.job_id).element));
-      show(none, jobs.length === 0);
-      if (jobs.some((job) => !isOver(job))) wait = BUSY_MS;
-    } catch {
-      // The lamp says so; the next round may do better.
-    }
-    clearTimeout(timer);
-    if (timer !== null) timer = setTimeout(load, wait);
-  }
-
-  show(none, false);
-  load();
+  list.turn({ limit: RECENT });
   return {
     element: h(
       "section",
@@ -116,12 +102,8 @@ function recentJobs() {
         h("h2", { id: "recent-title", text: t("start.recent") }),
         h("a", { href: "#/jobs", text: t("start.all") }),
       ),
-      none,
-      list,
+      ...list.elements,
     ),
-    leave() {
-      clearTimeout(timer);
-      timer = null;
-    },
+    leave: list.leave,
   };
 }

@@ -10,6 +10,10 @@ from tests.browser.caller import Caller
 from tests.site import Site
 
 LISTS = ("/jobs", "/jobs/events", "/collections", "/collections/events")
+TURNED_AWAY = """(hidden) => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 MOVING = re.compile(r"^[1-9]\d?$")
 
 
@@ -95,6 +99,23 @@ def test_a_view_that_is_left_gives_its_line_back(page: Page) -> None:
         "/collections/events",
     ]
     assert ended == opened
+
+
+def test_a_tab_that_nobody_sees_gives_its_line_back_until_it_is_seen(
+    page: Page, finished_job: str
+) -> None:
+    asked = asked_for(page)
+    page.goto("/#/jobs")
+    expect(row_of(page, finished_job)).to_be_visible()
+
+    with page.expect_event("requestfailed", lambda one: "/jobs/events" in one.url):
+        page.evaluate(TURNED_AWAY, True)
+    page.evaluate("fetch('live').then((answer) => answer.status)")  # after all asked before it
+    assert asked == ["/jobs/events"]
+    with page.expect_response("**/jobs/events?*"):
+        page.evaluate(TURNED_AWAY, False)
+
+    expect(row_of(page, finished_job)).to_be_visible()
 
 
 def test_an_empty_page_says_what_is_wrong_until_the_line_is_there(

@@ -71,5 +71,7 @@ def print_list(
     if as_json:
         for one in found:
             click.echo(to_json(as_dict(one)))
-    else:
+    elif found:
         print_table(heads, [row(one) for one in found])
+    else:
+        click.echo("nothing found", err=True)

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from cli.listing import PAGE_SIZE
 from cli.reporting import as_dict
 from cli.screen import Screen
 from cli.tables import table_of
@@ -106,7 +105,7 @@ async def watch_list(
     call: Callable[..., Any], request: Any, kind: Kind[Any], limit: int, *, as_json: bool
 ) -> None:
     """Shows the newest until somebody ends it."""
-    request.page_size = min(limit, PAGE_SIZE)
+    request.page_size = limit
     board = board_for(kind, as_json=as_json)
     connected = True
 

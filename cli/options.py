@@ -32,8 +32,11 @@ limit_option = click.option(
 watch_option = click.option(
     "--watch",
     is_flag=True,
-    help="Stay, and show every change: a table on a terminal, else JSON lines. At most 200.",
+    help="Stay, and show every change: a table on a terminal, else JSON lines.",
 )
+MOST_WATCHED = 200
+"""What one page of a server holds."""
+
 webhook_option = click.option(
     "--webhook",
     "webhook_url",
@@ -214,6 +217,12 @@ def caption_files_options(written: str) -> Callable[[CommandT], CommandT]:
         "here if only -f is.",
     )
     return lambda command: output(formats(command))
+
+
+def refuse_to_watch_too_many(limit: int) -> None:
+    """Those beyond would be left out silently."""
+    if limit > MOST_WATCHED:
+        raise click.UsageError(f"--watch shows {MOST_WATCHED} at most: give a smaller --limit")
 
 
 def refuse_a_webhook_nobody_would_send(webhook_url: str, server: str | None) -> None:

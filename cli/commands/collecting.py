@@ -21,6 +21,7 @@ from cli.options import (
     order_options,
     own_mesh_option,
     refuse_a_webhook_nobody_would_send,
+    refuse_to_watch_too_many,
     server_option,
     watch_option,
     webhook_option,
@@ -161,6 +162,8 @@ def _request(named: dict[str, Any], given: dict[str, Any]) -> "CreateCollectionR
 @json_option
 def collections(limit: int, watch: bool, server: str, as_json: bool) -> None:
     """Lists collections, newest first."""
+    if watch:
+        refuse_to_watch_too_many(limit)
 
     async def main() -> Exit:
         from cli.collections import list_collections, watch_collections

@@ -12,6 +12,7 @@ from cli.options import (
     cue_options,
     json_option,
     limit_option,
+    refuse_to_watch_too_many,
     server_option,
     watch_option,
     word_cues_option,
@@ -42,6 +43,8 @@ def jobs(  # noqa: PLR0913 # one for each option
     states: tuple[str, ...], search: str, limit: int, watch: bool, server: str, as_json: bool
 ) -> None:
     """Lists jobs, newest first."""
+    if watch:
+        refuse_to_watch_too_many(limit)
 
     async def main() -> Exit:
         from cli.jobs import Wanted, list_jobs, watch_jobs

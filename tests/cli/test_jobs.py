@@ -85,6 +85,15 @@ async def test_jobs_are_listed_over_pages_up_to_the_limit() -> None:
     assert [list(request.states) for request in pipeline.listed] == [[job_pb.JOB_STATE_RUNNING]] * 3
 
 
+async def test_an_empty_list_is_said_to_people_and_prints_nothing() -> None:
+    async with serving(ScriptedPipeline()) as address:
+        plain = await run("jobs", "--server", address)
+        for_programs = await run("jobs", "--json", "--server", address)
+
+    assert (plain.code, plain.out, plain.err) == (0, "", "nothing found\n")
+    assert (for_programs.code, for_programs.out, for_programs.err) == (0, "", "")
+
+
 async def test_the_table_shows_ids_whole_and_titles_as_text() -> None:
     pipeline = ScriptedPipeline()
     pipeline.jobs = _many(2)

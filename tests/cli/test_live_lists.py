@@ -113,3 +113,9 @@ async def test_who_cannot_be_reached_is_not_waited_for() -> None:
     ended = await run("jobs", "--watch", "--server", "127.0.0.1:9")
 
     assert (ended.code, ended.out) == (4, "")
+
+
+async def test_a_limit_beyond_one_page_is_refused_rather_than_cut() -> None:
+    for command in ("jobs", "collections"):
+        done = await run(command, "--watch", "--limit", "201")
+        assert (done.code, "--watch shows 200 at most" in done.err) == (2, True)

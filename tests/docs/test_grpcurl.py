@@ -1,6 +1,7 @@
 """Every `buf curl` of docs/grpcurl.md works against a real mesh, in the order it is written."""
 
 import asyncio
+import base64
 import json
 import os
 import re
@@ -11,23 +12,25 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import DATA, RealMesh
 from tests.docs.pages import blocks, page
+from ytcaption.v1 import admin_service_pb2, collection_service_pb2, pipeline_service_pb2
 
-COMMANDS = [block for block in blocks(page("docs/grpcurl.md"), "sh") if "buf curl" in block]
+COMMANDS = [
+    block for block in blocks(page("docs/grpcurl.md"), "sh") if re.search("buf curl|^call ", block)
+]
 SECONDS = 150
 
 
-@pytest.fixture
-def mesh_address(real_mesh: Any) -> str:
-    """host:port of the orchestrator of a mesh that runs."""
-    return str(real_mesh.server)
+@pytest.fixture(scope="module")
+async def said(
+    real_mesh: RealMesh, spoken_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """What every command printed, by its name."""
+    return await _run_all(real_mesh.server, spoken_url, tmp_path_factory.mktemp("grpcurl"))
 
 
-async def test_the_commands_lead_from_listing_to_captions(
-    mesh_address: str, spoken_url: str, tmp_path: Path
-) -> None:
-    said = await _run_all(mesh_address, spoken_url, tmp_path)
-
+def test_the_commands_lead_from_listing_to_captions(said: dict[str, str]) -> None:
     assert "ytcaption.v1.PipelineService" in said["list-services"]
     assert "ytcaption.v1.PipelineService/WatchJob" in said["list-methods"]
     assert "fileDescriptorProto" in said["ServerReflectionInfo"]
@@ -43,8 +46,75 @@ async def test_the_commands_lead_from_listing_to_captions(
     assert int(json.loads(said["DeleteJob"])["eventsRemoved"]) > 0
 
 
-def test_every_command_is_run_and_looked_at() -> None:
-    assert len(COMMANDS) == len({_name(command) for command in COMMANDS}) == 12
+def test_a_file_is_captioned_as_a_job_and_without_one(said: dict[str, str]) -> None:
+    assert json.loads(said["CreateJobFromUpload"])["job"]["source"]["upload"]["fileName"]
+    heard = _messages(said["TranscribeStream"])
+    assert "weather" in next(one for one in heard if "segment" in one)["segment"]["text"]
+    assert "finished" in heard[-1]
+
+
+def test_a_job_is_read_and_repeated(said: dict[str, str]) -> None:
+    assert json.loads(said["GetAbilities"])["models"]
+    assert json.loads(said["GetJob"])["job"]["state"] == "JOB_STATE_SUCCEEDED"
+    artifact, chunk = _messages(said["DownloadArtifact"])
+    assert artifact["artifact"]["name"] == "audio.webm"
+    assert len(base64.b64decode(chunk["chunk"])) == 100
+    repeated = json.loads(said["RepeatJob"])["job"]["jobId"]
+    assert repeated != json.loads(said["CreateJob"])["job"]["jobId"]
+
+
+def test_a_collection_is_made_followed_reported_and_removed(said: dict[str, str]) -> None:
+    assert json.loads(said["CreateCollection"])["collection"]["title"] == "Two"
+    last = _messages(said["WatchCollection"])[-1]["collection"]
+    assert (last["state"], last["settled"]) == ("COLLECTION_STATE_PARTIAL", True)
+    states = [member["state"] for member in json.loads(said["GetCollection"])["members"]]
+    assert sorted(states) == ["MEMBER_STATE_COMPLETED", "MEMBER_STATE_FAILED"]
+    assert len(json.loads(said["ListCollections"])["collections"]) >= 1
+    assert said["GetReport"].startswith("# Two\n")
+    ended = json.loads(said["CancelCollection"])["collection"]
+    assert ended["state"] == "COLLECTION_STATE_PARTIAL"
+    assert json.loads(said["DeleteCollection"])["jobsRemoved"] == "2"
+
+
+def test_lists_move(said: dict[str, str]) -> None:
+    assert len(_messages(said["WatchJobs"])[0]["jobs"]) == 3
+    assert len(_messages(said["WatchCollections"])[0]["collections"]) >= 1
+
+
+def test_those_who_run_the_mesh_count_revive_and_remove(said: dict[str, str]) -> None:
+    assert json.loads(said["GetStats"])["jobs"]
+    (letter, *_) = json.loads(said["ListDeadLetters"])["deadLetters"]
+    assert letter["failure"]["reason"] == "VIDEO_NOT_FOUND"
+    assert json.loads(said["ReplayDeadLetter"])["job"]["jobId"] == letter["letterId"]
+    assert json.loads(said["PurgeDeadLetters"]).keys() <= {"deadLettersRemoved"}
+    assert json.loads(said["ListWebhookDeliveries"]) == {}, "nobody asked for a webhook"
+    assert json.loads(said["Cleanup"]) == {}, "nothing is a day old"
+    own = json.loads(said["FactoryReset"])["services"][0]
+    assert (int(own["jobsRemoved"]) >= 1, int(own["collectionsRemoved"]) >= 1) == (True, True)
+
+
+def test_every_call_of_the_public_services_is_shown_once() -> None:
+    named = [_name(command) for command in COMMANDS]
+    public = (pipeline_service_pb2, collection_service_pb2, admin_service_pb2)
+    calls = {
+        method.name
+        for contract in public
+        for service in contract.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+
+    assert len(named) == len(set(named))
+    assert set(named) >= calls
+
+
+def _messages(printed: str) -> list[Any]:
+    """Of a call that answers with more than one."""
+    decoder, found, at = json.JSONDecoder(), [], 0
+    while at < len(printed.rstrip()):
+        message, at = decoder.raw_decode(printed, at)
+        found.append(message)
+        at = len(printed) - len(printed[at:].lstrip())
+    return found
 
 
 async def _run_all(server: str, url: str, folder: Path) -> dict[str, str]:
@@ -62,6 +132,7 @@ async def _run_all(server: str, url: str, folder: Path) -> dict[str, str]:
             "HOME": str(folder),
             "SERVER": server,
             "URL": url,
+            "FILE": str(DATA / "short.ogg"),
         },
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
@@ -82,9 +153,9 @@ async def _run_all(server: str, url: str, folder: Path) -> dict[str, str]:
 
 def _name(command: str) -> str:
     """What a block asks for: the rpc it calls, or what is special about it."""
-    for special in ("list-services", "list-methods", "Health/Check", "after_sequence"):
+    for special in ("list-services", "list-methods", "Health/Check", "after_sequence", "call()"):
         if special in command:
             return special
-    called = re.search(r"\$SERVER/[\w.]+/(\w+)", command)
+    called = re.search(r"(?:\$SERVER/[\w.]+|^call \w+)/(\w+)", command)
     assert called, command
     return called[1]

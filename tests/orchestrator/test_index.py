@@ -272,7 +272,7 @@ async def test_a_run_that_fails_fails_for_all_who_shared_it_and_the_next_is_fres
 
 
 async def test_a_run_that_fails_when_everybody_has_given_up_troubles_nobody() -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
+    begun, go_on, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
     complaints: list[str] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: complaints.append(str(context.get("exception")))
@@ -281,16 +281,16 @@ async def test_a_run_that_fails_when_everybody_has_given_up_troubles_nobody() ->
     async def act() -> None:
         begun.set()
         await go_on.wait()
+        asyncio.get_running_loop().call_soon(over.set)  # when it has failed
         raise RuntimeError("nobody waits for this")
 
     caller = asyncio.create_task(Shared(act)())
     await begun.wait()
     caller.cancel()
     await asyncio.wait([caller])
-    runs = asyncio.all_tasks() - {asyncio.current_task()}
     go_on.set()
-    await asyncio.wait(runs)
-    del caller, runs
+    await over.wait()
+    del caller
     gc.collect()
 
     assert "nobody waits for this" not in complaints

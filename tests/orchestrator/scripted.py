@@ -61,6 +61,11 @@ class Script:
         self.purges: list[bool] = []
         """Whether each purge was a dry run."""
 
+    async def until_paused(self) -> None:
+        """A machine with much else to do takes its time."""
+        async with asyncio.timeout(30):
+            await self.paused.wait()
+
     def purge(self, response: Callable[..., Any], *, dry_run: bool) -> Any:
         """What any stage answers."""
         self.purges.append(dry_run)

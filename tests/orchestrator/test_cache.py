@@ -58,7 +58,7 @@ async def test_anything_else_is_run(start: Start, script: Script, change: str) -
 async def test_two_identical_jobs_in_flight_share_one_run(client: Client, script: Script) -> None:
     script.pause_before_segment = 3
     jobs = [await client.create(force=False) for _ in range(2)]
-    await asyncio.wait_for(script.paused.wait(), 5)
+    await script.until_paused()
     script.go_on.set()
     ended = await asyncio.gather(*(client.finished(job.job_id) for job in jobs))
 

@@ -177,7 +177,7 @@ async def test_what_is_heard_so_far_claims_no_translation_that_was_only_asked_fo
 ) -> None:
     script.pause_before_segment = 2
     job = await client.create(options=job_pb2.JobOptions(language_out="en"))
-    await asyncio.wait_for(script.paused.wait(), 5)
+    await script.until_paused()
 
     found = json.loads(await captions(client, job.job_id, format=media_pb2.CAPTION_FORMAT_JSON))
 

@@ -87,7 +87,7 @@ async def test_a_job_that_kills_every_runner_ends_as_a_crash_loop(
     script.pause_before_segment = 0
     async with start(max_crashes=3) as client:
         job = await client.create()
-        await asyncio.wait_for(script.paused.wait(), 5)
+        await script.until_paused()
     for _ in range(2):
         script.paused.clear()
         async with start(max_crashes=3):

@@ -29,7 +29,7 @@ async def test_another_runner_goes_on_where_the_first_one_stopped(
     script.pause_before_segment = heard
     async with start() as first:
         job = await first.create()
-        await asyncio.wait_for(script.paused.wait(), 5)
+        await script.until_paused()
         if heard:
             await _seen(first, job.job_id, heard - 1)
     script.pause_before_segment = None
@@ -71,7 +71,7 @@ async def test_either_orchestrator_serves_any_watch(start: Start, script: Script
     async with start(concurrency=1) as one, start(concurrency=1) as other:
         job = await one.create()
         watching = [asyncio.create_task(side.events(job.job_id)) for side in (one, other)]
-        await asyncio.wait_for(script.paused.wait(), 5)
+        await script.until_paused()
         script.go_on.set()
         first, second = await asyncio.gather(*watching)
 
@@ -85,7 +85,7 @@ async def test_a_broker_killed_in_mid_job_costs_nothing(
     async with start() as client:
         job = await client.create()
         watching = asyncio.create_task(client.events(job.job_id))
-        await asyncio.wait_for(script.paused.wait(), 5)
+        await script.until_paused()
         os.kill(broker.pid, signal.SIGKILL)
         port = int(broker.url.rpartition(":")[2])
         async with running_broker(tmp_path / "nats", port):

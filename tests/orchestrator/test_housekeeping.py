@@ -1,6 +1,5 @@
 """What is removed once it is old, and what must never be."""
 
-import asyncio
 import os
 import time
 from datetime import timedelta
@@ -59,7 +58,7 @@ async def test_cleanup_removes_old_ended_jobs_with_every_trace(
     await client.finished(dead.job_id)
     script.pause_before_segment = 2
     running = await client.create()
-    await asyncio.wait_for(script.paused.wait(), 5)
+    await script.until_paused()
 
     counted = await _cleanup(client, max_age=AT_ONCE, dry_run=True)
     assert await traces(bus, uploaded.job_id)

@@ -203,7 +203,7 @@ async def test_a_late_acknowledgement_of_the_first_life_cannot_swallow_a_replay(
         await until(lambda: queue_is_empty(bus))
         script.pause_before_segment = 0
         await client.create()
-        await asyncio.wait_for(script.paused.wait(), 5)
+        await script.until_paused()
         queue = WorkQueue(bus, ack_wait_seconds=2, max_deliveries=100)
         await queue.put(dead)
         async with Dispatcher(bus, queue).listening() as taking:
@@ -222,7 +222,7 @@ async def test_a_replayed_job_that_waits_can_be_cancelled(start: Start, script: 
         dead = await dead_job(client, script)
         script.pause_before_segment = 0
         await client.create()
-        await asyncio.wait_for(script.paused.wait(), 5)
+        await script.until_paused()
         await replay(client, dead.job_id)
 
         request = pipeline_pb.CancelJobRequest(job_id=dead.job_id)

@@ -77,7 +77,7 @@ async def test_a_reset_removes_all_of_ours_and_nothing_of_others(
         await until(lambda: _is_idle(bus))
         script.pause_before_segment = 2
         made += [await client.create() for _ in range(3)]
-        await asyncio.wait_for(script.paused.wait(), 5)
+        await script.until_paused()
 
         counted = await _reset(client, confirmation=ERASE, dry_run=True)
         states = sorted([(await client.job(job.job_id)).state for job in made[2:]])

@@ -1,6 +1,5 @@
 """A full disk or store refuses work before it begins; what it has it keeps."""
 
-import asyncio
 import shutil
 from collections import namedtuple
 from pathlib import Path
@@ -79,7 +78,7 @@ async def test_a_job_waits_while_the_disk_is_full_and_runs_when_it_is_not(
     script.pause_before_segment = 1
     async with start() as client:
         job = await client.create()
-        await asyncio.wait_for(script.paused.wait(), 5)
+        await script.until_paused()
     script.pause_before_segment = None
     real = shutil.disk_usage
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(10**12, 10**12, 1000))

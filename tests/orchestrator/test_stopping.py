@@ -56,7 +56,7 @@ async def test_a_queued_job_is_cancelled_without_a_runner(
     script.pause_before_segment = 0
     async with start(prefix="OTHER", concurrency=1) as client:
         running = await client.create()
-        await asyncio.wait_for(script.paused.wait(), 5)
+        await script.until_paused()
         queued = await client.create()
 
         ended = (await client.pipeline.CancelJob(pb.CancelJobRequest(job_id=queued.job_id))).job

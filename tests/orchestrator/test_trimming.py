@@ -1,6 +1,5 @@
 """What goes when a store gets too full, in which order, and what must never go."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -223,7 +222,7 @@ async def test_a_running_job_keeps_its_files_however_full_the_store(
     script.pause_before_segment = 1
     async with start() as client:
         job = await client.upload(*[SECOND] * 3, file_name="x.wav")
-        await asyncio.wait_for(script.paused.wait(), 5)
+        await script.until_paused()
     async with start(trim_percent=0.001) as client:
         script.go_on.set()
         ended = await client.finished(job.job_id)

@@ -1,8 +1,9 @@
 """Follows a job or a collection to its end, or a list, through every cut of the connection."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ PATIENCE_SECONDS = 120.0
 """After this long without a word from the server we give up."""
 
 UpdateT = TypeVar("UpdateT")
+CallT = TypeVar("CallT", bound=grpc.aio.Call)
 
 
 async def follow(
@@ -46,10 +48,7 @@ async def follow(
     events: then there is one.
     """
     place = _Place(after_sequence)
-
-    def watch() -> AsyncGenerator[pb.WatchJobResponse, None]:
-        return _watch(pipeline, job_id, place)
-
+    watch = partial(_watch, pipeline, job_id, place)
     async with aclosing(_through_cuts(watch, place, on_cut, patience_seconds)) as updates:
         async for update in updates:
             yield update
@@ -69,10 +68,7 @@ async def follow_collection(
     each once. Otherwise as `follow`.
     """
     place = _Place(after_sequence)
-
-    def watch() -> AsyncGenerator[collection_pb.WatchCollectionResponse, None]:
-        return _watch_collection(collections, collection_id, place)
-
+    watch = partial(_watch_collection, collections, collection_id, place)
     async with aclosing(_through_cuts(watch, place, on_cut, patience_seconds)) as updates:
         async for update in updates:
             yield update
@@ -91,10 +87,7 @@ async def follow_pages(
     """
     place = _Place(0)
     told: UpdateT | None = None
-
-    def watch() -> AsyncGenerator[UpdateT, None]:
-        return _watch_pages(call, request, place)
-
+    watch = partial(_watch_pages, call, request, place)
     async with aclosing(_through_cuts(watch, place, on_cut, patience_seconds)) as pages:
         async for page in pages:
             if page != told:
@@ -150,15 +143,23 @@ class _Place:
         self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
 
 
+@contextmanager
+def _left(call: CallT) -> Iterator[CallT]:
+    """Cancels it afterwards: abandoned calls are never collected."""
+    try:
+        yield call
+    finally:
+        call.cancel()
+
+
 async def _watch(
     pipeline: PipelineServiceStub, job_id: str, place: _Place
 ) -> AsyncGenerator[pb.WatchJobResponse, None]:
     request = pb.WatchJobRequest(
         job_id=job_id, after_sequence=place.after_sequence, join_events=True
     )
-    call = pipeline.WatchJob(request, metadata=call_metadata())
     terminal = False
-    try:
+    with _left(pipeline.WatchJob(request, metadata=call_metadata())) as call:
         async for update in _one_by_one(call):
             terminal = terminal or _is_terminal(update)
             if update.sequence:  # a replayed job goes on after its end: only the server knows
@@ -167,9 +168,6 @@ async def _watch(
                 yield update
         # A watch that began after the last event ends without one.
         place.at_end = place.at_end or terminal
-    finally:
-        # Abandoned calls are never collected.
-        call.cancel()
 
 
 async def _one_by_one(
@@ -196,9 +194,8 @@ async def _watch_collection(
     request = collection_pb.WatchCollectionRequest(
         collection_id=collection_id, after_sequence=place.after_sequence
     )
-    call = collections.WatchCollection(request, metadata=call_metadata())
     first = True
-    try:
+    with _left(collections.WatchCollection(request, metadata=call_metadata())) as call:
         async for update in call:
             if update.WhichOneof("update") == "collection":
                 place.at_end = update.collection.settled
@@ -206,19 +203,12 @@ async def _watch_collection(
             if place.moved_to(0 if first else update.sequence):
                 yield update
             first = False
-    finally:
-        # Abandoned calls are never collected.
-        call.cancel()
 
 
 async def _watch_pages(
     call: "Callable[..., grpc.aio.UnaryStreamCall[Any, UpdateT]]", request: object, place: _Place
 ) -> AsyncGenerator[UpdateT, None]:
-    pages = call(request, metadata=call_metadata())
-    try:
+    with _left(call(request, metadata=call_metadata())) as pages:
         async for page in pages:
             place.moved_to(0)
             yield page
-    finally:
-        # Abandoned calls are never collected.
-        pages.cancel()

@@ -11,10 +11,10 @@ from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import InternalError
-from mesh.languages import tag_of
 from mesh.reasons import Reason
 from mesh.tasks import stop
 from orchestrator.artifacts import SOURCE, UPLOAD, Artifacts
+from orchestrator.captions import translated_into
 from orchestrator.ending import end_job, reset_stages, skip_open_stages
 from orchestrator.figures import ATTEMPTS_FAILED, JOBS_RUNNING, stage_name
 from orchestrator.history import History
@@ -177,9 +177,7 @@ class Attempt:
         async for _, event in story:
             if event.HasField("segment_settled"):
                 transcript.segments.append(event.segment_settled.segment)
-        if any(segment.translation for segment in transcript.segments):
-            # An attempt that was resumed may have translated nothing itself.
-            into = transcript.language_out or tag_of(self._job.options.language_out)
+        if into := translated_into(transcript, self._job.options.language_out):
             transcript.language_out = self._job.language_out = into
         return transcript
 

@@ -11,6 +11,7 @@ from captions.model import Segment, Transcript, Word
 from captions.rules import DURATIONS, LIMITS, Rules, changed, rules_for
 from captions.translation import translated
 from mesh.errors import InvalidRequestError, NotFoundError, UnsupportedError
+from mesh.languages import tag_of
 from mesh.reasons import Reason
 from ytcaption.v1 import job_pb2, media_pb2
 
@@ -77,9 +78,19 @@ def from_wire(transcript: media_pb2.Transcript) -> Transcript:
     )
 
 
-def is_translated(transcript: Transcript) -> bool:
+def is_translated(transcript: Transcript | media_pb2.Transcript) -> bool:
     """Whether anything of it was."""
     return any(segment.translation for segment in transcript.segments)
+
+
+def translated_into(transcript: Transcript | media_pb2.Transcript, wished: str) -> str:
+    """The language of its translations; empty if there are none, for a wish is none.
+
+    An attempt that was resumed may have translated nothing itself, and then names no language.
+    """
+    if not is_translated(transcript):
+        return ""
+    return transcript.language_out or tag_of(wished)
 
 
 def in_translation(transcript: Transcript) -> Transcript:

@@ -9,7 +9,6 @@ from google.protobuf.duration_pb2 import Duration
 from captions.formats import Format
 from captions.model import Transcript
 from mesh.errors import NotFoundError
-from mesh.languages import tag_of
 from orchestrator.artifacts import Artifacts
 from orchestrator.captions import (
     FormatId,
@@ -18,6 +17,7 @@ from orchestrator.captions import (
     in_translation,
     is_translated,
     rules_in_force,
+    translated_into,
 )
 from orchestrator.story import StoryReader
 from ytcaption.v1 import job_pb2, media_pb2
@@ -84,9 +84,7 @@ class Reading:
         except NotFoundError:
             kept = await self._heard_so_far(job)
         found = from_wire(kept)
-        # A wish is no translation; and an attempt that had none left to make names no language.
-        into = found.language_out or tag_of(job.options.language_out)
-        return replace(found, language_out=into if is_translated(found) else "")
+        return replace(found, language_out=translated_into(found, job.options.language_out))
 
     async def _heard_so_far(self, job: job_pb2.Job) -> media_pb2.Transcript:
         transcript = media_pb2.Transcript(

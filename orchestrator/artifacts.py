@@ -115,14 +115,13 @@ class Artifacts:
         Chunks have one size. Their sequences have no gaps if nothing else was stored meanwhile;
         if something was, nobody knows the place, and we read from the beginning.
         """
-        async for first in self._chunks(info, batch=1):
-            with suppress(KeyMissingError):  # removed this very moment
-                async with storing():
-                    last = await self._bus.jetstream.get_last_msg(*self._where(info), direct=True)
-                if (last.seq or 0) - first.sequence + 1 == info.chunks:
-                    passed, rest = divmod(offset, len(first.data))
-                    return first.sequence + passed - 1, rest
-            break
+        with suppress(StopAsyncIteration, KeyMissingError):  # removed this very moment
+            first = await anext(self._chunks(info, batch=1))
+            async with storing():
+                last = await self._bus.jetstream.get_last_msg(*self._where(info), direct=True)
+            if (last.seq or 0) - first.sequence + 1 == info.chunks:
+                passed, rest = divmod(offset, len(first.data))
+                return first.sequence + passed - 1, rest
         return 0, offset
 
     async def _info(self, job_id: str, name: str) -> ObjectInfo:

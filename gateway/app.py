@@ -16,7 +16,7 @@ from gateway.endings import Endings
 from gateway.face import Face
 from gateway.limits import Limits
 from gateway.observing import Watch
-from gateway.parameters import refuse_unknown
+from gateway.parameters import described, refuse_unknown
 from gateway.routes import (
     admin,
     collections,
@@ -58,6 +58,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        described(app)  # now, not while the first caller waits and streams stand still
         async with connected(settings.orchestrator) as orchestrator:
             app.state.face = Face(settings, orchestrator, Endings(orchestrator))
             yield

@@ -18,6 +18,7 @@ from gateway.collection_shapes import (
 )
 from gateway.collection_stories import CollectionStory
 from gateway.face import Face, FaceOf
+from gateway.paging import PageToken
 from gateway.problems import described
 from gateway.streams import (
     NOTHING_MORE,
@@ -40,8 +41,6 @@ CollectionId = Annotated[
 ]
 STOPPING_SECONDS = 180.0
 """Every member is stopped, and there may be many."""
-
-PageToken = Annotated[str, Query(max_length=200)]
 
 
 @router.post("", status_code=202, responses=described(409, 507))

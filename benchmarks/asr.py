@@ -20,7 +20,15 @@ import click
 import grpc
 
 from benchmarks import asr_parts as parts
-from benchmarks.asr_contestants import BATCHED, OURS, SEQUENTIAL, Terms, contestants
+from benchmarks.asr_contestants import (
+    BATCHED,
+    COMMAND,
+    OURS,
+    SCRIPT,
+    SEQUENTIAL,
+    Terms,
+    contestants,
+)
 from benchmarks.asr_figures import Row, against_bare, first_segments, sum_up, table
 from benchmarks.asr_parts import ENGLISH, Outcome, say
 from benchmarks.asr_plot import plot_progress
@@ -29,12 +37,13 @@ from benchmarks.load_figures import Figure, to_json
 from benchmarks.load_figures import table as targets
 from benchmarks.results import write_json
 
+NAMED = (OURS, SEQUENTIAL, SCRIPT, COMMAND)
 EACH, JOINED, FOUR, LONG = "each", "joined", "four", "long"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What was asked for."""
+class Arguments:
+    """The options of the command."""
 
     folder: Path
     model: str
@@ -50,13 +59,13 @@ class Wish:
 
     @property
     def terms(self) -> Terms:
-        """What is the same for all contestants."""
+        """The settings all contestants share."""
         return Terms(self.model, self.beam, self.compute_type, self.threads)
 
 
 @dataclass(slots=True)
 class Result:
-    """Everything that was found."""
+    """All measurements of one run."""
 
     each: list[Outcome] = field(default_factory=list)
     joined: list[Outcome] = field(default_factory=list)
@@ -64,29 +73,29 @@ class Result:
 
     @property
     def rows(self) -> list[Row]:
-        """For the table."""
+        """Rows of the table."""
         each = [row for outcome in self.each for row in outcome.rows]
         joined = [row for outcome in self.joined for row in outcome.rows]
         return [*each, *(sum_up(each, "all of them") if each else ()), *joined]
 
     @property
     def figures(self) -> list[Figure]:
-        """With their targets."""
+        """Figures with their targets."""
         joined = [row for outcome in self.joined for row in outcome.rows]
         return [*against_bare(joined), *first_segments(self.rows), *self.further]
 
 
-async def measure(wish: Wish) -> Result:
-    """All parts that were asked for."""
+async def measure(args: Arguments) -> Result:
+    """Measures every requested part."""
     with tempfile.TemporaryDirectory(prefix="ytcaption-asr-") as name:
         work = Path(name)
-        decoded = await asyncio.to_thread(_decode, wish.folder, work)
-        known, multilingual = await parts.with_languages(decoded, wish.terms, work)
+        decoded = await asyncio.to_thread(_decode, args.folder, work)
+        known, multilingual = await parts.with_languages(decoded, args.terms, work)
         english = [recording for recording in known if recording.language == ENGLISH]
         say(f"{len(known)} recordings, English: {', '.join(one.name for one in english) or 'none'}")
         if not english:
-            raise click.UsageError(f"{wish.folder} has no English recording to join")
-        return await _in_turn(wish, known if multilingual else english, english, work)
+            raise click.UsageError(f"{args.folder} has no English recording to join")
+        return await _in_turn(args, known if multilingual else english, english, work)
 
 
 def _decode(folder: Path, work: Path) -> list[Recording]:
@@ -100,29 +109,29 @@ def _decode(folder: Path, work: Path) -> list[Recording]:
 
 
 async def _in_turn(
-    wish: Wish, heard: Sequence[Recording], english: Sequence[Recording], work: Path
+    args: Arguments, heard: Sequence[Recording], english: Sequence[Recording], work: Path
 ) -> Result:
-    result, seconds = Result(), wish.minutes * 60
-    joined = join(english, work / f"{wish.minutes:g} minutes.s16le", seconds, wish.seed)
-    if {EACH, JOINED, FOUR}.intersection(wish.parts):
-        async with contestants(wish.ways, wish.terms, work) as ready:
+    result, seconds = Result(), args.minutes * 60
+    joined = join(english, work / f"{args.minutes:g} minutes.s16le", seconds, args.seed)
+    if {EACH, JOINED, FOUR}.intersection(args.parts):
+        async with contestants(args.ways, args.terms, work) as ready:
             await parts.warm_up(ready, min(english, key=lambda one: one.seconds))
-            if EACH in wish.parts:
-                result.each = await parts.compare(heard, ready, wish.runs)
-            if JOINED in wish.parts:
-                result.joined = await parts.compare([joined], ready, wish.runs)
-            if FOUR in wish.parts:
-                shares = parts.make_shares(english, seconds, wish.seed, work)
-                result.further += await parts.four_at_once(shares, ready, wish.runs)
-    if LONG in wish.parts:
-        result.further += await parts.long_stream(english, joined, wish.hours, wish.terms, work)
+            if EACH in args.parts:
+                result.each = await parts.compare(heard, ready, args.runs)
+            if JOINED in args.parts:
+                result.joined = await parts.compare([joined], ready, args.runs)
+            if FOUR in args.parts:
+                shares = parts.make_shares(english, seconds, args.seed, work)
+                result.further += await parts.four_at_once(shares, ready, args.runs)
+    if LONG in args.parts:
+        result.further += await parts.long_stream(english, joined, args.hours, args.terms, work)
     return result
 
 
-def write_result(wish: Wish, result: Result, folder: Path) -> Path:
-    """JSON and, of the joined recording, a picture, named after the moment."""
+def write_result(args: Arguments, result: Result, folder: Path) -> Path:
+    """Writes JSON and, for the joined recording, a plot; file names carry the time."""
     measured = {
-        "asked": asdict(wish),
+        "asked": asdict(args),
         "rows": [
             {**asdict(row), "speed": row.speed, "wer_percent": row.errors.percent}
             for row in result.rows
@@ -149,13 +158,14 @@ def _heard_json(outcome: Outcome) -> dict[str, Any]:
 def _check_way(_: click.Context, __: click.Parameter, ways: tuple[str, ...]) -> tuple[str, ...]:
     for way in ways:
         size = way.removeprefix(BATCHED)
-        if way not in (OURS, SEQUENTIAL) and (size == way or not size.isdecimal() or size == "0"):
-            raise click.BadParameter(f"{way!r} is not {OURS}, {SEQUENTIAL} or {BATCHED}<size>")
+        is_batched = size != way and size.isdecimal() and size != "0"
+        if way not in NAMED and not is_batched:
+            raise click.BadParameter(f"{way!r} is not {', '.join(NAMED)} or {BATCHED}<size>")
     return ways
 
 
 def default_threads() -> int:
-    """As many as this process may use."""
+    """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -172,7 +182,7 @@ def default_threads() -> int:
     callback=_check_way,
     default=(OURS, SEQUENTIAL, f"{BATCHED}4", f"{BATCHED}8"),
     show_default=True,
-    help="Whom to compare; may be repeated.",
+    help="Contestant to compare; may be repeated.",
 )
 @click.option(
     "--part",
@@ -194,24 +204,24 @@ def default_threads() -> int:
     show_default=True,
 )
 def main(out: Path, **options: Any) -> None:
-    """Measures, prints and judges."""
+    """Measures, prints the table and fails if a target is missed."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    # Told to stop in either way, it takes its children with it.
+    # SIGTERM and SIGINT both end the children too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    wish = Wish(**options)
+    args = Arguments(**options)
     try:
-        result = asyncio.run(measure(wish))
+        result = asyncio.run(measure(args))
     except grpc.aio.AioRpcError as error:
         raise click.ClickException(f"{error.code().name}: {error.details()}") from error
     click.echo(
-        f"{wish.model}, beam {wish.beam}, {wish.compute_type}, {wish.threads} threads, "
-        f"medians of {wish.runs}"
+        f"{args.model}, beam {args.beam}, {args.compute_type}, {args.threads} threads, "
+        f"medians of {args.runs}"
     )
     if result.rows:
         click.echo(table(result.rows))
     if result.figures:
         click.echo(targets(result.figures))
-    click.echo(f"wrote {write_result(wish, result, out)}", err=True)
+    click.echo(f"wrote {write_result(args, result, out)}", err=True)
     missed = [figure.name for figure in result.figures if not figure.met]
     if missed:
         raise click.ClickException(f"missed: {'; '.join(missed)}")

@@ -1,6 +1,7 @@
 """faster-whisper as it comes, in a process of its own: a JSON line in, a JSON line out.
 
-`python -m benchmarks.asr_bare base --batch 8`; batch 0 is the sequential way.
+`python -m benchmarks.asr_bare base --batch 8`; batch 0 is the sequential way, and with --script it
+is the script that people copy: a file, a beam, no voice detection.
 """
 
 import json
@@ -15,8 +16,9 @@ import numpy as np
 from faster_whisper import BatchedInferencePipeline, WhisperModel
 from numpy.typing import NDArray
 
+from benchmarks.asr_recordings import write_wav
+from transcriber.model.weights import locate
 from transcriber.settings import Settings
-from transcriber.weights import locate
 
 Audio = NDArray[np.float32]
 
@@ -26,30 +28,42 @@ def load_samples(path: str) -> Audio:
     return np.fromfile(Path(path), np.int16).astype(np.float32) / np.float32(32_768)
 
 
+def options_of(batch: int) -> dict[str, Any]:
+    """Options of a call besides the beam, by the size of a batch; 0 is the sequential way."""
+    if not batch:
+        return {"vad_filter": True}
+    # Without timestamps it gives a blob for each half minute, which makes no captions.
+    return {"vad_filter": True, "batch_size": batch, "without_timestamps": False}
+
+
 class Bare:
     """One loaded model, and one way to ask it."""
 
-    def __init__(self, model: WhisperModel, batch: int, beam: int) -> None:
+    def __init__(self, model: WhisperModel, batch: int, beam: int, *, script: bool) -> None:
         self._model = model
         self._beam = beam
         self._transcribe: Callable[..., tuple[Iterable[Any], Any]] = model.transcribe
-        self._way: dict[str, Any] = {"vad_filter": True}
+        self._is_script = script
+        self._options = {} if script else options_of(batch)
         if batch:
             self._transcribe = BatchedInferencePipeline(model).transcribe
-            # Else it gives a blob for each half minute, which makes no captions.
-            self._way |= {"batch_size": batch, "without_timestamps": False}
 
     def hear(self, path: str) -> dict[str, Any]:
-        """Everything said, with the moments it was there; the clock runs once samples are here."""
-        samples = load_samples(path)
+        """Everything said, with the moments it was there; the clock runs once the audio is here."""
+        audio = str(write_wav(Path(path))) if self._is_script else load_samples(path)
         began = perf_counter()
-        segments, info = self._transcribe(samples, beam_size=self._beam, **self._way)
+        segments, info = self._transcribe(audio, beam_size=self._beam, **self._options)
         pieces = [
             (segment.start, segment.end, segment.text, perf_counter() - began)
             for segment in segments
         ]
         wall_seconds = perf_counter() - began
-        return {"wall_seconds": wall_seconds, "pieces": pieces, "ended_at": info.duration}
+        return {
+            "wall_seconds": wall_seconds,
+            "pieces": pieces,
+            "ended_at": info.duration,
+            "language": info.language,
+        }
 
     def detect(self, path: str) -> dict[str, Any]:
         """The language at the beginning."""
@@ -67,21 +81,22 @@ class Bare:
 @click.option("--beam", type=click.IntRange(min=1), default=5)
 @click.option("--compute-type", default="int8")
 @click.option("--threads", type=click.IntRange(min=1), default=1)
-def main(model: str, batch: int, beam: int, compute_type: str, threads: int) -> None:
+@click.option("--script", is_flag=True)
+def main(model: str, batch: int, beam: int, compute_type: str, **options: Any) -> None:
     """Answers until its input ends."""
     weights = locate(model, Settings().cache_dir, "cpu")
     whisper = WhisperModel(
         str(weights.folder),
         device="cpu",
         compute_type=compute_type,
-        cpu_threads=threads,
+        cpu_threads=options["threads"],
         local_files_only=True,
     )
-    bare = Bare(whisper, batch, beam)
+    bare = Bare(whisper, batch, beam, script=options["script"])
     acts = {"hear": bare.hear, "detect": bare.detect, "multilingual": bare.is_multilingual}
     for line in sys.stdin:
-        order = json.loads(line)
-        sys.stdout.write(json.dumps(acts[order["act"]](order["path"])) + "\n")
+        command = json.loads(line)
+        sys.stdout.write(json.dumps(acts[command["act"]](command["path"])) + "\n")
         sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""Who is compared, each in a process of its own: our transcriber, and faster-whisper bare."""
+"""Who is compared, each in a process of its own: our transcriber, and others on faster-whisper."""
 
 import asyncio
 import json
@@ -14,19 +14,22 @@ import click
 from google.protobuf.duration import to_timedelta
 
 from benchmarks.asr_heard import Heard, Piece, peak_noted
-from benchmarks.asr_recordings import Recording
+from benchmarks.asr_recordings import Recording, write_wav
 from benchmarks.children import child, last_words
 from cli.channel import is_serving
 from mesh.addresses import free_ports
-from mesh.calls import truthful
 from mesh.channel import open_channel
-from mesh.frames import MAX_FRAME_BYTES
+from mesh.frames import MAX_FRAME_BYTES, truthful
+from transcriber.model.weights import locate
+from transcriber.settings import Settings
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1.transcriber_service_pb2_grpc import TranscriberServiceStub
 
 OURS = "ours"
 SEQUENTIAL = "sequential"
 BATCHED = "batched-"
+SCRIPT = "script"
+COMMAND = "whisper-ctranslate2"
 SERVICE = pb.DESCRIPTOR.services_by_name["TranscriberService"].full_name
 START_SECONDS = 300.0
 HEAR_SECONDS = 7200.0
@@ -34,7 +37,7 @@ HEAR_SECONDS = 7200.0
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The same for all."""
+    """Settings all contestants share."""
 
     model: str
     beam: int
@@ -43,11 +46,11 @@ class Terms:
 
 
 class Contestant(Protocol):
-    """Hears recordings."""
+    """Transcribes recordings."""
 
     @property
     def name(self) -> str:
-        """How it is called in the table."""
+        """Its name in the table."""
 
     async def hear(self, recording: Recording) -> Heard:
         """All that is said in one; may be called for several at once."""
@@ -100,6 +103,7 @@ def _note(response: pb.TranscribeResponse, heard: Heard, at: float) -> None:
         case "finished":
             heard.wall_seconds = at
             heard.ended_at = to_timedelta(response.finished.duration).total_seconds()
+            heard.language = response.finished.language
 
 
 class BareChild:
@@ -119,6 +123,7 @@ class BareChild:
         heard.wall_seconds = found["wall_seconds"]
         heard.pieces = [Piece(*piece) for piece in found["pieces"]]
         heard.ended_at = found["ended_at"]
+        heard.language = found["language"]
         return heard
 
     async def language_of(self, recording: Recording) -> str:
@@ -143,37 +148,111 @@ class BareChild:
         return answer
 
 
+class WhisperCommand:
+    """The command whisper-ctranslate2 as its users run it: a process for each recording.
+
+    Its time includes its start and the loading of the model, which the others have done before.
+    """
+
+    name = COMMAND
+
+    def __init__(self, terms: Terms, work: Path) -> None:
+        program = Path(sys.executable).with_name(COMMAND)
+        if not program.is_file():
+            raise click.ClickException(
+                f"{COMMAND} is missing: pip install --constraint constraints.txt -e '.[bench]'"
+            )
+        weights = locate(terms.model, Settings().cache_dir, "cpu")
+        options = {
+            "--model_directory": str(weights.folder),
+            "--beam_size": str(terms.beam),
+            "--compute_type": terms.compute_type,
+            "--threads": str(terms.threads),
+            "--device": "cpu",
+            "--output_format": "json",
+            "--output_dir": str(work),
+            "--verbose": "True",
+        }
+        if terms.model.endswith(".en"):
+            options["--language"] = "en"
+        self._command = [str(program), *(word for option in options.items() for word in option)]
+        self._work = work
+        self._turn = asyncio.Lock()
+
+    async def hear(self, recording: Recording) -> Heard:
+        """Runs the command; a piece is there once its line is printed."""
+        heard, log = Heard(), self._work / f"{COMMAND}.log"
+        async with self._turn, asyncio.timeout(HEAR_SECONDS):
+            audio = await asyncio.to_thread(write_wav, recording.path)
+            began = perf_counter()
+            command, unbuffered = [*self._command, str(audio)], {"PYTHONUNBUFFERED": "1"}
+            async with (
+                child(command, unbuffered, log, spoken_to=True) as process,
+                peak_noted(heard, process.pid),
+            ):
+                moments = await _printed_at(process, began)
+                await process.wait()
+            if process.returncode:
+                raise click.ClickException(f"{self.name} failed: {last_words(log)}")
+            heard.wall_seconds = perf_counter() - began
+            written = json.loads((self._work / f"{audio.stem}.json").read_text(encoding="utf-8"))
+        heard.pieces = [
+            Piece(one["start"], one["end"], one["text"], moment)
+            for one, moment in zip(written["segments"], moments, strict=True)
+        ]
+        heard.ended_at = recording.seconds
+        heard.language = written["language"]
+        return heard
+
+
+async def _printed_at(process: asyncio.subprocess.Process, began: float) -> list[float]:
+    """When each segment was printed: the lines that begin with its times in brackets."""
+    assert process.stdout is not None  # noqa: S101 # made with pipes
+    moments = []
+    async for line in process.stdout:
+        if line.startswith(b"[") and b" --> " in line:
+            moments.append(perf_counter() - began)
+    return moments
+
+
 @asynccontextmanager
 async def contestants(
     ways: Sequence[str], terms: Terms, work: Path
 ) -> AsyncIterator[list[Contestant]]:
-    """All of them, loaded; they rest while another is measured."""
+    """All contestants, loaded; idle while another is measured."""
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(contestant(way, terms, work)) for way in ways]
 
 
 @asynccontextmanager
 async def contestant(way: str, terms: Terms, work: Path) -> AsyncIterator[Contestant]:
-    """One of them."""
+    """Starts one contestant."""
     if way == OURS:
         async with ours(terms, work) as ready:
             yield ready
+    elif way == COMMAND:
+        yield WhisperCommand(terms, work)
     else:
         async with bare(way, terms, work) as child_ready:
             yield child_ready
 
 
+def batch_of(way: str) -> int:
+    """The size of a batch of a bare way; 0: sequential."""
+    return int(way.removeprefix(BATCHED)) if way.startswith(BATCHED) else 0
+
+
 @asynccontextmanager
 async def bare(way: str, terms: Terms, work: Path) -> AsyncIterator[BareChild]:
-    """faster-whisper: "sequential", or "batched-" and the size of a batch."""
-    batch = way.removeprefix(BATCHED) if way.startswith(BATCHED) else "0"
+    """faster-whisper: "sequential", "script", or "batched-" and the size of a batch."""
     options = {
-        "--batch": batch,
+        "--batch": str(batch_of(way)),
         "--beam": str(terms.beam),
         "--compute-type": terms.compute_type,
         "--threads": str(terms.threads),
     }
     flat = [word for option in options.items() for word in option]
+    flat += ["--script"] if way == SCRIPT else []
     command = [sys.executable, "-m", "benchmarks.asr_bare", terms.model, *flat]
     log = work / f"{way}.log"
     async with child(command, {}, log, spoken_to=True) as process:

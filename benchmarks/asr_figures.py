@@ -59,7 +59,7 @@ class Row:
 
     @classmethod
     def of(cls, recording: Recording, way: str, runs: Sequence[Heard]) -> "Row":
-        """Sums up; the errors are those of all runs, as a way may roll dice."""
+        """Combines runs; errors count over all runs, because a contestant may be random."""
         firsts = [run.first_seconds for run in runs if run.first_seconds is not None]
         errors = (count_errors(recording.reference, run.text, recording.language) for run in runs)
         verdict = judge_captions(runs[-1], recording.language, ours=way == OURS)
@@ -105,19 +105,19 @@ def _sum(rows: Sequence[Row], name: str) -> Row:
 
 
 def fastest_bare(rows: Iterable[Row]) -> Row | None:
-    """Whom we are measured by."""
+    """The row we are compared with: the fastest bare contestant."""
     return min(
         (row for row in rows if row.way != OURS), key=lambda row: row.wall_seconds, default=None
     )
 
 
 def ours_of(rows: Iterable[Row]) -> Row | None:
-    """Our own row."""
+    """The row of our transcriber."""
     return next((row for row in rows if row.way == OURS), None)
 
 
 def against_bare(rows: Sequence[Row]) -> list[Figure]:
-    """How we do beside the best of the others, on one recording; nothing without any of both."""
+    """Our figures against the best bare contestant on one recording; empty without both."""
     own, fastest = ours_of(rows), fastest_bare(rows)
     if own is None or fastest is None:
         return []
@@ -133,7 +133,7 @@ def against_bare(rows: Sequence[Row]) -> list[Figure]:
 
 
 def first_segments(rows: Iterable[Row]) -> list[Figure]:
-    """The longest anybody waited for our first word; nothing if there is no row of ours."""
+    """The longest wait for our first segment; empty without a row of ours."""
     waits = [row.first_seconds for row in rows if row.way == OURS and row.first_seconds is not None]
     name = "first segment, the slowest recording"
     return [Figure(name, max(waits), "s", FIRST_SECONDS, "less")] if waits else []
@@ -167,11 +167,15 @@ def long_against_short(short: Heard, long: Heard, seconds: float) -> list[Figure
 
 def table(rows: Sequence[Row]) -> str:
     """A line for each row, names to the left and numbers to the right."""
-    lines = [HEAD, *map(_cells, rows)]
+    return aligned([HEAD, *map(_cells, rows)], names=2)
+
+
+def aligned(lines: Sequence[Sequence[str]], names: int) -> str:
+    """Columns as wide as their widest cell; the first ones are names."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if number < 2 else cell.rjust(width)
+            cell.ljust(width) if number < names else cell.rjust(width)
             for number, (cell, width) in enumerate(zip(line, widths, strict=True))
         )
         for line in lines

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import psutil
@@ -33,6 +33,8 @@ class Heard:
     ended_at: float = 0.0
     """Media seconds the contestant says it has heard."""
     peak_bytes: int = 0
+    language: str = ""
+    """As the contestant names it; empty if it detected none."""
 
     @property
     def text(self) -> str:
@@ -55,10 +57,11 @@ async def peak_noted(heard: Heard, pid: int) -> AsyncIterator[None]:
     """Notes the most memory a process and all below it have while the block runs."""
 
     async def look() -> None:
-        process = psutil.Process(pid)
-        while True:
-            heard.peak_bytes = max(heard.peak_bytes, memory_of(process).with_children)
-            await asyncio.sleep(LOOK_SECONDS)
+        with suppress(psutil.NoSuchProcess):  # it ended
+            process = psutil.Process(pid)
+            while True:
+                heard.peak_bytes = max(heard.peak_bytes, memory_of(process).with_children)
+                await asyncio.sleep(LOOK_SECONDS)
 
     looking = asyncio.create_task(look())
     try:

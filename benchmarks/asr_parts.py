@@ -23,7 +23,7 @@ AT_ONCE = 4
 
 @dataclass(slots=True)
 class Outcome:
-    """What one recording came to."""
+    """The results of one recording."""
 
     recording: Recording
     runs: dict[str, list[Heard]] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Outcome:
 
 
 def say(text: str) -> None:
-    """Progress, for people."""
+    """Prints progress."""
     click.echo(text, err=True)
 
 
@@ -73,7 +73,7 @@ async def compare(
 
 
 async def warm_up(ready: Sequence[Contestant], recording: Recording) -> None:
-    """The first decode is slower than the rest; it counts for nobody."""
+    """Warm-up: the first decode is slower than the rest and is not measured."""
     for one in ready:
         await one.hear(recording)
 
@@ -91,7 +91,7 @@ def make_shares(
 async def four_at_once(
     recordings: Sequence[Recording], ready: Sequence[Contestant], runs: int
 ) -> list[Figure]:
-    """Media seconds a second in all; who cannot hear several at once hears them in turn."""
+    """Total media seconds per second; contestants without concurrency run in turn."""
     walls: dict[str, list[float]] = {one.name: [] for one in ready}
     for _ in range(runs):
         for one in ready:

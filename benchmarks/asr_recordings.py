@@ -1,6 +1,7 @@
 """Recordings with their references: decoded beforehand, and joined to longer ones."""
 
 import random
+import wave
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,17 @@ class Recording:
     def of(cls, path: Path, name: str, reference: str, language: str = "") -> "Recording":
         """What a file of samples holds."""
         return cls(name, path, path.stat().st_size / BYTES_A_SECOND, reference, language)
+
+
+def write_wav(samples: Path) -> Path:
+    """The samples of a recording as a WAV file beside them, for those who want a media file."""
+    target = samples.with_suffix(".wav")
+    with wave.open(str(target), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(SAMPLE_BYTES)
+        file.setframerate(RATE)
+        file.writeframes(samples.read_bytes())
+    return target
 
 
 def decode_folder(folder: Path, work: Path) -> list[Recording]:

@@ -24,7 +24,7 @@ import grpc
 from benchmarks.chaos_caller import Caller, Seen
 from benchmarks.chaos_collection import Gathering, prepared
 from benchmarks.chaos_gathered import weigh
-from benchmarks.chaos_mesh import Killer, UpMesh, blows, up_mesh
+from benchmarks.chaos_mesh import Killer, UpMesh, planned_kills, up_mesh
 from benchmarks.chaos_report import Outcome, Run, judge, table, to_json
 from benchmarks.chaos_sources import CUTS, cut_of, make_copies, make_copy, make_cut
 from benchmarks.recording import served
@@ -41,8 +41,8 @@ LEAD = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What was asked for."""
+class Arguments:
+    """The options of the command."""
 
     jobs: int
     kills: int
@@ -55,7 +55,7 @@ class Wish:
 
 @dataclass(slots=True)
 class Order:
-    """One job to be done, and how far it is."""
+    """One job of the run and its progress."""
 
     number: int
     source: str
@@ -67,33 +67,33 @@ class Order:
 
 
 def say(text: str) -> None:
-    """Progress, for people."""
+    """Prints progress."""
     sys.stderr.write(f"{text}\n")
 
 
-async def wreak(wish: Wish) -> Run:
-    """One run on a mesh of its own."""
+async def run_chaos(args: Arguments) -> Run:
+    """Runs once on a mesh of its own."""
     with tempfile.TemporaryDirectory(prefix="ytcaption-chaos-") as name:
         folder = Path(name)
         (folder / "files").mkdir()
-        bases = [await asyncio.to_thread(make_cut, cut, folder) for cut in CUTS[: wish.sources]]
+        bases = [await asyncio.to_thread(make_cut, cut, folder) for cut in CUTS[: args.sources]]
         say("starting the mesh")
         async with up_mesh(folder / "data") as mesh, open_channel(mesh.server) as channel:
             with served(folder / "files") as site:
-                chaos = Chaos(wish, mesh, Caller(PipelineServiceStub(channel)), site)
+                chaos = Chaos(args, mesh, Caller(PipelineServiceStub(channel)), site)
                 await chaos.hear_undisturbed(bases, folder / "files")
-                if wish.members:
+                if args.members:
                     stub = CollectionServiceStub(channel)
-                    files = make_copies(bases, folder / "files", 50_000, wish.members)
+                    files = make_copies(bases, folder / "files", 50_000, args.members)
                     chaos.gathering = prepared(stub, chaos.caller, site, files)
                 return await chaos.run(bases, folder / "files")
 
 
 class Chaos:
-    """Jobs on one side, kills on the other."""
+    """Submits jobs while the killer kills processes."""
 
-    def __init__(self, wish: Wish, mesh: UpMesh, caller: Caller, site: str) -> None:
-        self._wish = wish
+    def __init__(self, args: Arguments, mesh: UpMesh, caller: Caller, site: str) -> None:
+        self._args = args
         self._killer = Killer(mesh, say)
         self.caller = caller
         self._site = site
@@ -111,20 +111,20 @@ class Chaos:
             say(f"undisturbed: {base.stem}: {self._references[base.stem]['text'][:60]}")
 
     async def run(self, bases: list[Path], folder: Path) -> Run:
-        """Ends when every job has, or the time is up."""
-        wish, began = self._wish, monotonic()
-        rng = random.Random(wish.seed)  # noqa: S311 # to be repeatable, not secret
-        files = await asyncio.to_thread(make_copies, bases, folder, 0, wish.jobs)
+        """Returns when every job has ended or the time is up."""
+        args, began = self._args, monotonic()
+        rng = random.Random(args.seed)  # noqa: S311 # to be repeatable, not secret
+        files = await asyncio.to_thread(make_copies, bases, folder, 0, args.jobs)
         for number, file in enumerate(files):
             self._orders.append(Order(number, cut_of(file.name), file, rng.random() < 0.5))
         killing = asyncio.create_task(
-            self._killer.run(blows(wish.kills, wish.pause, wish.seed), self._all_ended)
+            self._killer.run(planned_kills(args.kills, args.pause, args.seed), self._all_ended)
         )
         working = [asyncio.create_task(self._try(order)) for order in self._orders]
         if self.gathering:
             working.append(asyncio.create_task(self._gather(self.gathering)))
         with suppress(TimeoutError):
-            async with asyncio.timeout(wish.limit_seconds):
+            async with asyncio.timeout(args.limit_seconds):
                 await asyncio.gather(killing, *working)
         await stop(killing, *working)
         return await self._count(monotonic() - began)
@@ -135,7 +135,7 @@ class Chaos:
 
     async def _gather(self, gathering: Gathering) -> None:
         try:
-            await gathering.see_through(f"chaos-{self._wish.seed}-collection")
+            await gathering.see_through(f"chaos-{self._args.seed}-collection")
             say("the collection is settled")
         except grpc.aio.AioRpcError as error:  # counted at the end, as with jobs
             say(f"the collection: {error.code().name}: {error.details()}")
@@ -151,8 +151,8 @@ class Chaos:
             order.ended = True
 
     async def _see_through(self, order: Order) -> None:
-        await self._killer.until(blows_before(order.number, self._wish))
-        word = f"chaos-{self._wish.seed}-{order.number}"
+        await self._killer.until(blows_before(order.number, self._args))
+        word = f"chaos-{self._args.seed}-{order.number}"
         if order.by_upload:
             job = await self.caller.submit_file(order.file, word)
         else:
@@ -164,7 +164,7 @@ class Chaos:
 
     async def _count(self, wall_seconds: float) -> Run:
         accepted = [order for order in self._orders if order.job_id]
-        run = Run(self._wish.seed, self._wish.jobs)
+        run = Run(self._args.seed, self._args.jobs)
         run.outcomes = [await self._judge(order) for order in accepted]
         run.kills = dict(self._killer.kills)
         run.not_accepted = len(self._orders) - len(accepted)
@@ -183,22 +183,22 @@ class Chaos:
         job = await self.caller.job(order.job_id)
         if job is None or job.state not in TERMINAL:
             return judge(order.job_id, order.source, job, [], order.seen, differs=False)
-        story = await self.caller.story(order.job_id)
+        event_log = await self.caller.event_log(order.job_id)
         found = await self.caller.transcript(order.job_id)
         differs = found != self._references[order.source]
         if differs:
             say(f"{order.job_id} differs: {found} is not {self._references[order.source]}")
-        return judge(order.job_id, order.source, job, story, order.seen, differs=differs)
+        return judge(order.job_id, order.source, job, event_log, order.seen, differs=differs)
 
 
-def blows_before(number: int, wish: Wish) -> float:
+def blows_before(number: int, args: Arguments) -> float:
     """How many kills a job waits for: the last for all, so that there is work until the end."""
-    lead = min(LEAD, wish.jobs - 1)
-    return wish.kills * max(0, number - lead + 1) / max(1, wish.jobs - lead)
+    lead = min(LEAD, args.jobs - 1)
+    return args.kills * max(0, number - lead + 1) / max(1, args.jobs - lead)
 
 
 def write_result(run: Run, folder: Path) -> Path:
-    """Everything counted, in a file named after the moment."""
+    """Writes all counts; the file name carries the time."""
     return write_json("chaos", to_json(run), folder)
 
 
@@ -230,13 +230,13 @@ def write_result(run: Run, folder: Path) -> Path:
 def main(  # noqa: PLR0913 # options
     jobs: int, members: int, kills: int, seed: int | None, seconds: float, pause: float
 ) -> None:
-    """Disturbs, counts and judges."""
+    """Runs, prints the counts and fails if an invariant is broken."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # Told to stop in either way, it takes its mesh with it.
+    # SIGTERM and SIGINT both end the mesh too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     seed = random.randrange(1_000_000) if seed is None else seed  # noqa: S311 # printed below
     say(f"seed {seed}")
-    run = asyncio.run(wreak(Wish(jobs, kills, seed, seconds, pause, members)))
+    run = asyncio.run(run_chaos(Arguments(jobs, kills, seed, seconds, pause, members)))
     click.echo(f"{jobs} jobs, {members} members of a collection, {kills} kills, seed {seed}")
     click.echo(table(run))
     click.echo(f"wrote {write_result(run, RESULTS)}", err=True)

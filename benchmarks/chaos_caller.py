@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from mesh.calls import truthful
-from mesh.frames import MAX_FRAME_BYTES
+from mesh.frames import MAX_FRAME_BYTES, truthful
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
@@ -43,7 +42,7 @@ async def stubbornly(act: Callable[[], Awaitable[T]]) -> T:
 
 @dataclass(slots=True)
 class Seen:
-    """What a watcher was told, through all its connections."""
+    """The updates a watcher received over all its connections."""
 
     sequences: list[int] = field(default_factory=list)
     segments: list[int] = field(default_factory=list)
@@ -119,7 +118,7 @@ class Caller:
         return False
 
     async def job(self, job_id: str) -> job_pb2.Job | None:
-        """The job as it stands; None if nobody knows it."""
+        """The job record; None if the server does not know it."""
         request = pb.GetJobRequest(job_id=job_id)
 
         async def ask() -> job_pb2.Job | None:
@@ -132,7 +131,7 @@ class Caller:
 
         return await stubbornly(ask)
 
-    async def story(self, job_id: str) -> list[pb.WatchJobResponse]:
+    async def event_log(self, job_id: str) -> list[pb.WatchJobResponse]:
         """Every stored event of a job that has ended."""
 
         async def ask() -> list[pb.WatchJobResponse]:

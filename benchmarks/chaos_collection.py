@@ -107,10 +107,10 @@ class Gathering:
         job = await self._jobs.job(member.job_id)
         if member.state != COMPLETED:
             return judge(member.job_id, member.source_url, job, [], Seen(), differs=False)
-        story = await self._jobs.story(member.job_id)
+        event_log = await self._jobs.event_log(member.job_id)
         transcript = await self._jobs.transcript(member.job_id)
         different = differs(member.source_url, transcript)
-        return judge(member.job_id, member.source_url, job, story, Seen(), differs=different)
+        return judge(member.job_id, member.source_url, job, event_log, Seen(), differs=different)
 
     async def _members(self) -> tuple[collection_pb2.Collection, list[collection_pb2.Member]]:
         found: list[collection_pb2.Member] = []
@@ -133,7 +133,7 @@ class Gathering:
         return await stubbornly(ask)
 
     async def _newest(self) -> list[int]:
-        """What somebody is told who comes when all is over."""
+        """What a watcher that joins after the end receives."""
 
         async def ask() -> list[int]:
             request = pb.WatchCollectionRequest(collection_id=self.collection_id)

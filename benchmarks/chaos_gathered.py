@@ -14,7 +14,7 @@ UNDER_WAY = (collection_pb2.MEMBER_STATE_PENDING, collection_pb2.MEMBER_STATE_RU
 
 @dataclass(slots=True)
 class SeenCollection:
-    """What a watcher was told, through all its connections."""
+    """The updates a watcher received over all its connections."""
 
     sequences: list[int] = field(default_factory=list)
     ends: Counter[int] = field(default_factory=Counter)
@@ -45,15 +45,15 @@ class Evidence:
     record: collection_pb2.Collection
     """As it is stored."""
     fold: collection_pb2.Collection
-    """As its story has it."""
+    """As its event log has it."""
     members: Sequence[collection_pb2.Member]
     newest: Sequence[int]
-    """Places in the story of what every watcher must know: the last word on everything."""
+    """Places in the event log of what every watcher must know: the last word on everything."""
     seen: SeenCollection
     succeeded: int
     """Jobs of members."""
     second_results: int
-    """Jobs of members whose story has more than one result or end."""
+    """Jobs of members whose event log has more than one result or end."""
     differing: int
     """Members that were heard otherwise than undisturbed."""
 
@@ -66,12 +66,12 @@ class Gathered:
     lost: int
     """Never found, or found and not completed."""
     doubled: int
-    """The same address or job twice, an end told twice, or a job with two results."""
+    """An address or job twice, a member ended twice, or a job with two results."""
     differing: int
     repeated: int
     missed: int
     disagreeing: int
-    """Of the record, its story, the members and their jobs: those whose count is not right."""
+    """Of the record, its event log, the members and their jobs: those whose count is not right."""
     cuts: int
     kills: int
     """That fell while it ran."""

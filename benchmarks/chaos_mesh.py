@@ -16,7 +16,7 @@ import psutil
 
 from benchmarks.processes import SERVICES, service_of
 from cli.channel import is_serving
-from mesh.addresses import free_ports, is_taken
+from mesh.addresses import free_row
 
 START_SECONDS = 120
 STOP_SECONDS = 40
@@ -26,7 +26,7 @@ IMPATIENT = {
     "ORCHESTRATOR_RETRY_SECONDS": "0.2",
     "ORCHESTRATOR_RETRY_LIMIT_SECONDS": "2",
     "ORCHESTRATOR_ACK_WAIT_SECONDS": "3",
-    # Every kill costs somebody an attempt; here that is nobody's fault.
+    # A kill costs an attempt without a fault of the job.
     "ORCHESTRATOR_MAX_ATTEMPTS": "10000",
     "ORCHESTRATOR_MAX_CRASHES": "10000",
 }
@@ -58,7 +58,7 @@ class UpMesh:
 @asynccontextmanager
 async def up_mesh(data_dir: Path) -> AsyncIterator[UpMesh]:
     """The whole mesh on free ports, supervised, until the block ends."""
-    port = _free_row(4)
+    port = free_row(4)
     command = [sys.executable, "-m", "cli", "up", "--port", str(port), "--metrics-port", "0"]
     command += ["--http-port", "0"]
     command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
@@ -81,14 +81,6 @@ async def up_mesh(data_dir: Path) -> AsyncIterator[UpMesh]:
         await _stop(process)
 
 
-def _free_row(count: int) -> int:
-    while True:
-        port = free_ports(1)[0]
-        row = (f"127.0.0.1:{port + more}" for more in range(count))
-        if port < 65_000 and not any(is_taken(address) for address in row):
-            return port
-
-
 async def _until_it_serves(mesh: UpMesh, process: asyncio.subprocess.Process) -> None:
     deadline = monotonic() + START_SECONDS
     while monotonic() < deadline and process.returncode is None:
@@ -105,7 +97,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     try:
         async with asyncio.timeout(STOP_SECONDS):
             await process.wait()
-    except TimeoutError:  # the leashes end what it leaves behind
+    except TimeoutError:  # the reapers end what it leaves behind
         process.kill()
         await process.wait()
 
@@ -120,8 +112,8 @@ class Blow:
     """Waits first until the last victim is back: then it hits work, else it hits recovery."""
 
 
-def blows(count: int, pause: float, seed: int) -> Iterator[Blow]:
-    """Every kind in turn, in an order and at moments nobody can foresee but by the seed."""
+def planned_kills(count: int, pause: float, seed: int) -> Iterator[Blow]:
+    """Plans kills of every process kind; order and times follow from the seed."""
     rng = random.Random(seed)  # noqa: S311 # to be repeatable, not secret
     deck: list[str] = []
     for _ in range(count):
@@ -144,7 +136,7 @@ class Killer:
     moved: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def run(self, planned: Iterator[Blow], is_over: Callable[[], bool]) -> None:
-        """Strikes every planned blow, or stops early when there is nothing left to disturb."""
+        """Runs every planned kill, or stops early when all jobs have ended."""
         try:
             for blow in planned:
                 if blow.when_whole:
@@ -160,7 +152,7 @@ class Killer:
     async def _until_whole(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(RECOVERY_SECONDS):
-                while not await self.mesh.is_whole():  # noqa: ASYNC110 # other processes tell nobody
+                while not await self.mesh.is_whole():  # noqa: ASYNC110 # other processes send no event
                     await asyncio.sleep(LOOK_SECONDS)
 
     async def _strike(self, kind: str) -> None:

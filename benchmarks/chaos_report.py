@@ -18,12 +18,12 @@ class Outcome:
     job_id: str
     source: str
     state: str
-    """UNKNOWN if nobody knows the job."""
+    """UNKNOWN if the server does not know the job."""
     attempts: int
     cuts: int
     """How often its watcher was cut off."""
     results: int
-    """Good results in its story."""
+    """Good results in its event log."""
     ends: int
     differs: bool
     repeated: int
@@ -44,15 +44,15 @@ def judge(  # noqa: PLR0913 # everything that is known about a job
     job_id: str,
     source: str,
     job: job_pb2.Job | None,
-    story: Sequence[pb.WatchJobResponse],
+    event_log: Sequence[pb.WatchJobResponse],
     seen: Seen,
     *,
     differs: bool,
 ) -> Outcome:
     """Compares what the watcher saw with what is stored."""
-    events = [update.event for update in story]
-    stored = {update.sequence for update in story}
-    told = [e.segment_settled.segment.index for e in events if e.HasField("segment_settled")]
+    events = [update.event for update in event_log]
+    stored = {update.sequence for update in event_log}
+    settled = [e.segment_settled.segment.index for e in events if e.HasField("segment_settled")]
     results = [
         event
         for event in events
@@ -68,7 +68,7 @@ def judge(  # noqa: PLR0913 # everything that is known about a job
         results=len(results),
         ends=sum(event.type == event_pb2.EVENT_TYPE_JOB_FINISHED for event in events),
         differs=differs,
-        repeated=_repeated(seen.sequences) + max(_repeated(seen.segments), _repeated(told)),
+        repeated=_repeated(seen.sequences) + max(_repeated(seen.segments), _repeated(settled)),
         missed=len(stored - set(seen.sequences)),
     )
 
@@ -92,7 +92,7 @@ class Run:
     not_accepted: int = 0
     """Asked for, but never accepted before the time was up."""
     surplus: int = 0
-    """Jobs nobody asked for: a request that was repeated made a second one."""
+    """Surplus jobs: a repeated request created a second one."""
     wall_seconds: float = 0
     collection: Gathered | None = None
     """None if there was none."""
@@ -105,7 +105,7 @@ class Run:
             "kills": sum(self.kills.values()),
             "jobs not accepted in time": self.not_accepted,
             "jobs lost": sum(outcome.lost for outcome in found),
-            "jobs nobody asked for": self.surplus,
+            "surplus jobs": self.surplus,
             "jobs with a second result": sum(outcome.ran_twice for outcome in found),
             "transcripts that differ": sum(outcome.differs for outcome in found),
             "events a watcher saw twice": sum(outcome.repeated for outcome in found),

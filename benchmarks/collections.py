@@ -33,7 +33,7 @@ MOST_MEMORY = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Arguments:
     """How much of everything."""
 
     members: int
@@ -41,20 +41,20 @@ class Wish:
     watchers: int
 
 
-async def measure_collections(wish: Wish) -> list[Figure]:
+async def measure_collections(args: Arguments) -> list[Figure]:
     """One after the other, on one broker; each with stores of its own."""
     with tempfile.TemporaryDirectory(prefix="ytcaption-collections-") as name:
         folder = Path(name)
         async with running_broker(folder / "nats") as broker:
             site = Site(broker, folder, f"127.0.0.1:{free_ports(1)[0]}")
-            seconds, memory = await single_jobs(site, wish.members)
+            seconds, memory = await single_jobs(site, args.members)
             click.echo(f"single jobs: {seconds:.1f} s", err=True)
             figures = [
-                Figure(f"{wish.members} single jobs: create to the last end", seconds, "s"),
+                Figure(f"{args.members} single jobs: create to the last end", seconds, "s"),
                 *memory.figures("single jobs"),
             ]
-            for watchers in dict.fromkeys((1, wish.watchers)):
-                found = await gathered(site, wish.members, wish.in_flight, watchers)
+            for watchers in dict.fromkeys((1, args.watchers)):
+                found = await gathered(site, args.members, args.in_flight, watchers)
                 click.echo(f"{watchers} watching: {found.seconds:.1f} s", err=True)
                 figures += _figures(found, memory)
             return figures
@@ -78,7 +78,7 @@ def _figures(found: Gathered, single: Memory) -> list[Figure]:
         Figure(f"{whose}: messages to one, at most", most, ""),
         Figure(f"{whose}: of one, live figures", one.kinds["progress"], ""),
         Figure(f"{whose}: messages a change", most / found.changes, "", MOST_MESSAGES, "less"),
-        Figure(f"{whose}: if each change told all members", found.members * found.changes, ""),
+        Figure(f"{whose}: if each change carried all members", found.members * found.changes, ""),
         Figure(f"{whose}: bytes to one", one.bytes_ / KB, "KB"),
         Figure(f"{whose}: bytes to all", total / KB, "KB"),
         Figure(f"{whose}: messages to one who comes late", found.late.messages, ""),
@@ -86,9 +86,9 @@ def _figures(found: Gathered, single: Memory) -> list[Figure]:
     ]
 
 
-def write_result(wish: Wish, figures: Sequence[Figure], folder: Path) -> Path:
+def write_result(args: Arguments, figures: Sequence[Figure], folder: Path) -> Path:
     """Everything measured, in a file named after the moment."""
-    return write_json("collections", {"asked": asdict(wish), "figures": to_json(figures)}, folder)
+    return write_json("collections", {"asked": asdict(args), "figures": to_json(figures)}, folder)
 
 
 @click.command(help=__doc__)
@@ -110,10 +110,10 @@ def write_result(wish: Wish, figures: Sequence[Figure], folder: Path) -> Path:
 def main(members: int, in_flight: int, watchers: int, results: Path) -> None:
     """Measures, prints and judges."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    wish = Wish(members, in_flight, watchers)
-    figures = asyncio.run(measure_collections(wish))
+    args = Arguments(members, in_flight, watchers)
+    figures = asyncio.run(measure_collections(args))
     click.echo(table(figures))
-    click.echo(f"wrote {write_result(wish, figures, results)}", err=True)
+    click.echo(f"wrote {write_result(args, figures, results)}", err=True)
     missed = [figure.name for figure in figures if not figure.met]
     if missed:
         raise click.ClickException(f"missed: {'; '.join(missed)}")

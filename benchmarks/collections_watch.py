@@ -99,7 +99,7 @@ class Gathered:
     memory: Memory
     received: list[Received]
     late: Received
-    """By somebody who came when it was over."""
+    """Received by a watcher that joined after the end."""
 
 
 async def single_jobs(site: Site, jobs: int) -> tuple[float, Memory]:
@@ -173,7 +173,7 @@ async def _to_the_end(call: Any) -> Received:
     while (data := await call.read()) is not grpc.aio.EOF:
         messages.append(data)
     received = Received()
-    for data in messages:  # parsed when nobody waits for us any more
+    for data in messages:  # parsed after the measurement
         received.note(data)
     return received
 
@@ -195,7 +195,7 @@ async def _saves_counted(url: str, names: Names) -> AsyncIterator[tuple[Nats, li
 
 
 async def _stored(client: Nats, names: Names, collection_id: str) -> tuple[int, int]:
-    """Changes in the story, and their bytes; its first event is the request."""
+    """Changes in the event log, and their bytes; its first event is the request."""
     subscription = await client.jetstream().subscribe(
         names.event(collection_id, "*"), stream=names.events_stream, ordered_consumer=True
     )

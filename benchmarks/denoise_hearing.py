@@ -5,9 +5,9 @@ import asyncio
 from benchmarks.denoise_treatments import frames, sound_bytes
 from benchmarks.mixing import Wave
 from transcriber.__main__ import new_engine
-from transcriber.engine import Heard, Ready, Request, Spoken
+from transcriber.engine import Finished, Request, Segment, Started
 from transcriber.settings import Settings
-from transcriber.streaming import StreamingEngine
+from transcriber.speech.streaming import StreamingEngine
 
 
 class Model:
@@ -43,11 +43,11 @@ class Model:
         samples = frames(sound_bytes(sound))
         async for event in self._engine.transcribe(samples, Request(language=language)):
             match event:
-                case Ready():
+                case Started():
                     self.name = event.model
-                case Spoken():
+                case Segment():
                     texts.append(event.text)
-                case Heard():
+                case Finished():
                     language = event.language
         return " ".join(texts), language
 

@@ -1,23 +1,22 @@
 """What the normalizer makes of a spoiled recording, option by option."""
 
 import asyncio
-import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
-from imageio_ffmpeg import get_ffmpeg_exe
 
 from benchmarks.mixing import RATE, Wave
+from benchmarks.recording import piped_ffmpeg
 from mesh.frames import MAX_FRAME_BYTES
-from normalizer.abilities import Abilities
-from normalizer.child import Ceiling
-from normalizer.engine import SAMPLE_RATE, Kept, Options, Request, Samples
-from normalizer.ffmpeg import FfmpegNormalizer, Limits
-from normalizer.isolator import DEFAULT
+from normalizer.capabilities import CapabilityProbe
+from normalizer.engine import SAMPLE_RATE, KeptAudio, Options, Request, Samples
+from normalizer.ffmpeg_engine import FfmpegEngine, RecordingLimits
+from normalizer.processes import ProcessLimits
 from normalizer.spool import Spool
+from normalizer.voice_isolator import DEFAULT
 
 NOTHING = "nothing"
 TREATMENTS: dict[str, Options] = {
@@ -44,10 +43,10 @@ class Normalizer:
     """The real engine."""
 
     def __init__(self, folder: Path) -> None:
-        ceiling = Ceiling(memory=2**31, cpu_seconds=3600)
-        limits = Limits(timedelta(hours=1), stall_seconds=60, ceiling=ceiling)
-        abilities = Abilities("", DEFAULT, ceiling)
-        self._engine = FfmpegNormalizer(abilities, limits, Spool(folder, 2**30), 1)
+        process_limits = ProcessLimits(memory=2**31, cpu_seconds=3600)
+        limits = RecordingLimits(timedelta(hours=1), stall_seconds=60, process=process_limits)
+        capabilities = CapabilityProbe("", DEFAULT, process_limits)
+        self._engine = FfmpegEngine(capabilities, limits, Spool(folder, 2**30), 1)
 
     def treat(self, sound: Wave, options: Options) -> Treated:
         """Runs one recording through."""
@@ -60,7 +59,7 @@ class Normalizer:
         async for event in self._engine.normalize(frames(media), request):
             if isinstance(event, Samples):
                 samples += event.data
-            elif isinstance(event, Kept):
+            elif isinstance(event, KeptAudio):
                 kept += event.data
         return Treated(_wave(bytes(samples)), decoded(bytes(kept), SAMPLE_RATE))
 
@@ -87,5 +86,4 @@ def _wave(samples: bytes) -> Wave:
 
 def _ffmpeg(media: bytes, *output: str, raw: int = 0) -> bytes:
     shape = ("-f", "s16le", "-ar", str(raw), "-ac", "1") if raw else ()
-    command = [get_ffmpeg_exe(), "-v", "error", *shape, "-i", "pipe:0", *output]
-    return subprocess.run(command, input=media, capture_output=True, check=True).stdout
+    return piped_ffmpeg(media, *shape, "-i", "pipe:0", *output)

@@ -1,6 +1,7 @@
 """Downloads from sources that reset, stop short, drip or fall silent, with callers who hang up."""
 
 import asyncio
+import os
 import random
 from collections import Counter
 from contextlib import suppress
@@ -28,7 +29,7 @@ ALLOWED_GROWTH = 2 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a service holds while nobody asks anything of it."""
+    """Resources an idle service holds."""
 
     processes: int
     descriptors: int
@@ -82,10 +83,10 @@ async def torture(
     before = await _left(service, folder, None)
     chance = random.Random(count)  # noqa: S311 - the same every time
     ends: Counter[str] = Counter()
-    gate = asyncio.Semaphore(AT_ONCE)
+    readiness = asyncio.Semaphore(AT_ONCE)
 
     async def one(kind: str, patience: float | None) -> None:
-        async with gate:
+        async with readiness:
             ends[f"{kind} {await _one(stub, site, kind, patience)}"] += 1
 
     async def half() -> Left:
@@ -156,7 +157,12 @@ def _look(service: psutil.Process, folder: Path) -> Left:
     return Left(
         processes=1 + len(children),
         descriptors=descriptors + service.num_fds(),
-        files=len(list(folder.rglob("*"))),
+        files=_count(folder),
         service=service.memory_info().rss,
         children=children_memory,
     )
+
+
+def _count(folder: Path) -> int:
+    """Files and folders below; unlike `rglob`, `walk` skips a folder that vanishes meanwhile."""
+    return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))

@@ -96,7 +96,7 @@ def table(rows: Iterable[tuple[str, list[float], list[float]]]) -> str:
     return "\n".join(lines)
 
 
-def story(done: Torture) -> str:
+def event_log(done: Torture) -> str:
     """How the torture went."""
     lines = [f"{sum(done.ends.values())} downloads: " + ", ".join(sorted(_counted(done)))]
     for name in ("processes", "descriptors", "files"):
@@ -124,7 +124,7 @@ async def _run(runs: int, downloads: int) -> bool:
             if not downloads:
                 return soon
             done = await torture(channel, process, site, work, downloads)
-    click.echo(story(done))
+    click.echo(event_log(done))
     for fault in done.faults():
         click.echo(f"fault: {fault}")
     return soon and not done.faults()

@@ -43,7 +43,7 @@ class Gateway(Observed):
 
 @dataclass(slots=True)
 class Heard:
-    """What one client heard."""
+    """The events one client received."""
 
     arrivals: dict[int, float] = field(default_factory=dict)
     """When each stored event came, by its id."""
@@ -99,8 +99,8 @@ async def follow(client: httpx2.AsyncClient, job_id: str, begun: "asyncio.Semaph
     return heard
 
 
-async def told(orchestrator: Orchestrator, job_id: str) -> dict[int, float]:
-    """When each event of the story was written, by its place."""
+async def stored_times(orchestrator: Orchestrator, job_id: str) -> dict[int, float]:
+    """When each event of the event log was written, by its place."""
     watch = orchestrator.pipelines[0].WatchJob(pb.WatchJobRequest(job_id=job_id))
     return {
         update.sequence: update.event.timestamp.ToNanoseconds() / 1e9
@@ -129,27 +129,28 @@ async def streams_held(site: Site, streams: int, plan: Plan) -> list[Figure]:
             async with running_stages(site), asyncio.timeout(STORY_SECONDS):
                 heard = await asyncio.gather(*clients)
             ended, worked = gateway.rss, gateway.cpu_seconds - idle
-        story = await told(orchestrator, job_id)
-    return [*_delays(heard, story), *_costs(heard, (before, opened, ended), worked)]
+        event_log = await stored_times(orchestrator, job_id)
+    return [*_delays(heard, event_log), *_costs(heard, (before, opened, ended), worked)]
 
 
-def _delays(heard: list[Heard], story: dict[int, float]) -> list[Figure]:
+def _delays(heard: list[Heard], event_log: dict[int, float]) -> list[Figure]:
     whole = sum(
-        one.finished and not one.doubled and one.arrivals.keys() == story.keys() for one in heard
+        one.finished and not one.doubled and one.arrivals.keys() == event_log.keys()
+        for one in heard
     )
     # The first was written before anybody listened; the last brings the whole text.
-    *others, last = sorted(story)[1:]
+    *others, last = sorted(event_log)[1:]
     return [
         Figure("streams held to the end, with every event once", whole, "", len(heard)),
-        *spread("event to client over HTTP", _late(heard, story, others)),
-        *spread("the end, with the text, to client", _late(heard, story, [last])),
-        Figure("events a stream", len(story), ""),
+        *spread("event to client over HTTP", _late(heard, event_log, others)),
+        *spread("the end, with the text, to client", _late(heard, event_log, [last])),
+        Figure("events a stream", len(event_log), ""),
         Figure("live figures a stream", sum(one.figures for one in heard) / len(heard), ""),
     ]
 
 
-def _late(heard: list[Heard], story: dict[int, float], places: list[int]) -> list[float]:
-    return [one.arrivals[place] - story[place] for one in heard for place in places]
+def _late(heard: list[Heard], event_log: dict[int, float], places: list[int]) -> list[float]:
+    return [one.arrivals[place] - event_log[place] for one in heard for place in places]
 
 
 def _costs(heard: list[Heard], memory: tuple[int, int, int], worked: float) -> list[Figure]:

@@ -35,7 +35,7 @@ BARE_TICKS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Arguments:
     """How much of everything."""
 
     jobs: int
@@ -50,28 +50,28 @@ class Wish:
     slow_segments: int
 
 
-async def measure_load(wish: Wish) -> list[Figure]:
+async def measure_load(args: Arguments) -> list[Figure]:
     """Everything, one after the other, on one broker; each with stores of its own."""
     with tempfile.TemporaryDirectory(prefix="ytcaption-load-") as name:
         folder = Path(name)
         data_dir = folder / "nats"
-        if wish.stored:
-            await seed(data_dir, wish.stored)
+        if args.stored:
+            await seed(data_dir, args.stored)
         async with running_broker(data_dir) as broker:
-            return await _in_turn(wish, Site(broker, folder, f"127.0.0.1:{free_ports(1)[0]}"))
+            return await _in_turn(args, Site(broker, folder, f"127.0.0.1:{free_ports(1)[0]}"))
 
 
-async def _in_turn(wish: Wish, site: Site) -> list[Figure]:
-    plan = Plan(segments=wish.segments, every=wish.every, text=60)
-    ticks = min(wish.segments, BARE_TICKS)
+async def _in_turn(args: Arguments, site: Site) -> list[Figure]:
+    plan = Plan(segments=args.segments, every=args.every, text=60)
+    ticks = min(args.segments, BARE_TICKS)
     steps: list[tuple[int, str, Callable[[], Awaitable[list[Figure]]]]] = [
-        (wish.jobs, "storing", lambda: publishing(site, wish.jobs)),
-        (wish.jobs, "accepting", lambda: accepting(site, wish.jobs, wish.callers)),
-        (wish.finished, "finishing", lambda: finishing(site, wish.finished, wish.callers)),
-        (wish.watchers, "sending", lambda: bare_sending(site, wish.watchers, ticks, wish.every)),
-        (wish.watchers, "watching", lambda: watchers_held(site, wish.watchers, plan)),
-        (wish.slow, "dozing", lambda: slow_watchers(site, wish.slow, wish.slow_segments)),
-        (wish.stored, "listing", lambda: listing(site, wish.stored, wish.calls)),
+        (args.jobs, "storing", lambda: publishing(site, args.jobs)),
+        (args.jobs, "accepting", lambda: accepting(site, args.jobs, args.callers)),
+        (args.finished, "finishing", lambda: finishing(site, args.finished, args.callers)),
+        (args.watchers, "sending", lambda: bare_sending(site, args.watchers, ticks, args.every)),
+        (args.watchers, "watching", lambda: watchers_held(site, args.watchers, plan)),
+        (args.slow, "dozing", lambda: slow_watchers(site, args.slow, args.slow_segments)),
+        (args.stored, "listing", lambda: listing(site, args.stored, args.calls)),
     ]
     figures: list[Figure] = []
     for size, name, measure in steps:
@@ -82,9 +82,9 @@ async def _in_turn(wish: Wish, site: Site) -> list[Figure]:
     return figures
 
 
-def write_result(wish: Wish, figures: Sequence[Figure], folder: Path) -> Path:
+def write_result(args: Arguments, figures: Sequence[Figure], folder: Path) -> Path:
     """Everything measured, in a file named after the moment."""
-    return write_json("load", {"asked": asdict(wish), "figures": to_json(figures)}, folder)
+    return write_json("load", {"asked": asdict(args), "figures": to_json(figures)}, folder)
 
 
 def _number(name: str, default: int, text: str) -> Callable[[Command], Command]:
@@ -113,11 +113,11 @@ def _number(name: str, default: int, text: str) -> Callable[[Command], Command]:
 def main(results: Path, **sizes: float) -> None:
     """Measures, prints and judges."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    wish = Wish(**sizes)  # type: ignore[arg-type] # named alike
+    args = Arguments(**sizes)  # type: ignore[arg-type] # named alike
     gc.disable()  # our own pauses would count as the orchestrator's
-    figures = asyncio.run(measure_load(wish))
+    figures = asyncio.run(measure_load(args))
     click.echo(table(figures))
-    click.echo(f"wrote {write_result(wish, figures, results)}", err=True)
+    click.echo(f"wrote {write_result(args, figures, results)}", err=True)
     missed = [figure.name for figure in figures if not figure.met]
     if missed:
         raise click.ClickException(f"missed: {'; '.join(missed)}")

@@ -54,7 +54,7 @@ class Clock(grpc.GenericRpcHandler):
 
 
 async def serve(address: str, streams: int, ticks: int, every: float) -> None:
-    """Serves until all is told and read, or killed."""
+    """Serves until every message was sent and read, or killed."""
     clock = Clock(streams, ticks, every)
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((clock,))

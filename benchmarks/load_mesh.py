@@ -14,6 +14,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from benchmarks.children import child, last_words
 from benchmarks.processes import Observed
+from cli.local.mesh import STAGES
 from mesh.addresses import free_ports
 from mesh.broker import Broker, answers, command, url_of, write_configuration
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
@@ -95,9 +96,7 @@ async def running_orchestrator(
         "NATS_URL": site.broker.url,
         "PREFIX": prefix,
         "STORAGE_BYTES": str(storage),
-        "DOWNLOADER": site.stages,
-        "NORMALIZER": site.stages,
-        "TRANSCRIBER": site.stages,
+        **{name.upper(): site.stages for name in STAGES},
         "CONCURRENCY": str(concurrency),
         "GRACE_SECONDS": "0",
         "WORK_DIR": str(site.folder / "work"),

@@ -140,7 +140,7 @@ def null_services() -> list[Service]:
 
 
 async def serve(listen: str) -> None:
-    """Serves until told to stop."""
+    """Serves until SIGTERM or SIGINT."""
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     async with running_server(null_services(), listen, grace_seconds=0):

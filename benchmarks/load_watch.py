@@ -70,8 +70,10 @@ async def bare_sending(site: Site, streams: int, ticks: int, every: float) -> li
     async with bare_channels(site, streams, ticks, every) as channels:
         opens: list[Callable[..., Call]] = [channel.unary_stream(CLOCK) for channel in channels]
         calls = [opens[number % len(opens)](b"", wait_for_ready=True) for number in range(streams)]
-        stories = await asyncio.gather(*(_rest(call) for call in calls))
-    delays = [arrived - float(data) for story in stories for arrived, data in story if data]
+        event_logs = await asyncio.gather(*(_rest(call) for call in calls))
+    delays = [
+        arrived - float(data) for event_log in event_logs for arrived, data in event_log if data
+    ]
     return [
         *spread(f"machine: bare gRPC to {streams} streams", delays),
         Figure("machine: of that within 100 ms", _share_soon(delays), "%"),
@@ -88,24 +90,24 @@ async def watchers_held(site: Site, watchers: int, plan: Plan) -> list[Figure]:
             await asyncio.gather(*(_attached(call) for call in calls))
             idle = orchestrator.cpu_seconds
             async with running_stages(site):
-                stories = await asyncio.gather(*(_rest(call) for call in calls))
+                event_logs = await asyncio.gather(*(_rest(call) for call in calls))
         cost, worked = orchestrator.rss - before, orchestrator.cpu_seconds - idle
-    told = sum(map(len, stories))
+    messages = sum(map(len, event_logs))
     return [
-        *_delays(stories, plan),
-        Figure("processor time a message to a watcher", worked / told * 1e6, "µs"),
+        *_delays(event_logs, plan),
+        Figure("processor time a message to a watcher", worked / messages * 1e6, "µs"),
         Figure("memory a watcher", cost / watchers / 1000, "KB"),
     ]
 
 
-def _delays(stories: list[list[Arrival]], plan: Plan) -> list[Figure]:
+def _delays(event_logs: list[list[Arrival]], plan: Plan) -> list[Figure]:
     held = 0
     segments: list[float] = []
     others: list[float] = []
     progress = 0
-    for story in stories:
+    for event_log in event_logs:
         seen: Counter[int] = Counter()
-        for arrived, data in story:
+        for arrived, data in event_log:
             response = pb.WatchJobResponse.FromString(data)
             progress += response.HasField("progress")
             for event in _events(response):
@@ -118,12 +120,12 @@ def _delays(stories: list[list[Arrival]], plan: Plan) -> list[Figure]:
         held += _complete(seen, plan)
     every = segments + others
     return [
-        Figure("watchers of one job held to its end", held, "", len(stories)),
+        Figure("watchers of one job held to its end", held, "", len(event_logs)),
         *spread("event to watcher", every),
         Figure("events within 100 ms", _share_soon(every), "%", 99),
         *spread("segment to watcher", segments),
         Figure("segments within 100 ms", _share_soon(segments), "%"),
-        Figure("progress figures a watcher", progress / len(stories), ""),
+        Figure("progress figures a watcher", progress / len(event_logs), ""),
     ]
 
 
@@ -143,7 +145,7 @@ def _complete(seen: Counter[int], plan: Plan) -> bool:
 
 
 async def slow_watchers(site: Site, watchers: int, segments: int) -> list[Figure]:
-    """Watchers that read nothing while a whole story is told, and then all of it."""
+    """Watchers that read nothing while a whole event log is written, then read all of it."""
     plan = Plan(segments=segments, text=SLOW_TEXT)
     async with running_orchestrator(site, "SLOW") as orchestrator:
         stub = orchestrator.pipelines[0]
@@ -158,8 +160,8 @@ async def slow_watchers(site: Site, watchers: int, segments: int) -> list[Figure
                 stalled = orchestrator.rss
                 complete = [_complete(await _segments(call), plan) for call in calls]
     return [
-        Figure(f"slow watchers of a story of {segments * SLOW_TEXT // 1000} KB", watchers, ""),
-        Figure("memory before the story", attached / MB, "MB"),
+        Figure(f"slow watchers of an event log of {segments * SLOW_TEXT // 1000} KB", watchers, ""),
+        Figure("memory before the event log", attached / MB, "MB"),
         Figure("memory while they all stall", stalled / MB, "MB"),
         Figure("the most until all have read", max(peak) / MB, "MB"),
         Figure(

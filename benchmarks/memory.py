@@ -22,7 +22,7 @@ from benchmarks.processes import measure
 from benchmarks.recording import make_recording, served
 from benchmarks.results import write_json
 from cli.channel import UNARY_SECONDS, connected
-from cli.embedded import embedded_mesh
+from cli.local.embedded import embedded_mesh
 from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -35,7 +35,7 @@ PEAK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Arguments:
     """What was asked for."""
 
     seconds: float
@@ -57,16 +57,16 @@ class Progress:
             self.line(text)
 
 
-async def measure_memory(wish: Wish, progress: Progress) -> Run:
+async def measure_memory(args: Arguments, progress: Progress) -> Run:
     """Runs one recording through a mesh of its own; raises if the job does not succeed."""
     with tempfile.TemporaryDirectory(prefix="ytcaption-benchmark-") as name:
         folder = Path(name)
         path = folder / NAME
-        progress.line(f"making {clock(wish.seconds)} of audio")
+        progress.line(f"making {clock(args.seconds)} of audio")
         await asyncio.to_thread(
-            make_recording, wish.speech, path, seconds=wish.seconds, every=wish.every
+            make_recording, args.speech, path, seconds=args.seconds, every=args.every
         )
-        run = Run(wish.seconds, path.stat().st_size)
+        run = Run(args.seconds, path.stat().st_size)
         with served(folder) as address:
             async with embedded_mesh(progress) as server:
                 progress.line(f"{run.recording_bytes / MB:.1f} MB, served at {address}")
@@ -128,9 +128,9 @@ def write_result(run: Run, folder: Path) -> Path:
     return write_json("memory", to_json(run), folder)
 
 
-async def _bounded(wish: Wish) -> Run:
-    async with asyncio.timeout(wish.limit_seconds):
-        return await measure_memory(wish, Progress())
+async def _bounded(args: Arguments) -> Run:
+    async with asyncio.timeout(args.limit_seconds):
+        return await measure_memory(args, Progress())
 
 
 @click.command(help=__doc__)
@@ -158,9 +158,9 @@ async def _bounded(wish: Wish) -> Run:
 def main(hours: float, every: float, limit_minutes: float, speech: Path) -> None:
     """Measures, prints and judges."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    wish = Wish(hours * 3600, every, limit_minutes * 60, speech)
+    args = Arguments(hours * 3600, every, limit_minutes * 60, speech)
     try:
-        run = asyncio.run(_bounded(wish))
+        run = asyncio.run(_bounded(args))
     except TimeoutError:
         raise click.ClickException(f"not done after {limit_minutes:g} minutes") from None
     click.echo(f"Resident memory in MB; {clock(hours * 3600)}, {run.recording_bytes / MB:.1f} MB")

@@ -104,7 +104,7 @@ def _struck(chance: np.random.Generator, decay: float) -> Wave:
 
 
 def scaled(sound: Wave, strength: float) -> Wave:
-    """As strong as told, by its root mean square."""
+    """Scaled to the given root mean square."""
     louder: Wave = sound * strength / np.sqrt(np.mean(sound**2))
     return louder
 

@@ -19,12 +19,12 @@ from benchmarks.mutations import Mutant, mutants, originals
 from mesh.errors import MeshError
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
-from normalizer.abilities import Abilities
-from normalizer.child import Ceiling
+from normalizer.capabilities import CapabilityProbe
 from normalizer.engine import Options, Request, Samples
-from normalizer.ffmpeg import FfmpegNormalizer, Limits
-from normalizer.isolator import DEFAULT
+from normalizer.ffmpeg_engine import FfmpegEngine, RecordingLimits
+from normalizer.processes import ProcessLimits
 from normalizer.spool import Spool
+from normalizer.voice_isolator import DEFAULT
 
 HANG_SECONDS = 60.0
 """Far beyond what any of these small files takes on a busy machine."""
@@ -52,15 +52,15 @@ class Findings:
     slowest: float = 0.0
 
 
-def engine_in(folder: Path) -> FfmpegNormalizer:
+def engine_in(folder: Path) -> FfmpegEngine:
     """The real engine, with limits fit for small files."""
-    ceiling = Ceiling(memory=2**31, cpu_seconds=120)
-    limits = Limits(timedelta(minutes=10), stall_seconds=30, ceiling=ceiling)
-    abilities = Abilities("", DEFAULT, ceiling)
-    return FfmpegNormalizer(abilities, limits, Spool(folder, 2**26), max_recordings=AT_ONCE)
+    process_limits = ProcessLimits(memory=2**31, cpu_seconds=120)
+    limits = RecordingLimits(timedelta(minutes=10), stall_seconds=30, process=process_limits)
+    capabilities = CapabilityProbe("", DEFAULT, process_limits)
+    return FfmpegEngine(capabilities, limits, Spool(folder, 2**26), max_recordings=AT_ONCE)
 
 
-async def examine(engine: FfmpegNormalizer, files: int, seed: int) -> Findings:
+async def examine(engine: FfmpegEngine, files: int, seed: int) -> Findings:
     """Runs so many spoiled files; each has a time it cannot need."""
     findings = Findings()
     queue = enumerate(islice(mutants(originals(), seed), files))
@@ -68,8 +68,8 @@ async def examine(engine: FfmpegNormalizer, files: int, seed: int) -> Findings:
     async def work() -> None:
         for number, mutant in queue:
             began = monotonic()
-            story = f"file {number} of seed {seed} ({mutant.story})"
-            findings.outcomes[await _outcome(engine, mutant, number, story, findings)] += 1
+            description = f"file {number} of seed {seed} ({mutant.description})"
+            findings.outcomes[await _outcome(engine, mutant, number, description, findings)] += 1
             findings.slowest = max(findings.slowest, monotonic() - began)
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
@@ -77,7 +77,7 @@ async def examine(engine: FfmpegNormalizer, files: int, seed: int) -> Findings:
 
 
 async def _outcome(
-    engine: FfmpegNormalizer, mutant: Mutant, number: int, story: str, findings: Findings
+    engine: FfmpegEngine, mutant: Mutant, number: int, description: str, findings: Findings
 ) -> str:
     options = Options(apply_highpass_filter=bool(number % 3), remove_noise=True)
     request = Request(options, keep_audio=bool(number % 2))
@@ -88,16 +88,16 @@ async def _outcome(
                 heard += len(event.data) if isinstance(event, Samples) else 0
     except MeshError as error:
         if error.reason not in OF_THE_MEDIA:
-            findings.faults.append(f"{story}: {error.reason}: {error}")
+            findings.faults.append(f"{description}: {error.reason}: {error}")
         return str(error.reason)
     except TimeoutError:
-        findings.faults.append(f"{story}: it hangs")
+        findings.faults.append(f"{description}: it hangs")
         return "hang"
     except Exception as error:  # noqa: BLE001 # exactly what must not happen
-        findings.faults.append(f"{story}: {error!r}")
+        findings.faults.append(f"{description}: {error!r}")
         return "crash"
     if not heard:
-        findings.faults.append(f"{story}: it ended well, with nothing")
+        findings.faults.append(f"{description}: it ended well, with nothing")
     return "audio"
 
 

@@ -29,7 +29,7 @@ from benchmarks.load_figures import Figure, table
 from benchmarks.processes import SERVICES, processor_seconds
 from benchmarks.recording import run_ffmpeg, served
 from cli.channel import UNARY_SECONDS, Server, connected
-from cli.embedded import embedded_mesh
+from cli.local.embedded import embedded_mesh
 from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -40,7 +40,7 @@ NAME = "recording.webm"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Arguments:
     """What was asked for."""
 
     folder: Path
@@ -81,53 +81,53 @@ class _Quiet:
     """The mesh comes up without a word."""
 
     def line(self, text: str) -> None:
-        """Nobody needs it."""
+        """Ignored."""
 
     def status(self, text: str) -> None:
-        """Nobody needs it."""
+        """Ignored."""
 
 
-async def measure(wish: Wish) -> list[Figure]:
+async def measure(args: Arguments) -> list[Figure]:
     """Both ways, in turn; medians."""
     with tempfile.TemporaryDirectory(prefix="ytcaption-overlap-") as name:
         work = Path(name)
         site = work / "site"
         site.mkdir()
-        joined, shortest = await _recordings(wish, work)
-        media = ("-c:a", "libopus", "-b:a", f"{wish.kbps}k", "-ac", "2", site / NAME)
+        joined, shortest = await _recordings(args, work)
+        media = ("-c:a", "libopus", "-b:a", f"{args.kbps}k", "-ac", "2", site / NAME)
         run_ffmpeg("-f", "s16le", "-ar", str(RATE), "-ac", "1", "-i", joined.path, *media)
         say(f"{joined.seconds:.0f} s, {(site / NAME).stat().st_size / 1e6:.1f} MB")
-        with served(site, bytes_per_second=wish.bytes_per_second) as address:
+        with served(site, bytes_per_second=args.bytes_per_second) as address:
             async with (
                 embedded_mesh(_Quiet()) as server,
                 connected(server) as mesh,
-                contestants(wish.ways, wish.terms, work) as bare,
+                contestants(args.ways, args.terms, work) as bare,
             ):
                 await warm_up(bare, shortest)
-                return await _in_turn(wish, mesh, bare, f"{address}/{NAME}", work)
+                return await _in_turn(args, mesh, bare, f"{address}/{NAME}", work)
 
 
-async def _recordings(wish: Wish, work: Path) -> tuple[Recording, Recording]:
-    decoded = await asyncio.to_thread(decode_folder, wish.folder, work)
-    known, _ = await with_languages(decoded, wish.terms, work)
+async def _recordings(args: Arguments, work: Path) -> tuple[Recording, Recording]:
+    decoded = await asyncio.to_thread(decode_folder, args.folder, work)
+    known, _ = await with_languages(decoded, args.terms, work)
     english = [recording for recording in known if recording.language == ENGLISH]
     if not english:
-        raise click.UsageError(f"{wish.folder} has no English recording to join")
-    joined = join(english, work / "joined.s16le", wish.minutes * 60)
+        raise click.UsageError(f"{args.folder} has no English recording to join")
+    joined = join(english, work / "joined.s16le", args.minutes * 60)
     return joined, min(english, key=lambda one: one.seconds)
 
 
 async def _in_turn(
-    wish: Wish, mesh: Server, bare: Sequence[Contestant], url: str, work: Path
+    args: Arguments, mesh: Server, bare: Sequence[Contestant], url: str, work: Path
 ) -> list[Figure]:
     ours: list[Through] = []
     steps: list[Steps] = []
-    for number in range(wish.runs):
+    for number in range(args.runs):
         ours.append(await _with_mesh(mesh, url))
         say(f"run {number + 1}: the mesh took {ours[-1].whole:.1f} s")
         steps.append(await _step_by_step(bare, url, work))
         say(f"run {number + 1}: one step after the other took {steps[-1].total:.1f} s")
-    return _figures(ours, steps, wish.ways)
+    return _figures(ours, steps, args.ways)
 
 
 def _figures(ours: Sequence[Through], steps: Sequence[Steps], ways: Sequence[str]) -> list[Figure]:
@@ -157,7 +157,7 @@ async def _with_mesh(mesh: Server, url: str) -> Through:
     """From the address to the SRT."""
     before = processor_seconds(psutil.Process())
     began, first = monotonic(), 0.0
-    # Step by step nobody takes noise out, either.
+    # The sequential steps do not remove noise either.
     options = job_pb.JobOptions(remove_noise=False)
     request = pb.CreateJobRequest(source_url=url, options=options, force=True)
     job = (await mesh.pipeline.CreateJob(request, timeout=UNARY_SECONDS)).job
@@ -203,8 +203,8 @@ async def _step_by_step(bare: Sequence[Contestant], url: str, work: Path) -> Ste
 def main(folder: Path, ways: tuple[str, ...], **sizes: float) -> None:
     """Measures, prints and judges."""
     terms = Terms(model="base", beam=5, compute_type="int8", threads=default_threads())
-    wish = Wish(folder, terms=terms, ways=ways, **sizes)  # type: ignore[arg-type] # named alike
-    figures = asyncio.run(measure(wish))
+    args = Arguments(folder, terms=terms, ways=ways, **sizes)  # type: ignore[arg-type] # named alike
+    figures = asyncio.run(measure(args))
     click.echo(table(figures))
     missed = [figure.name for figure in figures if not figure.met]
     if missed:

@@ -7,9 +7,11 @@ from typing import TypeVar
 
 import psutil
 
+from cli.local import mesh
+
 ResultT = TypeVar("ResultT")
 
-SERVICES = ("orchestrator", "downloader", "normalizer", "transcriber", "nats")
+SERVICES = (*mesh.SERVICES, "nats")
 
 
 @dataclass(frozen=True, slots=True)

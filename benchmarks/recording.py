@@ -34,6 +34,12 @@ def run_ffmpeg(*arguments: str | Path) -> None:
     subprocess.run(command, check=True, timeout=600)
 
 
+def piped_ffmpeg(data: bytes, *arguments: str | Path) -> bytes:
+    """What ffmpeg writes to its output from `data` at its input; raises if it fails."""
+    command = [get_ffmpeg_exe(), "-v", "error", *map(str, arguments)]
+    return subprocess.run(command, input=data, capture_output=True, check=True, timeout=600).stdout
+
+
 PIECE_BYTES = 16_384
 
 

@@ -1,1 +1,4 @@
-"""Segments become cues, cues become files. Knows nothing of services, calls or the broker."""
+"""Turns transcript segments into cues, and cues into caption files.
+
+Imports no service, no transport and no broker: only text and time.
+"""

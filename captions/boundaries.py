@@ -1,11 +1,11 @@
-"""How well text can be cut between two tokens: sentence, clause, phrase, or better not."""
+"""Rates every place between two tokens as a cut: sentence, clause, phrase, or none of these."""
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from captions.model import Token
-from captions.phrases import SmallWords, small_words
+from captions.phrases import SmallWords, small_words, word_set
 
 SENTENCE = 0.0
 CLAUSE = 8.0
@@ -21,61 +21,37 @@ HELPER = 45.0
 NAME = 45.0
 CLINGING = 70.0
 SEVERED = 100.0
-"""What it costs to cut there."""
+"""Cost of a cut at each kind of place; higher is worse."""
 
-RESTFUL_MS = 600
-"""A pause this long makes any place a good one."""
-REST = 0.6
-"""How much of the cost such a pause takes away."""
+FULL_PAUSE_MS = 600
+"""A pause of this length gives the full discount."""
+PAUSE_DISCOUNT = 0.6
+"""Share of the cost that such a pause removes."""
 
 _SENTENCE_ENDS = tuple(".!?…。！？؟۔।")
 _CLAUSE_ENDS = tuple(",;:–—、，；：،؛")
 _CLOSING = "\"'”’»)]}」』）】›*_♪"
-_ABBREVIATIONS = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "dr",
-        "prof",
-        "st",
-        "vs",
-        "etc",
-        "jr",
-        "sr",
-        "sra",
-        "dra",
-        "e.g",
-        "i.e",
-        "no",
-        "fig",
-        "z.b",
-        "bzw",
-        "ca",
-        "bspw",
-        "mme",
-        "pág",
-        "art",
-    ]
+_ABBREVIATIONS = word_set(
+    "mr mrs ms dr prof st vs etc jr sr sra dra e.g i.e no fig z.b bzw ca bspw mme pág art"
 )
 THAI = frozenset(map(chr, range(0x0E00, 0x0E80)))
-"""Where a space ends a clause."""
+"""Thai letters: there a space ends a clause."""
 KEEPS_CAPITAL = frozenset(["i", "i'm", "i've", "i'll", "i'd"])
 
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """One figure for each place before a token, and one for the end."""
+    """One entry for each place before a token, and one for the end."""
 
     cost: list[float]
     ends_sentence: list[bool]
     """Whether a sentence ends right before the place."""
     pause: list[int]
-    """Silence at the place."""
+    """Silence at the place, in milliseconds."""
 
 
 def boundaries(tokens: Sequence[Token], language: str) -> Boundaries:
-    """Looks at every place between two tokens; the two ends are perfect places."""
+    """Rates every place between two tokens; both ends of the text cost nothing."""
     small = small_words(language)
     cost, ends, pause = [SENTENCE], [True], [0]
     for before, after in itertools.pairwise(tokens):
@@ -83,7 +59,7 @@ def boundaries(tokens: Sequence[Token], language: str) -> Boundaries:
         ended = _ends_sentence(before, after, small)
         ends.append(ended)
         pause.append(silence)
-        eased = 1 - REST * min(1.0, silence / RESTFUL_MS)
+        eased = 1 - PAUSE_DISCOUNT * min(1.0, silence / FULL_PAUSE_MS)
         cost.append(SENTENCE if ended else _within_sentence(before, after, small) * eased)
     if tokens:
         cost.append(SENTENCE)
@@ -97,7 +73,7 @@ def _ends_sentence(before: Token, after: Token, small: SmallWords) -> bool:
         return False
     if ends_sentence(before.text, after.text):
         return True
-    # A transcriber that leaves full stops out still begins sentences with a capital.
+    # A transcript without full stops still begins sentences with a capital.
     begins = before.segment != after.segment and after.text[:1].isupper()
     first, clause = bare_word(after.text), before.text.rstrip(_CLOSING).endswith(_CLAUSE_ENDS)
     kept = small.nouns_are_capital or clause or first in KEEPS_CAPITAL
@@ -123,8 +99,8 @@ def _is_abbreviation(word: str) -> bool:
 def _within_sentence(before: Token, after: Token, small: SmallWords) -> float:
     if after.severed:
         return SEVERED
-    said = before.text.rstrip(_CLOSING)
-    if said.endswith((*_CLAUSE_ENDS, *_SENTENCE_ENDS)) and not _is_abbreviation(said):
+    last_word = before.text.rstrip(_CLOSING)
+    if last_word.endswith((*_CLAUSE_ENDS, *_SENTENCE_ENDS)) and not _is_abbreviation(last_word):
         return CLAUSE
     if after.spaced and before.text[-1:] in THAI and after.text[:1] in THAI:
         return CLAUSE
@@ -142,7 +118,7 @@ def _within_sentence(before: Token, after: Token, small: SmallWords) -> float:
 
 
 def _before(word: str, small: SmallWords) -> float | None:
-    """What it costs to begin with a small word; None if it is none."""
+    """Cost of a cut before a function word; None for other words."""
     if word in small.particles:
         return PARTICLE
     if word in small.conjunctions:
@@ -159,7 +135,7 @@ def _is_name(before: str, after: str, small: SmallWords) -> bool:
 
 
 def bare_word(text: str) -> str:
-    """A word as the lists spell it."""
+    """The word in lower case, without punctuation, as the word lists have it."""
     return (
         text.strip("\"'“”‘’«»()[]¿¡.,;:!?…-–— 。，、！？；：）（」「』『").lower().replace("’", "'")
     )

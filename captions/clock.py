@@ -1,4 +1,4 @@
-"""When each character of a segment was said."""
+"""Estimates when each character of a segment was spoken."""
 
 from collections.abc import Iterator
 from itertools import accumulate
@@ -8,7 +8,7 @@ from captions.text import clean
 
 _PAUSES = {".": 4, "!": 4, "?": 4, "。": 3, "！": 3, "？": 3, "…": 4}
 _PAUSES |= {",": 2, ";": 3, ":": 3, "、": 2, "，": 2, "—": 3}
-"""Speakers rest at signs: how many letters' time each takes."""
+"""Speakers pause at punctuation: the time of each mark, in letters."""
 _NEAR = 24
 """Characters to look ahead for a word the text spells differently."""
 
@@ -18,13 +18,13 @@ class Clock:
 
     def __init__(self, segment: Segment, squeezed: str) -> None:
         """Takes the segment and its text without any space."""
-        told = list(_located(segment, squeezed))
-        self.told = bool(told)
-        """Whether words gave the times."""
+        located = list(_located(segment, squeezed))
+        self.has_word_times = bool(located)
+        """Whether the times come from the words of the segment."""
         self._starts: list[float] = []
         self._ends: list[float] = []
         time = float(segment.start)
-        for begin, word_start, stop, word_end in told:
+        for begin, word_start, stop, word_end in located:
             start = max(time, word_start)
             self._spread(squeezed[len(self._starts) : begin], time, start)
             time = max(start, word_end)
@@ -39,12 +39,12 @@ class Clock:
             self._ends += [start + weight * step for weight in weights]
 
     def span(self, begin: int, stop: int) -> tuple[int, int]:
-        """When the characters from one place up to another were said."""
+        """Start and end time of the characters from one position up to another."""
         return round(self._starts[begin]), round(self._ends[stop - 1])
 
 
 def _located(segment: Segment, squeezed: str) -> Iterator[tuple[int, int, int, int]]:
-    """Where each word stands in the text, and its time; words the text does not have are left."""
+    """Position in the text and time of each word; skips words the text does not contain."""
     place = 0
     for word in segment.words:
         text = "".join(clean(word.text).split())

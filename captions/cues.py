@@ -1,4 +1,4 @@
-"""From segments to cues."""
+"""Makes cues from segments: cuts the text, breaks lines, sets times."""
 
 import itertools
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def _lines(
 
 def _speech(lines: tuple[tuple[Token, ...], ...]) -> Speech:
     columns = sum(token.width + token.spaced for line in lines for token in line)
-    # A line break counts as a space, and the first token needs none.
+    # A line break counts as a space; the first token has none.
     extra = sum(1 - line[0].spaced for line in lines) - 1
     return Speech(lines[0][0].start, lines[-1][-1].end, columns + extra)
 

@@ -1,4 +1,4 @@
-"""Which tokens share a cue: the cheapest way through the whole text, not the next best step."""
+"""Decides which tokens share a cue, by the cheapest set of cuts over the whole text."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -9,30 +9,30 @@ from captions.model import Token
 from captions.rules import Rules
 
 BETWEEN_CUES = 1.3
-"""A place that is poor within a cue is poorer between two."""
+"""Weight of a cut between two cues: more visible than a line break."""
 WITHIN_CUE = 0.6
-"""And the best place for a line break counts less than one between cues."""
+"""Weight of the best line break within a cue."""
 CUE = 10.0
-"""Every cue makes eyes move."""
+"""Cost of every cue: each makes the reader's eyes move."""
 EMPTINESS = 8.0
-"""A cue that fills little of its room; evens the cues of a long sentence out."""
+"""Cost of an empty cue; evens out the cues of a long sentence."""
 SENTENCE_INSIDE = 0.0035
-"""A sentence that ends before its cue does, for each millisecond: short ones may share."""
+"""Cost per millisecond of a cue with several sentences: short ones may share a cue."""
 RAGGED = 16.0
-"""And the next one is cut off."""
+"""Extra cost if the last of them is cut off."""
 FRAGMENT = 30.0
-"""A few letters that are no sentence, alone."""
+"""Cost of a very short cue that is not a sentence."""
 FRAGMENT_SHARE = 0.25
-"""Of a line: what is shorter is a fragment."""
+"""A cue shorter than this share of a line is a fragment."""
 HASTE, TOO_FAST = 6.0, 45.0
-"""Faster than can be read: at all, and for each time too fast."""
+"""Cost of a cue that is too fast to read: fixed, and per multiple of the reading speed."""
 SQUEEZE, TOO_SHORT = 15.0, 60.0
-"""Next cue comes before this one may go: at all, and if it comes at once."""
+"""Cost of a cue that the next one cuts short: fixed, and if no time is left at all."""
 EASY_PAUSE_MS = 200
 PAUSE_INSIDE = 0.03
-"""For each millisecond of silence beyond that."""
-LONG_PAUSE_MS = 2000
-"""No cue goes on over such a silence."""
+"""Cost per millisecond of a longer silence inside a cue."""
+SPLITTING_PAUSE_MS = 2000
+"""No cue continues across a silence this long."""
 
 
 def cut(tokens: Sequence[Token], places: Boundaries, rules: Rules) -> list[int]:
@@ -48,7 +48,7 @@ class _Cutter:
         self._places = places
         self._count = len(tokens)
         self._starts = [token.start for token in tokens]
-        # After the last word there is time.
+        # After the last word there is time for a full cue.
         self._starts.append(tokens[-1].end + rules.max_duration)
         self._ends = [token.end for token in tokens]
         self._widths = [token.width for token in tokens]
@@ -63,7 +63,7 @@ class _Cutter:
         return max(0.0, pause - EASY_PAUSE_MS) * PAUSE_INSIDE
 
     def cut(self) -> list[int]:
-        """The cheapest cuts of all."""
+        """The cheapest cuts."""
         best = [0.0] + [float("inf")] * self._count
         came_from = [0] * (self._count + 1)
         for begin in range(self._count):
@@ -98,14 +98,14 @@ class _Cutter:
                 lines += 1
                 line = widths[end]
                 broken = end
-            if lines > rules.max_lines or ends[end] > latest or pauses[end] >= LONG_PAUSE_MS:
+            if lines > rules.max_lines or ends[end] > latest or pauses[end] >= SPLITTING_PAUSE_MS:
                 break
             columns += added
             found.append((end + 1, columns, broken if lines == 2 else 0))
         return found
 
     def _line_break(self, begin: int, end: int, latest: int) -> float:
-        """What the best line break of a cue of two lines costs."""
+        """Cost of the best line break of a two-line cue."""
         total = self._columns_before
         first = bisect_left(total, total[end] - self._rules.columns - 1, begin + 1, latest)
         return WITHIN_CUE * min(self._places.cost[first : latest + 1])

@@ -1,4 +1,4 @@
-"""JSON for programs: what was heard, as it was heard, and the cues made of it."""
+"""The transcript as JSON: segments and words as transcribed, and the cues made from them."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from captions.text import run_on
 
 
 def document(transcript: Transcript, cues: Sequence[Cue]) -> str:
-    """Times in seconds; segments and words untouched by the rules of cues."""
+    """Times in seconds; the cue rules do not change segments and words."""
     whole = {
         "text": run_on(segment.text for segment in transcript.segments),
         "language": transcript.language,
@@ -31,6 +31,8 @@ def document(transcript: Transcript, cues: Sequence[Cue]) -> str:
 
 def _segment(segment: Segment) -> dict[str, object]:
     found: dict[str, object] = _timed(segment)
+    if segment.uncertain:
+        found["uncertain"] = True
     if segment.translation:
         found["translation"] = segment.translation
     if segment.words:
@@ -38,14 +40,14 @@ def _segment(segment: Segment) -> dict[str, object]:
     return found
 
 
-def _timed(said: Segment | Word) -> dict[str, object]:
+def _timed(spoken: Segment | Word) -> dict[str, object]:
     found: dict[str, object] = {
-        "start": _seconds(said.start),
-        "end": _seconds(said.end),
-        "text": said.text,
+        "start": _seconds(spoken.start),
+        "end": _seconds(spoken.end),
+        "text": spoken.text,
     }
-    if said.confidence is not None:
-        found["confidence"] = _rounded(said.confidence)
+    if spoken.confidence is not None:
+        found["confidence"] = _rounded(spoken.confidence)
     return found
 
 

@@ -1,4 +1,4 @@
-"""One cue's text on its lines: as few as it needs, balanced, broken where it reads well."""
+"""Breaks one cue's text into as few lines as possible, balanced, at good places."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,14 @@ from captions.model import Token
 from captions.rules import Rules
 
 IMBALANCE = 90.0
-"""What it costs if a line is a whole line longer or shorter than the average."""
+"""Cost of a line that is a full line longer or shorter than the average."""
 ORPHAN = 35.0
-"""What a word alone on its line costs."""
+"""Cost of a line with a single word."""
 TOP_HEAVY = 3.0
 
 
 def breaks(tokens: Sequence[Token], costs: Sequence[float], rules: Rules) -> list[int]:
-    """Where lines begin, the first one's 0 included; costs are those of each place in between."""
+    """Token index at which each line begins, including 0; `costs` has the cost of each place."""
     needed = lines_needed(tokens, rules)
     if needed <= 1:
         return [0]
@@ -21,7 +21,7 @@ def breaks(tokens: Sequence[Token], costs: Sequence[float], rules: Rules) -> lis
 
 
 def lines_needed(tokens: Sequence[Token], rules: Rules) -> int:
-    """How many lines it takes at least."""
+    """The least number of lines the tokens need."""
     lines, used = 0, rules.columns + 1
     for token in tokens:
         added = token.width + token.spaced

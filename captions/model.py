@@ -1,4 +1,4 @@
-"""What is said, and what is shown. Times are whole milliseconds from the recording's beginning."""
+"""The data model: spoken segments, shown cues. Times are milliseconds from the start."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Text spoken between two moments, as the transcriber settled it."""
+    """Text spoken between two times, as the transcriber settled it."""
 
     start: int
     end: int
@@ -24,52 +24,54 @@ class Segment:
     confidence: float | None = None
     language: str = ""
     translation: str = ""
-    """The same in another language; empty if it was not translated, or with a neighbour."""
+    """The text in another language; empty if it was not translated, or with a neighbour."""
+    uncertain: bool = False
+    """Whether the text failed the transcriber's quality checks in every way it was decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """The whole text of a recording, or what is heard of it so far."""
+    """The transcript of a recording, or its part so far."""
 
     segments: tuple[Segment, ...]
     language: str = ""
     language_probability: float | None = None
     duration: int = 0
-    """0 while nobody knows it."""
+    """0 if it is not known yet."""
     model: str = ""
     language_out: str = ""
-    """Of the translations; empty if there are none."""
+    """Language of the translations; empty if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What no line is broken inside of: a word, or a phrase where words have no spaces."""
+    """A unit that is never broken across lines: a word, or a phrase in unspaced scripts."""
 
     text: str
     start: int
     end: int
     width: int
     spaced: bool
-    """Whether a space belongs before it when it does not begin a line."""
+    """Whether a space precedes it unless it begins a line."""
     segment: int
     """The segment it comes from."""
     severed: bool = False
     """Whether it is the rest of a word that was too long for a line."""
     timed: bool = False
-    """Whether the transcriber gave it its time; else it was reckoned."""
+    """Whether its time comes from the transcriber; else it is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """What stands on the screen from one moment to another."""
+    """Text on the screen from one time to another."""
 
     start: int
     end: int
     lines: tuple[str, ...]
     text: str = ""
-    """The same on one line."""
+    """The text on one line."""
     tokens: tuple[tuple[Token, ...], ...] = ()
-    """What each line is made of."""
+    """The tokens of each line."""
 
 
 def joined(tokens: tuple[Token, ...] | list[Token]) -> str:

@@ -1,4 +1,4 @@
-"""Plain text for readers: paragraphs, not cues."""
+"""Plain text in paragraphs."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -8,13 +8,13 @@ from captions.model import Segment
 from captions.text import clean, run_on
 
 PAUSE_MS = 2000
-"""A sentence that ends before such a silence ends its paragraph."""
+"""A sentence followed by such a silence ends its paragraph."""
 LONG_PAUSE_MS = 4000
-"""And so does anything before such a one."""
+"""Such a silence ends the paragraph anywhere."""
 LONG = 500
 """Characters after which a paragraph ends with the next sentence."""
 TOO_LONG = 1000
-"""And after which it ends anyhow: some transcripts have no full stops."""
+"""Characters after which it ends anywhere: some transcripts have no full stops."""
 
 
 def txt(segments: Sequence[Segment]) -> str:

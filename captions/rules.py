@@ -1,4 +1,4 @@
-"""The rules of professional subtitling, by language, and a judge of cues by them."""
+"""Professional subtitling rules by language, and a check of cues against them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ FRAME_MS = 40
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Limits of cues. All but the reading speed are kept whatever is said."""
+    """Limits of cues. All are guaranteed except the reading speed."""
 
     max_lines: int = 2
     max_line_length: int = 42
@@ -28,7 +28,7 @@ class Rules:
 
     @property
     def columns(self) -> int:
-        """Room on a line."""
+        """Columns on a line."""
         return self.max_line_length * (2 if self.full_width else 1)
 
     @property
@@ -59,12 +59,12 @@ LIMITS: dict[str, tuple[float, float]] = {
     "max_duration": (1000, 30000),
     "min_gap": (0, 1000),
 }
-"""What a caller may ask for; durations in milliseconds."""
+"""Allowed range of each limit a caller may set; durations in milliseconds."""
 DURATIONS = ("min_duration", "max_duration", "min_gap")
 
 
 def changed(rules: Rules, **limits: float | None) -> Rules:
-    """The same rules but for the limits given; raises ValueError if one makes no sense."""
+    """The rules with the given limits changed; raises ValueError if one is out of range."""
     given = {name: value for name, value in limits.items() if value is not None}
     for name, value in given.items():
         low, high = LIMITS[name]
@@ -85,7 +85,7 @@ class Verdict:
     within_hard_rules: int
     within_reading_speed: int
     faults: tuple[str, ...]
-    """Every broken hard rule, in words."""
+    """A message for every broken hard rule."""
 
     @property
     def hard_share(self) -> float:
@@ -99,7 +99,7 @@ class Verdict:
 
 
 def judge(cues: Sequence[Cue], rules: Rules) -> Verdict:
-    """Holds every cue to the rules."""
+    """Checks every cue against the rules."""
     faults: list[str] = []
     clean = 0
     for number, cue in enumerate(cues):
@@ -117,7 +117,7 @@ def hard_faults(cue: Cue, previous: Cue | None, rules: Rules) -> Iterator[str]:
         yield f"{len(cue.lines)} lines"
     for line in cue.lines:
         if not line.strip() or "\n" in line:
-            yield f"{line!r} is no line"
+            yield f"{line!r} is not a line"
         if width(line) > rules.columns:
             yield f"{line!r} is too long"
     if not rules.min_duration <= cue.end - cue.start <= rules.max_duration:
@@ -139,5 +139,5 @@ def within_reading_speed(cue: Cue, rules: Rules) -> bool:
 
 
 def shown_columns(cue: Cue) -> int:
-    """What there is to read."""
+    """Columns to read, line breaks included."""
     return sum(map(width, cue.lines)) + len(cue.lines) - 1

@@ -10,14 +10,18 @@ from captions.model import Cue, Token
 
 
 def srt(cues: Sequence[Cue]) -> str:
-    """SubRip. It knows no escapes: signs that would be read as markup become their likes."""
+    """SubRip. It has no escapes: characters that would be markup are replaced by similar ones."""
     return _file("srt", [(cue, "\n".join(map(_for_srt, cue.lines))) for cue in cues])
 
 
-def vtt(cues: Sequence[Cue], *, word_stamps: bool = False) -> str:
-    """WebVTT; with a time before each word if wanted and known."""
-    lines = _stamped if word_stamps else _plain
-    return _file("vtt", [(cue, "\n".join(lines(cue))) for cue in cues])
+def vtt(cues: Sequence[Cue]) -> str:
+    """WebVTT."""
+    return _file("vtt", [(cue, "\n".join(map(_for_vtt, cue.lines))) for cue in cues])
+
+
+def vtt_with_words(cues: Sequence[Cue]) -> str:
+    """WebVTT with a time before each word whose time is known."""
+    return _file("vtt", [(cue, "\n".join(_stamped(cue))) for cue in cues])
 
 
 def _file(format_: str, texts: Sequence[tuple[Cue, str]]) -> str:
@@ -40,12 +44,8 @@ def _for_vtt(text: str) -> str:
     return escape(text, quote=False)
 
 
-def _plain(cue: Cue) -> list[str]:
-    return [_for_vtt(line) for line in cue.lines]
-
-
 def _stamped(cue: Cue) -> list[str]:
-    """A stamp must lie within its cue and after the one before."""
+    """Lines with word timestamps, each within its cue and after the one before."""
     latest = cue.start
 
     def written(token: Token, *, first: bool) -> str:

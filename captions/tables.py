@@ -1,4 +1,4 @@
-"""TSV and LRC: one cue a line."""
+"""TSV and LRC: one line per cue."""
 
 import csv
 import re
@@ -9,7 +9,7 @@ from itertools import zip_longest
 from captions.model import Cue
 
 SILENCE_MS = 1000
-"""Lyrics stay until the next line: after a longer silence an empty one takes them away."""
+"""Players show a lyric until the next line: after a longer silence an empty line clears it."""
 _STAMP = re.compile(r"[\[<](\s*\d+:[^\]>]*)[\]>]")
 
 
@@ -23,10 +23,10 @@ def tsv(cues: Sequence[Cue]) -> str:
 
 
 def lrc(cues: Sequence[Cue]) -> str:
-    """Lyrics: the moment, then the line."""
+    """LRC lyrics: a timestamp, then the text."""
     found = []
     for cue, after in zip_longest(cues, cues[1:]):
-        # What looks like a stamp within the text would be taken for one.
+        # Text that looks like a timestamp would be read as one.
         text = _STAMP.sub(r"(\1)", cue.text)
         found.append(f"{_stamp(cue.start)}{text}\n")
         if after is None or after.start - cue.end > SILENCE_MS:

@@ -1,11 +1,11 @@
-"""Plain text before anything is decided about it."""
+"""Cleans and joins plain text."""
 
 import re
 import unicodedata
 from collections.abc import Iterable
 
 UNSPACED = re.compile(r"[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff9f]")
-"""Scripts that put no space between words."""
+"""Scripts without spaces between words."""
 _SPACE = re.compile(r"[^\S\u00a0\u202f\u2007]+")
 
 
@@ -18,12 +18,12 @@ def clean(text: str) -> str:
 
 
 def needs_space(before: str, after: str) -> bool:
-    """Whether two pieces of text are parted by a space; Chinese and Japanese are not."""
+    """Whether a space separates two texts; not in Chinese and Japanese."""
     return not (UNSPACED.match(before[-1:]) or UNSPACED.match(after[:1]))
 
 
 def run_on(texts: Iterable[str]) -> str:
-    """Pieces of text one after the other."""
+    """Joins the texts, with spaces where the script has them."""
     pieces: list[str] = []
     for text in filter(None, map(clean, texts)):
         if pieces and needs_space(pieces[-1], text):

@@ -1,4 +1,4 @@
-"""When cues come and go: with the speech, as far as the rules and the neighbours allow."""
+"""Sets start and end of cues: close to the speech, within the rules and the neighbouring cues."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from captions.rules import Rules
 
 EARLY_TO_FIT_MS = 1000
-"""How much before its words a cue may come so that it can stay long enough."""
+"""How early a cue may appear to reach its least duration."""
 EARLY_TO_READ_MS = 240
-"""And so that it can be read."""
+"""How early a cue may appear to leave time to read it."""
 LINGER_MS = 280
-"""How long a cue stays after its words, if nothing else needs the time."""
+"""How long a cue stays after its words, if the next cue leaves time."""
 CLOSE_MS = 500
-"""Shorter holes between cues are closed to the least gap: they would only flicker."""
+"""Shorter gaps between cues are reduced to the least gap, to avoid flicker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What a cue is about: when it is said, and how much there is to read."""
+    """The speech of a cue: its time, and the number of columns to read."""
 
     start: int
     end: int
@@ -25,10 +25,10 @@ class Speech:
 
 
 def timed(speeches: Sequence[Speech], rules: Rules, duration: int = 0) -> list[tuple[int, int]]:
-    """From when to when each cue stands.
+    """Start and end of each cue.
 
-    Starts and ends always keep the least and longest duration and the gap. Where more is said than
-    fits, a cue comes early, up to a second, then late, and after the recording's end at the worst.
+    They always keep the least and longest duration and the gap. If the speech is too dense, a cue
+    comes up to a second early, then late, and in the worst case after the recording's end.
     """
     starts = _starts(speeches, rules, duration)
     found = []
@@ -49,9 +49,9 @@ def reading_ms(columns: int, rules: Rules) -> int:
 
 
 def _starts(speeches: Sequence[Speech], rules: Rules, duration: int) -> list[int]:
-    """With the speech; earlier if the next one comes too soon, later if the last one must stay."""
+    """Start with the speech; earlier if the next cue is close, later if the last one must stay."""
     least = rules.min_duration
-    wished: list[int] = []
+    preferred: list[int] = []
     after = duration + rules.min_gap if duration else None
     for speech in reversed(speeches):
         start = speech.start
@@ -61,9 +61,9 @@ def _starts(speeches: Sequence[Speech], rules: Rules, duration: int) -> list[int
             to_fit = max(after - rules.min_gap - least, start - EARLY_TO_FIT_MS)
             start = min(start, to_read, to_fit)
         after = max(0, start)
-        wished.append(after)
+        preferred.append(after)
     starts: list[int] = []
-    for start in reversed(wished):
+    for start in reversed(preferred):
         earliest = starts[-1] + least + rules.min_gap if starts else 0
         starts.append(max(start, earliest))
     return starts

@@ -28,7 +28,7 @@ def tokens_of(segments: Sequence[Segment], rules: Rules, duration: int = 0) -> l
 
 
 def _within(segment: Segment, after: int | None, duration: int) -> Segment:
-    """The segment inside the recording, and not into the next one."""
+    """The segment cut to the recording and to the start of the next segment."""
     last = duration or max(segment.end, segment.start, 0)
     start = min(max(segment.start, 0), last)
     end = min(max(segment.end, start), last)
@@ -56,7 +56,7 @@ def _of_segment(
                 spaced=parted or piece.spaced,
                 segment=number,
                 severed=piece.severed,
-                timed=clock.told,
+                timed=clock.has_word_times,
             )
             parted = False
 
@@ -66,7 +66,7 @@ def _squeezed(text: str) -> str:
 
 
 def _chunks(text: str, limit: int) -> list[str]:
-    """What spaces part; a sign that stands alone goes with the word it belongs to."""
+    """Splits at spaces; a lone punctuation mark stays with the word it belongs to."""
     found: list[str] = []
     opening = ""
     for word in filter(width, (part.strip() for part in text.split(" "))):
@@ -92,13 +92,13 @@ class _Piece(NamedTuple):
 
 
 def _pieces(chunk: str, limit: int) -> list[_Piece]:
-    """Phrases where words are not parted by spaces; and no piece is longer than a line."""
+    """Splits unspaced scripts into phrases, and whatever is longer than a line."""
     found: list[_Piece] = []
     spaced = False
     for phrase in _phrases(chunk):
         spaced = spaced or phrase[:1].isspace()
         for order, part in enumerate(parts(phrase.strip(), limit)):
-            if found and not width(part):  # nobody would see it alone
+            if found and not width(part):  # invisible on its own
                 found[-1] = found[-1]._replace(text=found[-1].text + part)
             else:
                 found.append(_Piece(part, spaced and order == 0, order > 0))

@@ -1,4 +1,4 @@
-"""What was translated, as a transcript of its own."""
+"""Makes a transcript of the translated text."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +7,7 @@ from captions.model import Segment, Transcript
 
 
 def translated(transcript: Transcript) -> Transcript:
-    """The same recording in the other language; what was said in that language stays as it is."""
+    """The transcript in the other language; speech already in that language is unchanged."""
     segments = tuple(_segments(transcript))
     return replace(transcript, segments=segments, language=transcript.language_out)
 
@@ -17,8 +17,8 @@ def _segments(transcript: Transcript) -> Iterator[Segment]:
     waiting: Segment | None = None
     start: int | None = None
     for segment in transcript.segments:
-        kept = segment.text if segment.language == transcript.language_out else ""
-        text = segment.translation or kept
+        unchanged = segment.text if segment.language == transcript.language_out else ""
+        text = segment.translation or unchanged
         if text:
             if waiting is not None:
                 yield waiting

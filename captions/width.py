@@ -1,11 +1,11 @@
-"""How much room text takes. Widths of parts add up: no line is ever wider than its tokens."""
+"""Measures text in columns and splits it. Widths add up: a line is as wide as its tokens."""
 
 import unicodedata
 from functools import lru_cache
 
 ZERO_WIDTH_JOINER = "\u200d"
-KIND_ENDS = "/-_.?&=#、，。"
-"""An address reads on after a stroke, a compound after its hyphen."""
+GOOD_ENDS = "/-_.?&=#、，。"
+"""Good places to split after: the slash of an address, the hyphen of a compound."""
 NEVER_FIRST = (
     ".,;:!?)]}»”’%、。，．！？：；）」』】〉》・ー…々ゝぁぃぅぇぉっゃゅょァィゥェォッャュョ"
 )
@@ -27,7 +27,7 @@ def _columns(character: str) -> int:
 
 
 def parts(text: str, limit: int) -> list[str]:
-    """Text too wide for a line, cut where it hurts least; never between a letter and its marks."""
+    """Splits text that is too wide for a line, never between a letter and its marks."""
     found = []
     while width(text) > limit:
         end = _last_cut(text, limit)
@@ -37,17 +37,17 @@ def parts(text: str, limit: int) -> list[str]:
 
 
 def _last_cut(text: str, limit: int) -> int:
-    """The last kind place to cut if it is not too early, else the last possible one."""
-    used = kind = possible = end = 0
+    """The last good place to split if it is not too early, else the last possible one."""
+    used = good = possible = end = 0
     for end, character in enumerate(text):
         if end and _separable(text, end):
             possible = end
-            kind = end if text[end - 1] in KIND_ENDS else kind
+            good = end if text[end - 1] in GOOD_ENDS else good
         used += _columns(character)
         if used > limit:
             break
-    if 2 * width(text[:kind]) >= limit:
-        return kind
+    if 2 * width(text[:good]) >= limit:
+        return good
     return possible or max(end, 1)
 
 

@@ -1,1 +1,1 @@
-"""The ytcaption command: a gRPC client, and the local supervisor."""
+"""The `ytcaption` command: a gRPC client of the orchestrator, and a supervisor for a local mesh."""

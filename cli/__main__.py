@@ -1,11 +1,11 @@
-"""The `ytcaption` command."""
+"""The `ytcaption` command: its subcommands and its entry point."""
 
 import os
 
 import click
 
 from cli import exits
-from cli.commands import captioning, collecting, dlq, housekeeping, jobs, machine, webhooks
+from cli.commands import admin, collections, dead_letters, jobs, local, transcribe
 
 
 @click.group(epilog=exits.HELP, context_settings={"help_option_names": ["-h", "--help"]})
@@ -14,34 +14,34 @@ def command() -> None:
     """Captions for videos, live: an address or a file goes in, SRT, VTT, TXT and JSON come out."""
 
 
-for _one in (
-    captioning.transcribe,
-    machine.up,
-    captioning.submit,
-    captioning.watch,
+for _subcommand in (
+    transcribe.transcribe,
+    local.up,
+    transcribe.submit,
+    transcribe.watch,
     jobs.jobs,
     jobs.job,
     jobs.captions,
     jobs.cancel,
     jobs.delete,
-    collecting.collect,
-    collecting.collections,
-    collecting.collection,
-    collecting.report,
-    dlq.dlq,
-    webhooks.webhooks,
-    housekeeping.stats,
-    housekeeping.cleanup,
-    housekeeping.factory_reset,
-    machine.health,
-    machine.doctor,
+    collections.collect,
+    collections.collections,
+    collections.collection,
+    collections.report,
+    dead_letters.dlq,
+    admin.webhooks,
+    admin.stats,
+    admin.cleanup,
+    admin.factory_reset,
+    admin.health,
+    local.doctor,
 ):
-    command.add_command(_one)
+    command.add_command(_subcommand)
 
 
 def main() -> None:
-    """Runs what was typed."""
-    # gRPC says on stderr what we say in one line.
+    """Runs the command line of this process."""
+    # The command reports gRPC errors itself, in one line.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     command(prog_name="ytcaption")
 

@@ -1,18 +1,18 @@
-"""How the command talks to a server."""
+"""The gRPC channel to an orchestrator: stubs, calls, errors, and probes of single services."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from cli.exits import CommandError, Exit, code_of_status
-from cli.text import for_terminal
+from cli.render.text import for_terminal
 from mesh import correlation
 from mesh.addresses import split
 from mesh.status import reason_of
@@ -24,6 +24,7 @@ from ytcaption.v1.transcriber_service_pb2 import GetModelStateRequest
 from ytcaption.v1.transcriber_service_pb2_grpc import TranscriberServiceStub
 
 UNARY_SECONDS = 60
+PROBE_SECONDS = 2
 
 OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
@@ -31,16 +32,19 @@ OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.keepalive_timeout_ms", 10_000),
     # A server that comes back is noticed at once, not after gRPC's two minutes.
     ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.min_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 2_000),
+    # In spite of its name the time limit of one connection attempt, handshake included.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     # Otherwise a stalled reader makes the server buffer megabytes.
     ("grpc.http2.bdp_probe", 0),
 )
 
+ResponseT = TypeVar("ResponseT")
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A mesh somebody runs."""
+    """The stubs of one orchestrator."""
 
     address: str
     pipeline: PipelineServiceStub
@@ -49,7 +53,7 @@ class Server:
 
 
 def open_channel(address: str) -> grpc.aio.Channel:
-    """Insecure: the mesh is on this machine, or behind something that knows better."""
+    """Opens a plaintext channel: the mesh is local, or behind a proxy that adds TLS."""
     host, _ = split(address)
     # A proxy in the environment is not for loopback, whatever no_proxy says.
     proxy = (("grpc.enable_http_proxy", 0),) if _is_loopback(host) else ()
@@ -65,7 +69,7 @@ def _is_loopback(host: str) -> bool:
 
 @asynccontextmanager
 async def connected(address: str) -> AsyncIterator[Server]:
-    """Stubs for one server; whatever it refuses ends the command in one line."""
+    """Opens the stubs of one server; an rpc error ends the command in one line."""
     correlation.adopt(correlation.new_id())
     try:
         async with open_channel(address) as channel:
@@ -79,8 +83,17 @@ async def connected(address: str) -> AsyncIterator[Server]:
         raise as_command_error(error, address) from error
 
 
+async def call(
+    method: Callable[..., Awaitable[ResponseT]],
+    request: object,
+    seconds: float | None = UNARY_SECONDS,
+) -> ResponseT:
+    """Makes a unary call with this command's correlation id; None: without a deadline."""
+    return await method(request, timeout=seconds, metadata=correlation.call_metadata())
+
+
 def as_command_error(error: grpc.aio.AioRpcError, address: str) -> CommandError:
-    """One line for a person, the reason and the exit code for a program."""
+    """Maps an rpc error to one line for people, and a reason and exit code for programs."""
     status, reason = error.code(), reason_of(error)
     if status is grpc.StatusCode.UNAVAILABLE and not reason:
         return CommandError(
@@ -92,27 +105,22 @@ def as_command_error(error: grpc.aio.AioRpcError, address: str) -> CommandError:
     return CommandError(message, code_of_status(status.name), reason or status.name)
 
 
-async def _check(channel: grpc.aio.Channel) -> HealthCheckResponse:
-    stub: Any = HealthStub(channel)  # its stubs are untyped
-    answer: HealthCheckResponse = await stub.Check(HealthCheckRequest(), timeout=2)
-    return answer
-
-
 async def is_serving(address: str) -> bool | None:
-    """What a health check there says; None if nobody answers."""
+    """Returns the answer of the standard health check; None without an answer."""
     async with open_channel(address) as channel:
+        stub: Any = HealthStub(channel)  # its stubs are untyped
         try:
-            answer = await _check(channel)
+            answer = await stub.Check(HealthCheckRequest(), timeout=PROBE_SECONDS)
         except grpc.aio.AioRpcError:
             return None
     return bool(answer.status == HealthCheckResponse.SERVING)
 
 
 async def answers_http(address: str) -> bool:
-    """Whether a gateway there listens, however the rest of the mesh is."""
+    """Whether a gateway answers its liveness check, whatever the state of the mesh."""
     host, port = split(address)
     try:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PROBE_SECONDS):
             reader, writer = await asyncio.open_connection(host, port)
             try:
                 writer.write(f"GET /live HTTP/1.0\r\nHost: {address}\r\n\r\n".encode())
@@ -124,11 +132,11 @@ async def answers_http(address: str) -> bool:
 
 
 async def model_preparation(address: str) -> ModelPreparation | None:
-    """What the model of a transcriber there still needs; None if nothing, or nobody answers."""
+    """How far a transcriber is with its model; None if it is ready or does not answer."""
     async with open_channel(address) as channel:
         try:
             state = await TranscriberServiceStub(channel).GetModelState(
-                GetModelStateRequest(), timeout=2
+                GetModelStateRequest(), timeout=PROBE_SECONDS
             )
         except grpc.aio.AioRpcError:
             return None

@@ -1,15 +1,18 @@
-"""Runs a command's coroutine: signals cancel it, a known failure is one line and a code."""
+"""Runs the coroutine of a command: signals cancel it, known errors end it with one line."""
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine
-from typing import Any, NoReturn
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, NoReturn, ParamSpec
 
 from cli.exits import CommandError, Exit, code_of_error
-from cli.text import lines_for_terminal
+from cli.render.text import lines_for_terminal
 from mesh.errors import MeshError
+
+P = ParamSpec("P")
 
 CODES = {
     signal.SIGINT: Exit.INTERRUPTED,
@@ -18,24 +21,37 @@ CODES = {
 }
 
 
+def async_command(main: Callable[P, Coroutine[Any, Any, Exit]]) -> Callable[P, NoReturn]:
+    """Makes a click callback of a coroutine function; the process exits with the code it returns.
+
+    Heavy imports belong into its body: `--help` must not pay for them.
+    """
+
+    @wraps(main)
+    def callback(*args: P.args, **kwargs: P.kwargs) -> NoReturn:
+        run(main(*args, **kwargs))
+
+    return callback
+
+
 def run(main: Coroutine[Any, Any, Exit]) -> NoReturn:
-    """Never returns: the process ends with the code it earned."""
-    _survive_odd_encodings()
+    """Runs `main` and exits the process with its code, or with that of its error."""
+    _replace_unencodable()
     try:
-        code = asyncio.run(_stoppable(main))
+        code = asyncio.run(_run_until_signalled(main))
     except CommandError as error:
         code = _fail(str(error), error.reason, error.code)
     except MeshError as error:
         code = _fail(str(error), error.reason, code_of_error(error))
     except BrokenPipeError:
-        # Or the interpreter complains when it flushes at exit.
+        # Otherwise the interpreter complains when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = Exit.READER_GONE
+        code = Exit.BROKEN_PIPE
     sys.exit(code)
 
 
-async def _stoppable(main: Coroutine[Any, Any, Exit]) -> Exit:
-    """The first signal cancels; while we clean up, more of them change nothing."""
+async def _run_until_signalled(main: Coroutine[Any, Any, Exit]) -> Exit:
+    """The first signal cancels the task; later ones do not interrupt its clean-up."""
     task = asyncio.ensure_future(main)
     received: list[signal.Signals] = []
 
@@ -46,8 +62,8 @@ async def _stoppable(main: Coroutine[Any, Any, Exit]) -> Exit:
 
     loop = asyncio.get_running_loop()
     for number in CODES:
-        # nohup has SIGHUP ignored. A script's background job has SIGINT ignored, but who sends
-        # it one by name means it.
+        # nohup ignores SIGHUP, and that is respected. A script's background job ignores SIGINT
+        # by default, but a SIGINT sent to it by name is meant.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stop, number)
     try:
@@ -65,7 +81,8 @@ def _fail(message: str, reason: str, code: Exit) -> Exit:
     return code
 
 
-def _survive_odd_encodings() -> None:
+def _replace_unencodable() -> None:
+    """Lets characters that the terminal's encoding lacks become "?" instead of an error."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -1,4 +1,4 @@
-"""What the command's exit codes mean, and which one a failure gets."""
+"""Exit codes of the command, and the code each failure maps to."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from mesh.errors import MeshError, TimedOutError, UnavailableError
 
 
 class Exit(IntEnum):
-    """Part of the command's contract: scripts branch on them."""
+    """The exit codes; a contract, because scripts branch on them."""
 
     OK = 0
     JOB_FAILED = 1
@@ -16,22 +16,22 @@ class Exit(IntEnum):
     PARTIAL = 5
     CANCELLED = 6
     INTERRUPTED = 130
-    READER_GONE = 141
+    BROKEN_PIPE = 141
     TERMINATED = 143
 
 
 HELP = """\
 \b
 Exit codes:
-  0    it worked
+  0    success
   1    the job failed or was cancelled, or `doctor` found something missing
-  2    the command was written wrongly
-  3    bad input, or refused: no such file or job, an option nobody can honour
-  4    the server or a part of the mesh cannot be reached or cannot work
+  2    usage error: an unknown command or option, or a value that does not parse
+  3    bad input, or refused: no such file or job, an option the mesh does not support
+  4    the server or a part of the mesh is unreachable or cannot work
   5    a collection is partial: a member failed or timed out, or a listing broke off
   6    a collection was cancelled
   130  interrupted (Ctrl-C)
-  141  whoever read our output went away
+  141  the reader of stdout closed it (broken pipe)
   143  terminated (SIGTERM)
 """
 
@@ -48,11 +48,11 @@ REFUSING_STATUSES = frozenset(
         "UNIMPLEMENTED",
     }
 )
-"""gRPC statuses that mean: the same request will not work."""
+"""gRPC statuses for which repeating the same request is pointless."""
 
 
 class CommandError(Exception):
-    """Ends the command with one line and a code."""
+    """Ends the command with one line on stderr and an exit code."""
 
     def __init__(self, message: str, code: Exit, reason: str = "") -> None:
         super().__init__(message)
@@ -61,11 +61,11 @@ class CommandError(Exception):
 
 
 def code_of_status(status: str) -> Exit:
-    """Takes the name of a gRPC status code."""
+    """Maps the name of a gRPC status code to an exit code."""
     return Exit.REFUSED if status in REFUSING_STATUSES else Exit.UNAVAILABLE
 
 
 def code_of_error(error: MeshError) -> Exit:
-    """For failures that happened on this side of the wire."""
-    waiting_helps = isinstance(error, UnavailableError | TimedOutError)
-    return Exit.UNAVAILABLE if waiting_helps else Exit.REFUSED
+    """Maps a failure on the client side to an exit code."""
+    retryable = isinstance(error, UnavailableError | TimedOutError)
+    return Exit.UNAVAILABLE if retryable else Exit.REFUSED

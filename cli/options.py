@@ -1,17 +1,24 @@
-"""Options several commands share. Imports nothing heavy: `--help` must be quick."""
+"""Options several commands share. Imports nothing slow: `--help` must be quick."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from math import isnan
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
 
+from captions import formats
+from cli.execution import async_command
+from cli.exits import Exit
+from mesh.job_options import CUE_RULES, DOWNLOAD, UNGROUPED, Kind, Option
+
 DEFAULT_SERVER = "127.0.0.1:50051"
 PRIORITIES = ("high", "normal", "low")
-FORMATS = ("srt", "vtt", "txt", "json", "tsv", "lrc")
-USUAL_FORMATS = FORMATS[:4]
+FORMATS = tuple(formats.FORMATS)
+USUAL_FORMATS = tuple(name for name, entry in formats.FORMATS.items() if entry.usual)
+WORD_CUE_FORMATS = tuple(name for name, entry in formats.FORMATS.items() if entry.word_cues)
 
+P = ParamSpec("P")
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 server_option = click.option(
@@ -26,6 +33,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="JSON for pro
 json_lines_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON object a line on stdout."
 )
+dry_run_option = click.option("--dry-run", is_flag=True, help="Count only; remove nothing.")
 limit_option = click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most."
 )
@@ -35,102 +43,74 @@ watch_option = click.option(
     help="Stay, and show every change: a table on a terminal, else JSON lines.",
 )
 MOST_WATCHED = 200
-"""What one page of a server holds."""
+"""The largest page a server returns."""
 
 webhook_option = click.option(
     "--webhook",
     "webhook_url",
     default="",
     metavar="URL",
-    help="Address that is told of the end, signed.",
+    help="Address notified of the end, signed.",
 )
 
-_JOB_OPTIONS = (
-    click.option(
-        "--language", metavar="TAG", help="Language of the speech, such as en or pt; or auto."
-    ),
-    click.option(
-        "--language-out",
-        "--translate-to",
-        "language_out",
-        metavar="TAG",
-        help="Language to translate into, beside the original: en, or what the server can.",
-    ),
-    click.option(
-        "--remove-noise/--no-remove-noise",
-        default=None,
-        help="Take steady noise out of the kept audio.",
-    ),
-    click.option("--convert-to-mono/--no-convert-to-mono", default=None, help="Keep one channel."),
-    click.option(
-        "--apply-highpass-filter/--no-apply-highpass-filter",
-        default=None,
-        help="Cut rumble below speech.",
-    ),
-    click.option(
-        "--set-sample-rate-16k/--no-set-sample-rate-16k",
-        default=None,
-        help="Keep the audio at 16 kHz.",
-    ),
-    click.option(
-        "--isolate-vocals/--no-isolate-vocals", default=None, help="Lift speech out of music."
-    ),
-    click.option(
-        "--word-timestamps/--no-word-timestamps", default=None, help="Give each word its time."
-    ),
-    click.option("--initial-prompt", metavar="TEXT", help="Names and terms to expect."),
-    click.option(
-        "--hotwords", metavar="WORDS", help="Words to prefer where the model is in doubt."
-    ),
-    click.option(
-        "--mixed-languages/--no-mixed-languages",
-        default=None,
-        help="Tell the language of every stretch anew.",
-    ),
-    click.option(
-        "--prefer-human-captions",
-        "captions_policy",
-        flag_value="CAPTIONS_POLICY_PREFER_HUMAN",
-        default=None,
-        help="Take captions a human made for the video, if there are any, instead of listening.",
-    ),
-    click.option("--beam-size", type=click.IntRange(1, 10), help="Width of the beam search."),
-)
-"""Each is called like the field of JobOptions it sets; what was not given stays unset."""
+
+def server_command(main: Callable[P, Coroutine[Any, Any, Exit]]) -> Callable[P, NoReturn]:
+    """Makes a click callback of a coroutine function that calls a server and can print JSON."""
+    return server_option(json_option(async_command(main)))
 
 
 class _Amount(click.FloatRange):
-    """A number of something; FloatRange lets "nan" pass."""
+    """A number within limits; FloatRange alone accepts "nan"."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, or click's own complaint."""
+        """Parses the number; fails with a usage error."""
         found = super().convert(value, param, ctx)
         if isnan(found):
             self.fail(f"{value!r} is not a number", param, ctx)
         return found
 
 
-_COUNT = click.IntRange(0, 10_000)
-_SECONDS = _Amount(0, 3600)
-_CUE_OPTIONS = (
-    click.option("--max-lines", type=_COUNT, metavar="N", help="Lines of a cue."),
-    click.option("--max-line-length", type=_COUNT, metavar="N", help="Characters of a line."),
-    click.option(
-        "--max-cps",
-        "max_characters_per_second",
-        type=_Amount(0),
-        metavar="N",
-        help="Characters a second, where the speech allows.",
-    ),
-    click.option(
-        "--min-duration", type=_SECONDS, metavar="S", help="Seconds a cue stays at least."
-    ),
-    click.option("--max-duration", type=_SECONDS, metavar="S", help="Seconds it stays at most."),
-    click.option(
-        "--min-gap", type=_SECONDS, metavar="S", help="Seconds between two cues at least."
-    ),
-)
-"""Each is called like the field of CueRules it sets; the server knows the exact ranges."""
+def _flag(option: Option) -> Callable[[CommandT], CommandT]:
+    """The flag of a job option, named like its field; unset if it is not given."""
+    dashed = option.name.replace("_", "-")
+    flags = (f"--{dashed}",) if option.flags is None else option.flags
+    given: dict[str, Any] = {"help": option.help, "metavar": option.metavar}
+    if option.kind is Kind.BOOL:
+        flags, given["default"] = (f"--{dashed}/--no-{dashed}",), None
+    elif option.flag_value is not None:
+        given |= {"flag_value": option.flag_value, "default": None}
+    elif option.kind is Kind.TEXTS:
+        given |= {"multiple": True, "callback": _split}
+    elif option.kind is Kind.CHOICE:
+        given["type"] = click.Choice(option.choices)
+    elif option.kind in (Kind.INT, Kind.INT64):
+        given["type"] = click.IntRange(_whole(option.minimum), _whole(option.maximum))
+    elif option.kind in (Kind.NUMBER, Kind.SECONDS):
+        given["type"] = _Amount(option.minimum, option.maximum)
+    return click.option(*flags, option.name, **given)
+
+
+def _split(
+    _context: click.Context, _option: click.Parameter, values: Sequence[str]
+) -> list[str] | None:
+    """The entries of a list, whether separated by commas or given one flag each; None: no flag."""
+    parts = [part.strip() for value in values for part in value.split(",")]
+    return [part for part in parts if part] or None
+
+
+def _whole(limit: float | None) -> int | None:
+    return None if limit is None else int(limit)
+
+
+def _flags(options: Iterable[Option]) -> list[Callable[[Any], Any]]:
+    return [_flag(option) for option in options if option.flags != ()]
+
+
+def _added(flags: Sequence[Callable[[Any], Any]], command: CommandT) -> CommandT:
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
 
 word_cues_option = click.option(
     "--word-cues", is_flag=True, help="Give each word its time within its cue, in VTT."
@@ -138,58 +118,40 @@ word_cues_option = click.option(
 
 
 def cue_options(command: CommandT) -> CommandT:
-    """Adds every limit of cues; what is not given is as usual in the language."""
-    for option in reversed(_CUE_OPTIONS):
-        command = option(command)
-    return command
+    """Adds every limit of cues; those not given default to the usual ones of the language."""
+    return _added(_flags(CUE_RULES.options), command)
 
 
 def job_options(command: CommandT) -> CommandT:
-    """Adds every choice a job has."""
-    command = cue_options(command)
-    for option in reversed((*_JOB_OPTIONS, *_DOWNLOAD_OPTIONS)):
-        command = option(command)
-    return command
+    """Adds every option of a job."""
+    return _added(_flags((*UNGROUPED, *DOWNLOAD.options)), cue_options(command))
 
 
-_DOWNLOAD_OPTIONS = (
-    click.option("--user-agent", metavar="TEXT", help="User agent shown to the site."),
-    click.option(
-        "--max-bytes-per-second", type=click.IntRange(1), metavar="N", help="Download no faster."
-    ),
-    click.option(
-        "--proxy", metavar="URL", help="Proxy to download through, if the mesh lets callers choose."
-    ),
-)
-"""Each is called like the field of DownloadOptions it sets."""
-
-_ORDER_OPTIONS = (
+_SUBMISSION_OPTIONS = (
     click.option("--force", is_flag=True, help="Run even if it was captioned lately."),
     click.option(
         "--priority",
         type=click.Choice(PRIORITIES),
         default="normal",
         show_default=True,
-        help="Whether it goes before other jobs.",
+        help="Scheduling priority among queued jobs.",
     ),
     click.option(
         "--caller",
         default="",
         metavar="NAME",
-        help="Who asks: a mesh serves its callers in turn.",
+        help="Name of the caller: a mesh serves its callers in turn.",
     ),
 )
 
 
-def order_options(command: CommandT) -> CommandT:
-    """Adds what is said about a job besides its options."""
-    for option in reversed(_ORDER_OPTIONS):
-        command = option(command)
-    return command
+def submission_options(command: CommandT) -> CommandT:
+    """Adds the fields of a submission that are not options of the job."""
+    return _added(_SUBMISSION_OPTIONS, command)
 
 
-def own_mesh_option(what: str) -> Callable[[CommandT], CommandT]:
-    """Adds a server that need not be given."""
+def optional_server_option(what: str) -> Callable[[CommandT], CommandT]:
+    """Adds --server without a default: commands start a mesh if it is not given."""
     return click.option(
         "--server",
         envvar="YTCAPTION_SERVER",
@@ -199,7 +161,7 @@ def own_mesh_option(what: str) -> Callable[[CommandT], CommandT]:
 
 
 def caption_files_options(written: str) -> Callable[[CommandT], CommandT]:
-    """Adds where captions are written to, and as what."""
+    """Adds the directory and the formats of caption files."""
     output = click.option(
         "-o",
         "--output",
@@ -207,7 +169,7 @@ def caption_files_options(written: str) -> Callable[[CommandT], CommandT]:
         metavar="DIR",
         help=written,
     )
-    formats = click.option(
+    format_option = click.option(
         "-f",
         "--format",
         "formats",
@@ -216,18 +178,18 @@ def caption_files_options(written: str) -> Callable[[CommandT], CommandT]:
         help=f"May be repeated; {', '.join(USUAL_FORMATS)} if only -o is given, "
         "here if only -f is.",
     )
-    return lambda command: output(formats(command))
+    return lambda command: output(format_option(command))
 
 
-def refuse_to_watch_too_many(limit: int) -> None:
-    """Those beyond would be left out silently."""
+def check_watch_limit(limit: int) -> None:
+    """Refuses a --limit beyond one page: the rest would be left out silently."""
     if limit > MOST_WATCHED:
         raise click.UsageError(f"--watch shows {MOST_WATCHED} at most: give a smaller --limit")
 
 
-def refuse_a_webhook_nobody_would_send(webhook_url: str, server: str | None) -> None:
-    """A mesh that ends with the command has no time to deliver one."""
-    if webhook_url and server is None:
+def require_server(flag: str, server: str | None) -> None:
+    """Refuses a flag whose work goes on after the command: an embedded mesh ends with it."""
+    if server is None:
         raise click.UsageError(
-            "--webhook needs a mesh that goes on running: give --server or YTCAPTION_SERVER"
+            f"{flag} needs a mesh that goes on running: give --server or YTCAPTION_SERVER"
         )

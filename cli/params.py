@@ -1,9 +1,10 @@
-"""What may be typed for a collection, checked before anything is started for it."""
+"""Parameter types, and the source checks of `collect`; they run before anything is started."""
 
 import re
 import sys
 from collections.abc import Sequence
 from datetime import date, timedelta
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import click
 from cli.exits import CommandError, Exit
 from mesh.searches import is_search
 
-MOST_SOURCES = 20
-LONGEST_TIMEOUT = timedelta(days=30)
+MAX_SOURCES = 20
+MAX_DURATION = timedelta(days=30)
+# A thousand years: no job is older, and the date that long ago still exists.
+MAX_AGE_HOURS = 24 * 366 * 1000
 UNITS = {
     "s": timedelta(seconds=1),
     "m": timedelta(minutes=1),
@@ -22,57 +25,63 @@ UNITS = {
 }
 PART = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhd])(?:ec|in|ours?|ays?)?\s*", re.IGNORECASE)
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
-PERIOD = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)
-DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
-class Span(click.ParamType[timedelta]):
-    """A length of time with its unit: 90s, 30m, 1h30m."""
+class DurationParam(click.ParamType[timedelta]):
+    """A duration with its units: 90s, 30m, 1h30m."""
 
-    name = "time"
+    name = "duration"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta:
-        """The time, or click's own complaint."""
+        """Parses the duration; fails with a usage error."""
         if isinstance(value, timedelta):
             return value
         text, found, at = str(value).strip(), timedelta(0), 0
         while part := PART.match(text, at):
             found += float(part[1]) * UNITS[part[2].lower()]
             at = part.end()
-        if at != len(text) or not timedelta(0) < found <= LONGEST_TIMEOUT:
-            self.fail(f"{value!r} is no time such as 90s, 30m, 2h or 1h30m", param, ctx)
+        if at != len(text) or not timedelta(0) < found <= MAX_DURATION:
+            self.fail(f"{value!r} is not a duration such as 90s, 30m, 2h or 1h30m", param, ctx)
         return found
 
 
-class Period(click.ParamType[str]):
-    """A year, a month or a day."""
+class AgeParam(click.FloatRange):
+    """A number of hours, as a timedelta."""
 
-    name = "period"
+    def __init__(self) -> None:
+        super().__init__(0, MAX_AGE_HOURS)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parses the hours; fails with a usage error."""
+        hours = super().convert(value, param, ctx)
+        if isnan(hours):  # passes both ends of a range
+            self.fail(f"{value!r} is not a number of hours", param, ctx)
+        return timedelta(hours=hours)
+
+
+class DateParam(click.ParamType[str]):
+    """A date, or the first part of one; passed on as it was written."""
+
+    def __init__(self, name: str, pattern: str, expected: str) -> None:
+        self.name = name
+        self._pattern = re.compile(pattern, re.ASCII)
+        self._expected = expected
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The period as it was written, or click's own complaint."""
+        """Checks the date; fails with a usage error."""
         text = str(value).strip()
-        if not PERIOD.fullmatch(text) or not _is_day(f"{text}-01-01"[:10]):
-            self.fail(f"{value!r} is no year, month or day, such as 2025-10", param, ctx)
+        if not self._pattern.fullmatch(text) or not _is_date(f"{text}-01-01"[:10]):
+            self.fail(f"{value!r} is not {self._expected}", param, ctx)
         return text
 
 
-class Day(click.ParamType[str]):
-    """One day."""
-
-    name = "day"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The day as YYYY-MM-DD, or click's own complaint."""
-        text = str(value).strip()
-        if not DAY.fullmatch(text) or not _is_day(text):
-            self.fail(f"{value!r} is no day such as 2025-10-31", param, ctx)
-        return text
+PERIOD = DateParam("period", r"\d{4}(-\d\d(-\d\d)?)?", "a year, month or day such as 2025-10")
+DAY = DateParam("day", r"\d{4}-\d\d-\d\d", "a day such as 2025-10-31")
 
 
-def _is_day(text: str) -> bool:
+def _is_date(text: str) -> bool:
     try:
         date.fromisoformat(text)
     except ValueError:
@@ -81,12 +90,12 @@ def _is_day(text: str) -> bool:
 
 
 def read_addresses(file: str) -> list[str]:
-    """One a line; empty lines and those that begin with # are none. "-" is stdin."""
+    """Reads one address a line and skips empty lines and # comments; "-" is stdin."""
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).expanduser().read_bytes()
         lines = content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise click.UsageError(f"--from-file: {file} is not text in UTF-8") from None
+        raise click.UsageError(f"--from-file: {file} is not UTF-8 text") from None
     except OSError as error:
         raise click.UsageError(f"--from-file: cannot read {file}: {error.strerror}") from None
     texts = (line.strip() for line in lines)
@@ -94,18 +103,18 @@ def read_addresses(file: str) -> list[str]:
 
 
 def check_number(sources: Sequence[str], *, each: bool) -> None:
-    """Refuses too few and too many."""
+    """Refuses an empty list, and more sources than a server lists for one collection."""
     if not sources:
         raise click.UsageError("nothing to collect: give a SOURCE or --from-file")
-    if len(sources) > MOST_SOURCES and not each:
+    if len(sources) > MAX_SOURCES and not each:
         raise click.UsageError(
-            f"at most {MOST_SOURCES} sources can be listed, not {len(sources)}; "
-            "if each is a single recording, say --each"
+            f"at most {MAX_SOURCES} sources can be listed, not {len(sources)}; "
+            "if each is a single recording, use --each"
         )
 
 
 def check_sources(sources: Sequence[str], *, each: bool) -> None:
-    """Refuses what can never be collected; the server knows the rest."""
+    """Refuses sources that are neither addresses nor searches; the server checks the rest."""
     for source in sources:
         if ADDRESS.fullmatch(source) or (not each and is_search(source)):
             continue

@@ -1,6 +1,7 @@
-"""Exits with 0 if who is asked says it is serving: `healthcheck.py HOST:PORT|http://HOST:PORT/PATH`.
+"""Container health check: exits with 0 if the service is serving.
 
-host:port is asked by gRPC's own health check, an address by HTTP.
+`healthcheck.py HOST:PORT` calls the standard gRPC health service, `healthcheck.py http://HOST:PORT/PATH`
+sends an HTTP GET.
 """
 
 import sys
@@ -16,7 +17,7 @@ NO_PROXY = (("grpc.enable_http_proxy", 0),)
 
 
 def main(address: str) -> int:
-    """0 if it serves, 1 if it does not, or nobody answers."""
+    """0 if it is serving; 1 if it is not or does not answer."""
     return _by_http(address) if address.startswith("http://") else _by_grpc(address)
 
 

@@ -1,1 +1,4 @@
-"""The downloader: yt-dlp behind a contract."""
+"""The downloader service: yt-dlp behind a gRPC contract.
+
+This package is the service and must not load yt-dlp; `child/` is what its child processes run.
+"""

@@ -1,22 +1,22 @@
 """Runs the downloader: `python -m downloader`."""
 
-from downloader.nursery import have_one, open_nursery
+from downloader.fork_server import start_fork_server, wait_until_warm
 from downloader.scratch import Scratch
 from downloader.servicer import downloader_service
 from downloader.settings import Settings
-from downloader.ytdlp import YtDlpEngine
+from downloader.ytdlp_engine import YtDlpEngine
 from mesh.service import run_process, serve
 
 
 async def _main(settings: Settings) -> None:
     scratch = Scratch(settings.work_dir)
-    # What a service that was killed left behind.
+    # Removes what a killed service left behind.
     scratch.purge(dry_run=False)
-    engine = YtDlpEngine(settings.manner, scratch, settings.bounds)
-    service = downloader_service(engine, settings.limits)
-    await serve(settings, [service], get_ready=have_one)
+    engine = YtDlpEngine(settings.client_options, scratch, settings.service_limits)
+    service = downloader_service(engine, settings.media_limits)
+    await serve(settings, [service], get_ready=wait_until_warm)
 
 
 if __name__ == "__main__":
-    open_nursery()
+    start_fork_server()
     run_process("downloader", Settings, _main)

@@ -1,53 +1,52 @@
-"""What the service tells a child to do; light, so that the service need not load yt-dlp."""
+"""Commands the service sends to a child process; imports nothing, so the service stays light."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-PRELOAD = "downloader.preload"
-"""The module a fork server loads once, so that no download has to."""
+PRELOAD = "downloader.child.preload"
+"""The module the fork server loads once, so that children start with it in memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How to ask a site, whatever is asked for."""
+class ClientOptions:
+    """Options of the yt-dlp client, the same for every command."""
 
     socket_timeout_seconds: float
     proxy: str = ""
     proxy_is_trusted: bool = True
-    """Whether the operator chose it; then it may be anywhere."""
+    """Whether the operator chose it; then it may have a private address."""
 
     source_address: str = ""
     user_agent: str = ""
     max_bytes_per_second: int = 0
-    """0: as fast as it comes."""
+    """0: no limit."""
 
     request_interval_seconds: float = 0
     cookies_file: str = ""
     js_runtime: str = ""
-    """Path of deno; empty: the one installed beside us, else the one on PATH."""
+    """Path of deno; empty: the one installed with ytcaption, else the one on PATH."""
 
     ffmpeg: str = ""
-    """Path of ffmpeg, which joins recordings that come in parts; empty: such are refused."""
+    """Path of ffmpeg, which joins recordings that come in parts; empty: they are refused."""
 
     allow_private_addresses: bool = False
     exempt_addresses: tuple[str, ...] = ()
-    """Addresses that are reached although they are not public; to test what lies behind them."""
+    """Addresses that may be reached although they are not public; for tests."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """Something to be done about one address."""
+class Command:
+    """What a child process is to do with one address."""
 
     source_url: str
-    folder: str
-    """Working directory of the child; pieces of the media rest there for a moment."""
-
-    manner: Manner
+    client_options: ClientOptions
+    folder: str = field(default="", kw_only=True)
+    """Working directory of the child, where it may write temporary files."""
 
 
 @dataclass(frozen=True, slots=True)
-class FetchOrder(Order):
-    """Fetch the recording."""
+class DownloadCommand(Command):
+    """Download the recording."""
 
     max_bytes: int
     max_seconds: float
@@ -55,14 +54,14 @@ class FetchOrder(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class ListOrder(Order):
-    """Name the recordings behind the address."""
+class ResolveCommand(Command):
+    """List the recordings behind the address."""
 
     max_videos: int
     """The child stops after this many."""
 
     max_entries: int
-    """The child looks at no more than this, wanted or not."""
+    """The child looks at no more entries than this, whether they match or not."""
 
     from_date: str = ""
     to_date: str = ""
@@ -70,19 +69,19 @@ class ListOrder(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class CaptionsOrder(Order):
-    """Find captions a human made."""
+class CaptionsCommand(Command):
+    """Find human-made captions."""
 
     languages: tuple[str, ...]
     max_seconds: float
 
 
-def carry_out(order: Order, media: Any, control: Any) -> None:
-    """Where a child begins; the import costs nothing there."""
-    from downloader.child import main
+def run_child(command: Command, media: Any, control: Any) -> None:
+    """Entry point of a child; the fork server has the import in memory already."""
+    from downloader.child.main import main
 
-    main(order, media.fileno(), control.fileno())
+    main(command, media.fileno(), control.fileno())
 
 
-def do_nothing() -> None:
-    """A child that only proves that children can be had."""
+def run_idle_child() -> None:
+    """Entry point of a child that only proves that the fork server works."""

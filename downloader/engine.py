@@ -1,31 +1,31 @@
-"""What the downloader needs from a fetcher, free of gRPC and of yt-dlp."""
+"""The contract of a download engine and its events; free of gRPC and of yt-dlp."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-LONGEST_REMAINING_SECONDS = 10**8
+MAX_REMAINING_SECONDS = 10**8
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The most one recording may take."""
+class MediaLimits:
+    """The largest and longest recording a request may download."""
 
     max_bytes: int
     max_duration: timedelta
 
-    def within(self, ceiling: "Limits") -> "Limits":
+    def within(self, ceiling: "MediaLimits") -> "MediaLimits":
         """These limits, but never above the ceiling."""
-        return Limits(
+        return MediaLimits(
             max_bytes=min(self.max_bytes, ceiling.max_bytes),
             max_duration=min(self.max_duration, ceiling.max_duration),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """How one caller wants a site to be asked; within what the operator allows."""
+class DownloadOptions:
+    """A caller's options for talking to the site; the operator's limits apply."""
 
     user_agent: str = ""
     max_bytes_per_second: int = 0
@@ -34,8 +34,8 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """Which recordings behind an address are wanted."""
+class ResolveQuery:
+    """Which recordings behind an address to list."""
 
     source_url: str
     max_videos: int = 0
@@ -56,8 +56,8 @@ class Chapter:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the source says about itself; always the first event."""
+class MediaInfo:
+    """The source's metadata; always the first event."""
 
     media_id: str = ""
     title: str = ""
@@ -79,8 +79,8 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """How far the bytes have come."""
+class ByteProgress:
+    """How many bytes have arrived, and how fast."""
 
     done_bytes: int
     total_bytes: int | None
@@ -92,30 +92,30 @@ class Moved:
         if self.total_bytes is None or not self.bytes_per_second:
             return None
         left = max(self.total_bytes - self.done_bytes, 0) / self.bytes_per_second
-        return timedelta(seconds=min(left, LONGEST_REMAINING_SECONDS))
+        return timedelta(seconds=min(left, MAX_REMAINING_SECONDS))
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """Every byte was given out; always the last event."""
+class DownloadFinished:
+    """Every byte was sent; always the last event."""
 
     size_bytes: int
 
 
-Event = Found | Chunk | Moved | Done
+DownloadEvent = MediaInfo | Chunk | ByteProgress | DownloadFinished
 
 
 @dataclass(frozen=True, slots=True)
-class Video:
-    """One recording behind an address."""
+class ListedVideo:
+    """One recording found behind an address."""
 
     source_url: str
-    media: Found
+    media: MediaInfo
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
-    """Captions that were chosen."""
+class CaptionTrack:
+    """The caption track that was chosen."""
 
     language: str
     name: str
@@ -132,41 +132,53 @@ class Cue:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """The search for captions is over; always the last event."""
+class CaptionsFinished:
+    """No more captions follow; always the last event."""
 
     found: bool
     cues: int
 
 
-CaptionEvent = Found | Track | Cue | Read
+CaptionEvent = MediaInfo | CaptionTrack | Cue | CaptionsFinished
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
-    """What a purge took away, or would take."""
+class Purged:
+    """What a purge removed, or would remove."""
 
     files: int
     bytes: int
 
 
-class FetchEngine(Protocol):
-    """Anything that turns an address into the bytes behind it."""
+class DownloaderEngine(Protocol):
+    """Downloads recordings, lists them, and finds their captions."""
 
-    def fetch(self, source_url: str, limits: Limits, wishes: Wishes) -> AsyncGenerator[Event, None]:
-        """Yields Found, then Chunk and Moved, then Done; closing it stops the download at once."""
+    def download(
+        self, source_url: str, limits: MediaLimits, options: DownloadOptions
+    ) -> AsyncGenerator[DownloadEvent, None]:
+        """Yields MediaInfo, then Chunk and ByteProgress, then DownloadFinished.
+
+        Closing the generator stops the download at once.
+        """
         ...
 
-    def resolve(self, search: Search, wishes: Wishes) -> AsyncGenerator[Video, None]:
-        """Yields each recording behind the address as it is found; none of them is fetched."""
+    def resolve(
+        self, query: ResolveQuery, options: DownloadOptions
+    ) -> AsyncGenerator[ListedVideo, None]:
+        """Yields each recording behind the address as it is found; fetches none of them."""
         ...
 
-    def captions(
-        self, source_url: str, languages: tuple[str, ...], limits: Limits, wishes: Wishes
+    def fetch_captions(
+        self,
+        source_url: str,
+        languages: tuple[str, ...],
+        limits: MediaLimits,
+        options: DownloadOptions,
     ) -> AsyncGenerator[CaptionEvent, None]:
-        """Yields Found, then Track and each Cue if a human made any, then Read."""
+        """Yields MediaInfo, then CaptionsFinished; between them, if there are human-made captions,
+        CaptionTrack and each Cue."""
         ...
 
-    def purge(self, *, dry_run: bool) -> Removed:
-        """Removes what no running download needs."""
+    def purge(self, *, dry_run: bool) -> Purged:
+        """Removes files that no running download uses."""
         ...

@@ -1,4 +1,4 @@
-"""Children that cost nothing to have: forked from a process that has loaded yt-dlp already."""
+"""Starts child processes from a fork server that has yt-dlp loaded, and connects their pipes."""
 
 import asyncio
 import json
@@ -7,58 +7,58 @@ from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-from downloader.order import PRELOAD, Order, carry_out, do_nothing
+from downloader.commands import PRELOAD, Command, run_child, run_idle_child
 from mesh.forking import fork, kill, one_way_pipe, open_fork_server, reap
 
 READ_AHEAD = 64 * 1024
 MAX_LINE = 4 * 1024 * 1024
 
 
-def open_nursery() -> None:
-    """Early: before gRPC has threads and sockets."""
+def start_fork_server() -> None:
+    """Starts the fork server; call it before gRPC opens threads and sockets."""
     open_fork_server(PRELOAD)
 
 
-async def have_one() -> None:
-    """Returns once the fork server has loaded everything and children come at once."""
-    await asyncio.to_thread(_have_one)
+async def wait_until_warm() -> None:
+    """Returns once the fork server has loaded everything and forks without delay."""
+    await asyncio.to_thread(_run_idle_child)
 
 
-def _have_one() -> None:
-    child = fork(do_nothing)
+def _run_idle_child() -> None:
+    child = fork(run_idle_child)
     child.join()
     child.close()
 
 
-class Child:
-    """A download in another process: its media, and what it says about it."""
+class ChildProcess:
+    """The service's ends of a child's pipes: its media bytes and its messages."""
 
     def __init__(self, media: asyncio.StreamReader, control: asyncio.StreamReader) -> None:
         self.media = media
         self.total: int | None = None
-        """Size of the whole, once the child knows."""
+        """Size of the recording, once the child knows it."""
         self._control = control
 
-    async def hear(self) -> dict[str, Any]:
-        """The next word that is not about size; {} if the child is gone."""
+    async def receive(self) -> dict[str, Any]:
+        """The next message that is not about the size; {} once the child has exited."""
         while line := await self._control.readline():
-            word: dict[str, Any] = json.loads(line)
-            if word["kind"] != "total":
-                return word
-            self.total = word["bytes"]
+            message: dict[str, Any] = json.loads(line)
+            if message["kind"] != "total":
+                return message
+            self.total = message["bytes"]
         return {}
 
 
 @asynccontextmanager
-async def born(order: Order) -> AsyncIterator[Child]:
-    """A child that works on the order; it and all it started are dead when the block ends."""
+async def running_child(command: Command) -> AsyncIterator[ChildProcess]:
+    """Runs the command in a child; kills it and all it started when the block ends."""
     media_pipe, control_pipe = one_way_pipe(), one_way_pipe()
-    process = fork(carry_out, order, pipes=(media_pipe, control_pipe))
+    process = fork(run_child, command, pipes=(media_pipe, control_pipe))
     transports: list[asyncio.ReadTransport] = []
     try:
         media = await _reader(media_pipe[0], READ_AHEAD, transports)
         control = await _reader(control_pipe[0], MAX_LINE, transports)
-        yield Child(media, control)
+        yield ChildProcess(media, control)
     finally:
         kill(process)
         for transport in transports:

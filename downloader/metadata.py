@@ -1,6 +1,6 @@
-"""What yt-dlp's info dict says about a recording, told in our words.
+"""Converts yt-dlp's info dict into our metadata, as JSON between child and service.
 
-The dict is filled by thousands of extractors from pages of strangers: nothing in it is certain.
+Thousands of extractors fill that dict from untrusted pages: no field of it can be relied on.
 """
 
 import math
@@ -8,18 +8,18 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from downloader.engine import Chapter, Found
+from downloader.engine import Chapter, MediaInfo
 
 MAX_TEXT = 1000
 MAX_CHAPTERS = 500
 MAX_CHAPTER_TITLE = 200
 
 
-def describe(info: dict[str, Any]) -> dict[str, Any]:
-    """What may travel as JSON; `found_in` reads it."""
+def to_json(info: dict[str, Any]) -> dict[str, Any]:
+    """The metadata as JSON fields; `from_json` reads them."""
     direct = bool(info.get("direct"))
     return {
-        # A plain file has no identifier.
+        # A plain file has no id.
         "media_id": "" if direct else text(info.get("id")),
         "upload_date": day_of(info),
         "title": text(info.get("title")),
@@ -33,16 +33,16 @@ def describe(info: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def found_in(facts: dict[str, Any]) -> Found:
-    """The other way round."""
-    duration = facts["duration"]
+def from_json(fields: dict[str, Any]) -> MediaInfo:
+    """The metadata that `to_json` wrote."""
+    duration = fields["duration"]
     chapters = tuple(
         Chapter(timedelta(seconds=start), timedelta(seconds=end), title)
-        for start, end, title in facts["chapters"]
+        for start, end, title in fields["chapters"]
     )
-    return Found(
+    return MediaInfo(
         **{
-            **facts,
+            **fields,
             "duration": None if duration is None else timedelta(seconds=duration),
             "chapters": chapters,
         }
@@ -50,7 +50,7 @@ def found_in(facts: dict[str, Any]) -> Found:
 
 
 def seconds(value: Any) -> float | None:
-    """A length of time, or None if it is not one."""
+    """A duration in seconds, or None if the value is not one."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -60,24 +60,24 @@ def seconds(value: Any) -> float | None:
 
 def day_of(info: dict[str, Any]) -> str:
     """Day of publication as YYYY-MM-DD, or "" if it is not known."""
-    if info.get("direct"):  # of a plain file: the day it was last changed
+    if info.get("direct"):  # a plain file has only the day it was last modified
         return ""
-    said = _day(info.get("upload_date"))
-    if not said and "timestamp" in info:
+    day = _day(info.get("upload_date"))
+    if not day and "timestamp" in info:
         with suppress(TypeError, ValueError, OverflowError, OSError):
             return datetime.fromtimestamp(info["timestamp"], UTC).date().isoformat()
-    return said
+    return day
 
 
 def age_of(day: str) -> timedelta:
-    """How long ago that was; nothing if nobody knows."""
+    """Time since that day; 0 if the day is not known."""
     return datetime.now(UTC).date() - date.fromisoformat(day) if day else timedelta(0)
 
 
-def text(value: Any, longest: int = MAX_TEXT) -> str:
-    """At most this much of it, as text that can travel."""
-    # Half a surrogate pair is a string to Python, but not to anybody else.
-    cut = "" if value is None else str(value)[:longest]
+def text(value: Any, max_length: int = MAX_TEXT) -> str:
+    """The value as text of at most that length that UTF-8 can encode."""
+    # Python strings may hold half a surrogate pair, which UTF-8 cannot.
+    cut = "" if value is None else str(value)[:max_length]
     return cut.encode(errors="replace").decode()
 
 

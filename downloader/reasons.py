@@ -1,4 +1,4 @@
-"""From what yt-dlp says to what we say: the one table that decides who may retry."""
+"""Maps yt-dlp's failures to reasons and error types; the reason decides whether to retry."""
 
 import re
 from dataclasses import dataclass
@@ -19,25 +19,25 @@ MAX_MESSAGE = 400
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a download ended badly, as the child tells it."""
+    """A failed task, as the child reports it."""
 
     message: str
-    """The words of yt-dlp, or ours if we gave up ourselves."""
+    """yt-dlp's message, or ours if our own code refused."""
 
-    kinds: tuple[str, ...] = ()
-    """Class names of the exception and of all it was caused by, outermost first."""
+    exceptions: tuple[str, ...] = ()
+    """Class names of the exception and of its causes, outermost first."""
 
     status: int | None = None
-    """HTTP status the site answered with, if that was the trouble."""
+    """HTTP status of the site's answer, if that was the cause."""
 
-    verdict: str = ""
-    """The reason, if the child knew it by itself."""
+    reason: str = ""
+    """The reason, if the child already determined it."""
 
     retry_after: float | None = None
     """Seconds the site asked us to wait."""
 
 
-KINDS: dict[Reason, type[MeshError]] = {
+ERROR_TYPES: dict[Reason, type[MeshError]] = {
     Reason.UNSUPPORTED_URL: InvalidRequestError,
     Reason.ADDRESS_FORBIDDEN: SourceRefusedError,
     Reason.HOST_UNREACHABLE: UnavailableError,
@@ -65,10 +65,10 @@ KINDS: dict[Reason, type[MeshError]] = {
     Reason.STORAGE_FULL: LimitExceededError,
     Reason.INTERNAL: UnavailableError,
 }
-"""Every reason this service gives, and the error it travels in."""
+"""Every reason this service gives, and its error type."""
 
-# The first that matches wins, so the narrow come before the wide. Apostrophes may be curly.
-SAYINGS: tuple[tuple[str, Reason], ...] = (
+# The first match wins, so narrow patterns come before wide ones. Apostrophes may be curly.
+MESSAGE_PATTERNS: tuple[tuple[str, Reason], ...] = (
     (r"No space left on device|Disk quota exceeded", Reason.STORAGE_FULL),
     (r"Errno 27\b|File too large", Reason.TOO_LARGE),
     (r"Did not get any data blocks|downloaded file is empty", Reason.EMPTY_MEDIA),
@@ -129,7 +129,7 @@ SAYINGS: tuple[tuple[str, Reason], ...] = (
         Reason.LOGIN_REQUIRED,
     ),
     (
-        # The last is what yt-dlp adds when it no longer understands a site.
+        # yt-dlp adds the last one when a site's pages have changed.
         r"temporarily unavailable|server-side|network error|receiving data|please report this",
         Reason.SITE_ERROR,
     ),
@@ -148,8 +148,8 @@ SAYINGS: tuple[tuple[str, Reason], ...] = (
     ),
 )
 
-# Said whatever the site is, and never in a site's own words: these come before SAYINGS.
-FIXED: tuple[tuple[str, Reason], ...] = (
+# Messages of yt-dlp itself, never quoted from a site: matched before MESSAGE_PATTERNS.
+FIXED_PATTERNS: tuple[tuple[str, Reason], ...] = (
     (
         r"Unsupported URL|is not a valid URL|No video formats found"
         r"|Requested format is not available",
@@ -168,7 +168,7 @@ FIXED: tuple[tuple[str, Reason], ...] = (
     ),
 )
 
-STATUSES = {
+REASON_BY_STATUS = {
     401: Reason.LOGIN_REQUIRED,
     402: Reason.MEMBERS_ONLY,
     403: Reason.LOGIN_REQUIRED,
@@ -181,7 +181,7 @@ STATUSES = {
     451: Reason.GEO_BLOCKED,
 }
 
-CLASSES = {
+REASON_BY_CLASS = {
     "GeoRestrictedError": Reason.GEO_BLOCKED,
     "UnsupportedError": Reason.UNSUPPORTED_URL,
     "ContentTooShortError": Reason.NETWORK_ERROR,
@@ -198,63 +198,65 @@ SITE_CLASSES = frozenset({"ExtractorError", "DownloadError"})
 def to_error(failure: Failure) -> MeshError:
     """The error a caller sees."""
     reason = reason_for(failure)
-    inside = reason is Reason.INTERNAL  # words of our own code help nobody outside
-    message = "the download failed inside the service" if inside else _for_people(failure.message)
+    # Messages of our own exceptions stay internal.
+    internal = reason is Reason.INTERNAL
+    message = "the download failed inside the service" if internal else _readable(failure.message)
     wait = failure.retry_after if reason is Reason.RATE_LIMITED else None
-    return KINDS[reason](message, reason=reason, retry_after_seconds=wait)
+    return ERROR_TYPES[reason](message, reason=reason, retry_after_seconds=wait)
 
 
 def reason_for(failure: Failure) -> Reason:
-    """Reads the surest sign first; a site's own words, which hold any word at all, come late."""
-    if failure.verdict:
-        return Reason(failure.verdict)
+    """The most reliable evidence decides; free text from the site, which may say anything, last."""
+    if failure.reason:
+        return Reason(failure.reason)
+    by_class = (REASON_BY_CLASS[each] for each in failure.exceptions if each in REASON_BY_CLASS)
     return (
-        next((CLASSES[kind] for kind in failure.kinds if kind in CLASSES), None)
-        or _said(FIXED, failure.message)
-        or _answered(_status_in(failure.message))
-        or (NETWORK_CLASSES.intersection(failure.kinds) and Reason.NETWORK_ERROR)
-        or _said(SAYINGS, failure.message)
-        or _answered(failure.status)
-        or (SITE_CLASSES.intersection(failure.kinds) and Reason.SITE_ERROR)
+        next(by_class, None)
+        or _matching(FIXED_PATTERNS, failure.message)
+        or _for_status(_status_in(failure.message))
+        or (NETWORK_CLASSES.intersection(failure.exceptions) and Reason.NETWORK_ERROR)
+        or _matching(MESSAGE_PATTERNS, failure.message)
+        or _for_status(failure.status)
+        or (SITE_CLASSES.intersection(failure.exceptions) and Reason.SITE_ERROR)
         or Reason.INTERNAL
     )
 
 
-def _said(sayings: tuple[tuple[str, Reason], ...], message: str) -> Reason | None:
-    for pattern, reason in sayings:
+def _matching(patterns: tuple[tuple[str, Reason], ...], message: str) -> Reason | None:
+    for pattern, reason in patterns:
         if re.search(pattern, message, re.IGNORECASE):
             return reason
     return None
 
 
 def _status_in(message: str) -> int | None:
-    """yt-dlp forgets the exception when it gives up retrying, but not its text."""
+    """yt-dlp drops the exception when it gives up retrying, but keeps its text."""
     found = re.search(r"HTTP Error (\d{3})\b", message)
     return int(found[1]) if found else None
 
 
-def _answered(status: int | None) -> Reason | None:
+def _for_status(status: int | None) -> Reason | None:
     if status is None or status < 400:
         return None
     if status >= 500:
         return Reason.SITE_ERROR
-    # Some other 4xx: asking again will not help.
-    return STATUSES.get(status, Reason.VIDEO_NOT_FOUND)
+    # Any other 4xx: a retry would not help.
+    return REASON_BY_STATUS.get(status, Reason.VIDEO_NOT_FOUND)
 
 
 NOISE = (
     r"\x1b\[[0-9;]*m",  # colours
     r"^\s*ERROR:\s*",
-    r"^\[[\w:]+\] ([^\s:]+: )?",  # extractor and identifier
+    r"^\[[\w:]+\] ([^\s:]+: )?",  # extractor and media id
     r"\s*\(caused by .*\)",
     r";? *please report this issue on .*",
-    r"[^.\n]* --[a-z].*",  # advice about options our caller does not have
+    r"[^.\n]* --[a-z].*",  # hints at command-line options callers do not have
     r"\s*You might want to use a VPN .*",
 )
 
 
-def _for_people(message: str) -> str:
-    """One clean line: no colours, no class names, no advice for the command line."""
+def _readable(message: str) -> str:
+    """One clean line: no colours, no class names, no command-line hints."""
     for pattern in NOISE:
         message = re.sub(pattern, "", message, flags=re.DOTALL)
     line = " ".join(message.split())

@@ -1,4 +1,4 @@
-"""From what a child says to what the engine tells."""
+"""Turns a child's messages and media bytes into the engine's events and errors."""
 
 import asyncio
 from collections import deque
@@ -9,13 +9,23 @@ from typing import Any
 
 from structlog import get_logger
 
-from downloader.engine import CaptionEvent, Chunk, Cue, Done, Event, Moved, Read, Track
-from downloader.facts import found_in
-from downloader.nursery import Child
+from downloader.engine import (
+    ByteProgress,
+    CaptionEvent,
+    CaptionsFinished,
+    CaptionTrack,
+    Chunk,
+    Cue,
+    DownloadEvent,
+    DownloadFinished,
+)
+from downloader.fork_server import ChildProcess
+from downloader.metadata import from_json
 from downloader.reasons import Failure, to_error
 from mesh.errors import MeshError, UnavailableError
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
+from mesh.tasks import mark_retrieved
 
 log = get_logger(__name__)
 
@@ -23,103 +33,100 @@ REPORT_SECONDS = 0.1
 SPEED_SECONDS = 2.0
 
 
-async def relay(child: Child) -> AsyncGenerator[Event, None]:
-    """A recording as it arrives: see FetchEngine.fetch."""
-    first = await child.hear()
+async def download_events(child: ChildProcess) -> AsyncGenerator[DownloadEvent, None]:
+    """A recording as it arrives: see DownloaderEngine.download."""
+    first = await child.receive()
     if first.pop("kind", "") != "found":
-        raise _failure(first)
-    yield found_in(first)
-    ending = asyncio.ensure_future(child.hear())
+        raise _error(first)
+    yield from_json(first)
+    ending = asyncio.ensure_future(child.receive())
+    ending.add_done_callback(mark_retrieved)  # a caller that leaves early never asks for it
     try:
-        meter = Meter()
+        meter = ProgressMeter()
         while data := await child.media.read(MAX_FRAME_BYTES):
             yield Chunk(data)
-            if moved := meter.count(len(data), child.total):
-                yield moved
+            if progress := meter.count(len(data), child.total):
+                yield progress
         last = await ending
     finally:
         ending.cancel()
     if last.pop("kind", "") != "done":
-        raise _failure(last)
+        raise _error(last)
     if last["size"] != meter.done:
         raise UnavailableError(
             f"{last['size']} bytes were fetched, but {meter.done} arrived", reason=Reason.INTERNAL
         )
-    yield meter.moved(meter.done)
-    yield Done(meter.done)
+    yield meter.progress(meter.done)
+    yield DownloadFinished(meter.done)
 
 
-async def listen(child: Child, *kinds: str) -> AsyncGenerator[dict[str, Any], None]:
-    """Every word of these kinds until the child is done."""
+async def messages(child: ChildProcess, *kinds: str) -> AsyncGenerator[dict[str, Any], None]:
+    """Every message of these kinds, up to and including `done`; raises if the child failed."""
     while True:
-        word = await child.hear()
-        kind = word.get("kind")
+        message = await child.receive()
+        kind = message.get("kind")
         if kind in kinds:
-            yield word
+            yield message
         elif kind != "done":
-            raise _failure(word)
+            message.pop("kind", None)
+            raise _error(message)
         if kind == "done":
             return
 
 
-def caption_event(word: dict[str, Any]) -> CaptionEvent:
-    """What a child says about captions."""
-    match word.pop("kind"):
+def caption_event(message: dict[str, Any]) -> CaptionEvent:
+    """The event for a message of a captions task."""
+    match message.pop("kind"):
         case "found":
-            return found_in(word)
+            return from_json(message)
         case "track":
-            return Track(word["language"], word["name"])
+            return CaptionTrack(message["language"], message["name"])
         case "cue":
-            start, end = timedelta(seconds=word["start"]), timedelta(seconds=word["end"])
-            return Cue(start, end, word["text"], word["language"])
-    return Read(word["found"], word["count"])
+            start, end = timedelta(seconds=message["start"]), timedelta(seconds=message["end"])
+            return Cue(start, end, message["text"], message["language"])
+    return CaptionsFinished(message["found"], message["count"])
 
 
-def _failure(word: dict[str, Any]) -> MeshError:
-    if not word:
-        return UnavailableError("the download died without a word", reason=Reason.INTERNAL)
-    failure = Failure(
-        message=word["message"],
-        kinds=tuple(word.get("kinds", ())),
-        status=word.get("status"),
-        verdict=word.get("verdict", ""),
-        retry_after=word.get("retry_after"),
-    )
+def _error(fields: dict[str, Any]) -> MeshError:
+    """The error for the fields of a `failed` message; no fields mean that the child died."""
+    if not fields:
+        return UnavailableError("the download process died", reason=Reason.INTERNAL)
+    failure = Failure(**fields)
     error = to_error(failure)
     log.info(
         "download failed",
         reason=error.reason,
-        said=failure.message,
-        kinds=failure.kinds,
+        error=failure.message,
+        exceptions=failure.exceptions,
         status=failure.status,
     )
     return error
 
 
-class Meter:
-    """Counts bytes, and says how it goes at most ten times a second."""
+class ProgressMeter:
+    """Counts bytes and reports progress at most ten times a second."""
 
     def __init__(self, now: Callable[[], float] = perf_counter) -> None:
         self.done = 0
         self._now = now
-        self._marks = deque([(now(), 0)])
-        self._told = now()
+        self._samples = deque([(now(), 0)])
+        self._reported_at = now()
 
-    def count(self, size: int, total: int | None) -> Moved | None:
-        """Takes in what arrived; a report if one is due."""
+    def count(self, size: int, total: int | None) -> ByteProgress | None:
+        """Adds bytes that arrived; returns a report if one is due."""
         self.done += size
         now = self._now()
-        if now - self._told < REPORT_SECONDS:
+        if now - self._reported_at < REPORT_SECONDS:
             return None
-        self._told = now
-        self._marks.append((now, self.done))
-        while len(self._marks) > 2 and now - self._marks[0][0] > SPEED_SECONDS:
-            self._marks.popleft()
-        return self.moved(total)
+        self._reported_at = now
+        self._samples.append((now, self.done))
+        while len(self._samples) > 2 and now - self._samples[0][0] > SPEED_SECONDS:
+            self._samples.popleft()
+        return self.progress(total)
 
-    def moved(self, total: int | None) -> Moved:
-        """How it stands; the speed is that of the last two seconds or so."""
-        began, before = self._marks[0]
+    def progress(self, total: int | None) -> ByteProgress:
+        """Progress so far; the speed is measured over about the last two seconds."""
+        began, before = self._samples[0]
         elapsed = self._now() - began
         speed = (self.done - before) / elapsed if elapsed > 0 else None
-        return Moved(self.done, total, speed)
+        return ByteProgress(self.done, total, speed)

@@ -1,4 +1,4 @@
-"""Folders that live as long as one download, even if the service dies in between."""
+"""Temporary folders, one per download, that are removed even after the service was killed."""
 
 import fcntl
 import os
@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from downloader.engine import Removed
+from downloader.engine import Purged
 
 PREFIX = "download-"
 
 
 class Scratch:
-    """A folder per download under one root.
+    """Makes and purges the folders under one root.
 
-    A folder in use is locked, and the lock dies with the process that holds it: so whatever can be
-    locked is nobody's, though another service shares the root.
+    A folder in use is locked, and the lock ends with the process that holds it. So a folder that
+    can be locked is unused, even if several services share the root.
     """
 
     def __init__(self, root: Path) -> None:
@@ -25,7 +25,7 @@ class Scratch:
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
-        """A new, empty folder; gone when the block ends."""
+        """A new, empty folder; removed when the block ends."""
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._root))
         with _locked(path):
@@ -34,17 +34,17 @@ class Scratch:
             finally:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def purge(self, *, dry_run: bool) -> Removed:
-        """Removes the folders nobody uses."""
+    def purge(self, *, dry_run: bool) -> Purged:
+        """Removes the folders that are not in use."""
         files = size = 0
         for path in self._root.glob(f"{PREFIX}*"):
             with suppress(OSError), _locked(path):
-                kept = [file.lstat().st_size for file in path.rglob("*") if not file.is_dir()]
-                files += len(kept)
-                size += sum(kept)
+                sizes = [file.lstat().st_size for file in path.rglob("*") if not file.is_dir()]
+                files += len(sizes)
+                size += sum(sizes)
                 if not dry_run:
                     shutil.rmtree(path)
-        return Removed(files=files, bytes=size)
+        return Purged(files=files, bytes=size)
 
 
 @contextmanager

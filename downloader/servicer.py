@@ -1,32 +1,31 @@
-"""gRPC face of the downloader: requests in, engine calls, events out."""
+"""The gRPC servicer of the downloader: maps requests to engine calls and events to responses."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from datetime import timedelta
 from typing import Any
 
 import grpc
 from google.protobuf.duration import from_timedelta, to_timedelta
-from google.protobuf.duration_pb2 import Duration
 from structlog.contextvars import bind_contextvars
 
 from downloader.engine import (
+    ByteProgress,
     CaptionEvent,
+    CaptionsFinished,
+    CaptionTrack,
     Chunk,
     Cue,
-    Done,
-    Event,
-    FetchEngine,
-    Found,
-    Limits,
-    Moved,
-    Read,
-    Search,
-    Track,
-    Wishes,
+    DownloaderEngine,
+    DownloadEvent,
+    DownloadFinished,
+    DownloadOptions,
+    MediaInfo,
+    MediaLimits,
+    ResolveQuery,
 )
 from mesh.errors import InvalidRequestError
+from mesh.messages import dataclass_from, message_from
 from mesh.reasons import Reason
 from mesh.server import Service
 from ytcaption.v1 import downloader_service_pb2 as pb
@@ -37,9 +36,9 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class DownloaderServicer(rpc.DownloaderServiceServicer):
-    """Translates between the wire and a FetchEngine; decides nothing itself."""
+    """Translates between the wire and a DownloaderEngine; decides nothing itself."""
 
-    def __init__(self, engine: FetchEngine, ceiling: Limits) -> None:
+    def __init__(self, engine: DownloaderEngine, ceiling: MediaLimits) -> None:
         self._engine = engine
         self._ceiling = ceiling
 
@@ -48,8 +47,9 @@ class DownloaderServicer(rpc.DownloaderServiceServicer):
     ) -> AsyncIterator[pb.DownloadResponse]:
         bind_contextvars(job_id=request.job_id)
         limits = _limits(request, self._ceiling, request.max_bytes)
-        fetching = self._engine.fetch(request.source_url, limits, _wishes(request.options))
-        async with aclosing(fetching) as events:  # a cancelled call must stop the engine at once
+        options = dataclass_from(DownloadOptions, request.options)
+        downloading = self._engine.download(request.source_url, limits, options)
+        async with aclosing(downloading) as events:  # a cancelled call stops the engine at once
             async for event in events:
                 yield _to_wire(event)
 
@@ -58,14 +58,9 @@ class DownloaderServicer(rpc.DownloaderServiceServicer):
     ) -> AsyncIterator[pb.ResolveResponse]:
         if request.max_videos < 0:
             raise InvalidRequestError("max_videos is negative", reason=Reason.REQUEST_INVALID)
-        search = Search(
-            request.source_url,
-            request.max_videos,
-            request.from_date,
-            request.to_date,
-            request.period,
-        )
-        resolving = self._engine.resolve(search, _wishes(request.options))
+        query = dataclass_from(ResolveQuery, request)
+        options = dataclass_from(DownloadOptions, request.options)
+        resolving = self._engine.resolve(query, options)
         async with aclosing(resolving) as videos:
             async for video in videos:
                 yield pb.ResolveResponse(source_url=video.source_url, media=_media(video.media))
@@ -75,10 +70,11 @@ class DownloaderServicer(rpc.DownloaderServiceServicer):
     ) -> AsyncIterator[pb.FetchCaptionsResponse]:
         bind_contextvars(job_id=request.job_id)
         languages = tuple(request.languages)
-        limits, wishes = _limits(request, self._ceiling), _wishes(request.options)
-        reading = self._engine.captions(request.source_url, languages, limits, wishes)
+        limits = _limits(request, self._ceiling)
+        options = dataclass_from(DownloadOptions, request.options)
+        fetching = self._engine.fetch_captions(request.source_url, languages, limits, options)
         index = 0
-        async with aclosing(reading) as events:
+        async with aclosing(fetching) as events:
             async for event in events:
                 yield _caption_to_wire(event, index)
                 index += isinstance(event, Cue)
@@ -92,8 +88,8 @@ class DownloaderServicer(rpc.DownloaderServiceServicer):
         )
 
 
-def downloader_service(engine: FetchEngine, ceiling: Limits) -> Service:
-    """The service, ready to be served."""
+def downloader_service(engine: DownloaderEngine, ceiling: MediaLimits) -> Service:
+    """The service, ready to register with a server."""
     return Service.of(
         pb.DESCRIPTOR.services_by_name["DownloaderService"],
         rpc.add_DownloaderServiceServicer_to_server,
@@ -102,9 +98,9 @@ def downloader_service(engine: FetchEngine, ceiling: Limits) -> Service:
 
 
 def _limits(
-    request: pb.DownloadRequest | pb.FetchCaptionsRequest, ceiling: Limits, max_bytes: int = 0
-) -> Limits:
-    wanted = Limits(
+    request: pb.DownloadRequest | pb.FetchCaptionsRequest, ceiling: MediaLimits, max_bytes: int = 0
+) -> MediaLimits:
+    limits = MediaLimits(
         max_bytes=max_bytes or ceiling.max_bytes,
         max_duration=(
             to_timedelta(request.max_duration)
@@ -112,48 +108,30 @@ def _limits(
             else ceiling.max_duration
         ),
     )
-    if wanted.max_duration.total_seconds() <= 0:
-        raise InvalidRequestError(
-            "max_duration must be more than nothing", reason=Reason.REQUEST_INVALID
-        )
-    return wanted.within(ceiling)
+    if limits.max_duration.total_seconds() <= 0:
+        raise InvalidRequestError("max_duration must be positive", reason=Reason.REQUEST_INVALID)
+    return limits.within(ceiling)
 
 
-def _wishes(options: media.DownloadOptions) -> Wishes:
-    return Wishes(
-        user_agent=options.user_agent,
-        max_bytes_per_second=options.max_bytes_per_second,
-        request_interval=to_timedelta(options.request_interval),
-        proxy=options.proxy,
-    )
-
-
-def _to_wire(event: Event) -> pb.DownloadResponse:
+def _to_wire(event: DownloadEvent) -> pb.DownloadResponse:
     match event:
-        case Found():
+        case MediaInfo():
             return pb.DownloadResponse(media=_media(event))
         case Chunk():
             return pb.DownloadResponse(chunk=event.data)
-        case Moved():
-            return pb.DownloadResponse(
-                progress=media.ByteProgress(
-                    done_bytes=event.done_bytes,
-                    total_bytes=event.total_bytes,
-                    bytes_per_second=event.bytes_per_second,
-                    remaining=_duration(event.remaining),
-                )
-            )
-        case Done():
-            return pb.DownloadResponse(finished=pb.DownloadFinished(size_bytes=event.size_bytes))
+        case ByteProgress():
+            progress = message_from(media.ByteProgress, event, remaining=event.remaining)
+            return pb.DownloadResponse(progress=progress)
+        case DownloadFinished():
+            return pb.DownloadResponse(finished=message_from(pb.DownloadFinished, event))
 
 
 def _caption_to_wire(event: CaptionEvent, index: int) -> pb.FetchCaptionsResponse:
     match event:
-        case Found():
+        case MediaInfo():
             return pb.FetchCaptionsResponse(media=_media(event))
-        case Track():
-            track = media.CaptionTrack(language=event.language, name=event.name)
-            return pb.FetchCaptionsResponse(track=track)
+        case CaptionTrack():
+            return pb.FetchCaptionsResponse(track=message_from(media.CaptionTrack, event))
         case Cue():
             end = from_timedelta(event.end)
             segment = media.Segment(
@@ -165,32 +143,18 @@ def _caption_to_wire(event: CaptionEvent, index: int) -> pb.FetchCaptionsRespons
                 settled_offset=end,
             )
             return pb.FetchCaptionsResponse(segment=segment)
-        case Read():
+        case CaptionsFinished():
             finished = pb.CaptionsFinished(found=event.found, segments=event.cues)
             return pb.FetchCaptionsResponse(finished=finished)
 
 
-def _duration(length: timedelta | None) -> Duration | None:
-    return None if length is None else from_timedelta(length)
-
-
-def _media(found: Found) -> media.MediaInfo:
-    return media.MediaInfo(
-        media_id=found.media_id,
-        title=found.title,
-        uploader=found.uploader,
-        duration=_duration(found.duration),
-        upload_date=found.upload_date,
-        thumbnail_url=found.thumbnail_url,
-        webpage_url=found.webpage_url,
-        extractor=found.extractor,
-        container=found.container,
-        chapters=[
-            media.Chapter(
-                start_offset=from_timedelta(chapter.start),
-                end_offset=from_timedelta(chapter.end),
-                title=chapter.title,
-            )
-            for chapter in found.chapters
-        ],
-    )
+def _media(info: MediaInfo) -> media.MediaInfo:
+    chapters = [
+        media.Chapter(
+            start_offset=from_timedelta(chapter.start),
+            end_offset=from_timedelta(chapter.end),
+            title=chapter.title,
+        )
+        for chapter in info.chapters
+    ]
+    return message_from(media.MediaInfo, info, chapters=chapters)

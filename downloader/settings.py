@@ -10,10 +10,10 @@ import imageio_ffmpeg
 from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from downloader.admission import PROXIES, is_proxy, is_user_agent
-from downloader.engine import Limits
-from downloader.order import Manner
-from downloader.ytdlp import Bounds
+from downloader.admission import MAX_USER_AGENT, PROXY_SCHEMES, is_proxy, is_user_agent
+from downloader.commands import ClientOptions
+from downloader.engine import MediaLimits
+from downloader.ytdlp_engine import ServiceLimits
 from mesh.settings import ServiceSettings
 
 
@@ -41,18 +41,19 @@ class Settings(ServiceSettings):
     """How long a site may stay silent before the connection counts as lost."""
 
     proxy: str = ""
-    """Proxy for every connection: http, https or socks. Empty: none, whatever HTTP_PROXY says.
-    It may be anywhere. The guard checks the host handed to it as far as names resolve here."""
+    """Proxy for every connection: http, https or socks. Empty: none, even if HTTP_PROXY is set.
+    It may have a private address. The guard checks the hosts it is asked for as far as their names
+    resolve here."""
 
     allow_caller_proxy: bool = False
-    """Let a request name a proxy of its own, at a public address. It is a way around the guard:
-    only for trusted callers."""
+    """Let a request name its own proxy, at a public address. This bypasses the guard: only for
+    trusted callers."""
 
     source_address: str = ""
-    """Local address that connections are made from; empty: whichever the system takes."""
+    """Local address to connect from; empty: the system chooses."""
 
     user_agent: str = ""
-    """User agent shown to sites; empty: yt-dlp's own. A request may name another."""
+    """User agent sent to sites; empty: yt-dlp's own. A request may name another."""
 
     rate_limit_bytes: int = Field(default=0, ge=0)
     """Most bytes a second of one download; 0: no limit. A request may ask for less."""
@@ -62,42 +63,43 @@ class Settings(ServiceSettings):
     for more."""
 
     cookies_file: str = ""
-    """Netscape cookies file for sites that want a login; read, never written, never told."""
+    """Netscape cookies file for sites that require a login; read, never written, never shown in
+    messages or logs."""
 
     js_runtime: str = ""
-    """Path of deno, which solves YouTube's puzzles; empty: the one installed with us, else the one
-    on PATH."""
+    """Path of deno, which runs YouTube's JavaScript challenges; empty: the one installed with
+    ytcaption, else the one on PATH."""
 
     ffmpeg: str = ""
     """Path of ffmpeg, which joins recordings that come in parts; empty: the one on PATH, else the
-    one that came as a wheel."""
+    one installed as a wheel."""
 
     work_dir: Path = Field(
         default_factory=lambda: Path(tempfile.gettempdir(), "ytcaption-downloader")
     )
-    """Where pieces of a download rest for a moment."""
+    """Folder for the temporary files of downloads."""
 
     max_downloads: int = Field(default=4, ge=1)
-    """Downloads at once, and as many lookups; the rest wait."""
+    """Concurrent downloads, and as many concurrent lookups; the rest wait."""
 
     max_videos: int = Field(default=1000, ge=1)
     """Most recordings of one playlist, channel or search; a request may ask for less."""
 
     max_entries: int = Field(default=10_000, ge=1)
-    """Most entries of a list that are looked at, wanted or not."""
+    """Most entries of a list that are looked at, whether they match or not."""
 
     max_spool_bytes: int = Field(default=2 * 1024**3, ge=1)
-    """Largest recording that has to be put together on disk before it can be sent."""
+    """Largest recording that is joined from parts on disk before it is sent."""
 
     @property
-    def limits(self) -> Limits:
-        """The most any request gets."""
-        return Limits(self.max_bytes, timedelta(seconds=self.max_duration_seconds))
+    def media_limits(self) -> MediaLimits:
+        """Upper limits of every request."""
+        return MediaLimits(self.max_bytes, timedelta(seconds=self.max_duration_seconds))
 
     @property
-    def manner(self) -> Manner:
-        """How sites are asked."""
-        return Manner(
+    def client_options(self) -> ClientOptions:
+        """Options of the yt-dlp client."""
+        return ClientOptions(
             socket_timeout_seconds=self.socket_timeout_seconds,
             proxy=self.proxy,
             source_address=self.source_address,
@@ -111,9 +113,9 @@ class Settings(ServiceSettings):
         )
 
     @property
-    def bounds(self) -> Bounds:
-        """The most anybody gets."""
-        return Bounds(
+    def service_limits(self) -> ServiceLimits:
+        """Limits of the service."""
+        return ServiceLimits(
             max_downloads=self.max_downloads,
             max_videos=self.max_videos,
             max_entries=self.max_entries,
@@ -132,7 +134,7 @@ class Settings(ServiceSettings):
     @classmethod
     def _is_a_proxy(cls, address: str) -> str:
         if address and not is_proxy(address):
-            raise ValueError(f"must begin with one of {', '.join(PROXIES)}")
+            raise ValueError(f"must be a URL with one of the schemes {', '.join(PROXY_SCHEMES)}")
         return address
 
     @field_validator("source_address")
@@ -146,7 +148,7 @@ class Settings(ServiceSettings):
     @classmethod
     def _fits_a_header(cls, text: str) -> str:
         if not is_user_agent(text):
-            raise ValueError("must be printable ASCII, and not long")
+            raise ValueError(f"must be at most {MAX_USER_AGENT} printable ASCII characters")
         return text
 
 

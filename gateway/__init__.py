@@ -1,1 +1,1 @@
-"""The mesh over HTTP: JSON, server-sent events and the web page. A client of the orchestrator."""
+"""HTTP gateway of the mesh: JSON, server-sent events and the web page."""

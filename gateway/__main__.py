@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from structlog import get_logger
 
 from gateway.app import create_app
-from gateway.settings import Settings, listed
+from gateway.settings import Settings, comma_separated
 from mesh.addresses import split
 from mesh.errors import UnavailableError
 from mesh.metrics import serve_metrics
@@ -25,20 +25,20 @@ BACKLOG = 2048
 
 
 class _Server(uvicorn.Server):
-    """Stops when we say so: event streams have to be told first."""
+    """Leaves signals to `main`: event streams must be stopped before the server."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are ours."""
+        """Installs no handlers."""
         yield
 
 
 async def main(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT."""
-    with _listening(settings.listen) as listener:
+    with _bound_socket(settings.listen) as listener:
         serve_metrics(settings.metrics_listen)
         app = create_app(settings)
-        server = _Server(_configuration(app, settings))
+        server = _Server(_server_config(app, settings))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _stop, app, server)
@@ -48,13 +48,13 @@ async def main(settings: Settings) -> None:
 
 
 def _stop(app: FastAPI, server: uvicorn.Server) -> None:
-    if hasattr(app.state, "face"):
-        app.state.face.stop()
+    if hasattr(app.state, "deps"):  # set once the application has started
+        app.state.deps.streams.stop()
     server.should_exit = True
 
 
-def _configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    proxies = listed(settings.trusted_proxies)
+def _server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    proxies = comma_separated(settings.trusted_proxies)
     return uvicorn.Config(
         app,
         http="h11",
@@ -71,18 +71,20 @@ def _configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 @contextmanager
-def _listening(listen: str) -> Iterator[socket.socket]:
-    """Bound before anything else starts: a taken port is one line, not a traceback."""
+def _bound_socket(listen: str) -> Iterator[socket.socket]:
+    """Binds before anything else starts: a taken port is one log line, not a traceback."""
     host, port = split(listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
+    # asyncio sets TCP_NODELAY only where the protocol is named; without it the body of each
+    # response waits some 40 ms for the client's delayed acknowledgement of the headers.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
             listener.listen(BACKLOG)
         except OSError as error:
             raise UnavailableError(
-                f"cannot listen on {listen}: the port is taken or not ours",
+                f"cannot listen on {listen}: the port is in use or not permitted",
                 reason=Reason.STAGE_UNAVAILABLE,
             ) from error
         listener.setblocking(False)

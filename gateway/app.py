@@ -1,4 +1,4 @@
-"""The gateway as one ASGI application."""
+"""Builds the ASGI application: routes, middleware, lifespan and the OpenAPI description."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,18 +10,17 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 
-from gateway import problems
-from gateway.backend import connected
-from gateway.endings import Endings
-from gateway.face import Face
-from gateway.limits import Limits
-from gateway.observing import Watch
-from gateway.parameters import described, refuse_unknown
+from gateway.client import connect
+from gateway.deps import Dependencies
+from gateway.http import problems
+from gateway.http.limits import LimitsMiddleware
+from gateway.http.observability import ObservabilityMiddleware
+from gateway.http.parameters import known_parameters, reject_unknown_parameters
+from gateway.http.security import SecurityMiddleware
 from gateway.routes import (
     admin,
     collections,
     dead_letters,
-    events,
     files,
     health,
     jobs,
@@ -31,19 +30,19 @@ from gateway.routes import (
     reports,
     webhooks,
 )
-from gateway.security import Guard
-from gateway.settings import Settings, listed
+from gateway.settings import Settings, comma_separated
+from gateway.sse.jobs import FinalEvents
+from gateway.sse.stream import OpenStreams
 
 TITLE = "ytcaption"
-ABOUT = (
-    "A video address or a file goes in, captions come out, live. Errors are RFC 9457 problems; "
-    "their `reason` is from a closed list."
+DESCRIPTION = (
+    "Turns a video URL or an uploaded file into captions, live. Errors are RFC 9457 problems; "
+    "their `reason` is one of a closed list."
 )
 ROUTERS = (
     pipeline.router,
-    lists.router,  # before those that take any word for an id
+    lists.router,  # before the routers whose paths take any word as an id
     jobs.router,
-    events.router,
     files.router,
     collections.router,
     reports.router,
@@ -54,19 +53,24 @@ ROUTERS = (
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Everything wired; channels are opened when it starts."""
+    """Builds the application; its lifespan opens the channels to the orchestrator."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        described(app)  # now, not while the first caller waits and streams stand still
-        async with connected(settings.orchestrator) as orchestrator:
-            app.state.face = Face(settings, orchestrator, Endings(orchestrator))
+        known_parameters(app)  # at startup: it would block the event loop during a request
+        async with connect(settings.orchestrator) as orchestrator:
+            app.state.deps = Dependencies(
+                settings,
+                orchestrator,
+                FinalEvents(orchestrator),
+                OpenStreams(settings.max_streams),
+            )
             yield
 
     app = FastAPI(
         title=TITLE,
         version=version("ytcaption"),
-        description=ABOUT,
+        description=DESCRIPTION,
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
@@ -74,23 +78,23 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
     )
     for router in ROUTERS:
-        app.include_router(router, dependencies=[Depends(refuse_unknown)])
+        app.include_router(router, dependencies=[Depends(reject_unknown_parameters)])
     app.include_router(health.router)
     page.install(app)
     problems.install(app)
-    app.openapi = lambda: _described(app)  # type: ignore[method-assign] # FastAPI's own way
-    # The last one added is the outermost.
-    app.add_middleware(Limits, settings=settings)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign] # as FastAPI documents
+    # The middleware added last is the outermost.
+    app.add_middleware(LimitsMiddleware, settings=settings)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=listed(settings.cors_origins),
+            allow_origins=comma_separated(settings.cors_origins),
             allow_methods=["GET", "HEAD", "POST", "DELETE"],
             allow_headers=["Content-Type", "Last-Event-ID", "Range", "X-Correlation-Id"],
             expose_headers=["Location", "Content-Range", "ETag", "Retry-After"],
         )
-    app.add_middleware(Guard, settings=settings)
-    app.add_middleware(Watch)
+    app.add_middleware(SecurityMiddleware, settings=settings)
+    app.add_middleware(ObservabilityMiddleware)
     return app
 
 
@@ -98,13 +102,13 @@ def _operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def _described(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI description, with the one shape of all problems."""
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """Returns the OpenAPI description, with the schema all problems share."""
     if app.openapi_schema is None:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
-        shapes = schema.setdefault("components", {}).setdefault("schemas", {})
-        shapes["Problem"] = problems.Problem.model_json_schema()
+        components = schema.setdefault("components", {}).setdefault("schemas", {})
+        components["Problem"] = problems.Problem.model_json_schema()
         app.openapi_schema = schema
     return app.openapi_schema

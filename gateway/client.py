@@ -1,15 +1,17 @@
-"""The orchestrator as the gateway calls it."""
+"""gRPC client of the orchestrator: stubs, deadlines and error translation."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 
 from mesh.channel import open_channel
 from mesh.correlation import call_metadata
 from mesh.errors import MeshError, UnavailableError
+from mesh.frames import cut, truthful
 from mesh.reasons import Reason
 from mesh.status import reason_of, to_error
 from ytcaption.v1 import collection_pb2, job_pb2
@@ -23,8 +25,8 @@ PIPELINE = "ytcaption.v1.PipelineService"
 ADMIN = "ytcaption.v1.AdminService"
 COLLECTIONS = "ytcaption.v1.CollectionService"
 UNARY_SECONDS = 30.0
-REMOVING_SECONDS = 3600.0
-"""Every job is removed by itself, and there may be many."""
+DELETION_SECONDS = 3600.0
+"""Deadline of bulk deletions: jobs are deleted one by one, and there may be many."""
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -32,45 +34,88 @@ ResponseT = TypeVar("ResponseT")
 
 @dataclass(frozen=True, slots=True)
 class Orchestrator:
-    """Stubs of all its replicas."""
+    """Stubs of the orchestrator's services, balanced over its replicas."""
 
     pipeline: PipelineServiceStub
     admin: AdminServiceStub
     collections: CollectionServiceStub
 
-    async def ask(
-        self,
-        method: "grpc.aio.UnaryUnaryMultiCallable[RequestT, ResponseT]",
-        request: RequestT,
-        seconds: float = UNARY_SECONDS,
-    ) -> ResponseT:
-        """One answer; raises our own errors."""
-        try:
-            return await method(request, timeout=seconds, metadata=call_metadata())
-        except grpc.aio.AioRpcError as error:
-            raise understood(error) from error
-
     async def job(self, job_id: str) -> job_pb2.Job:
-        """One job as it stands."""
-        return (await self.ask(self.pipeline.GetJob, pb.GetJobRequest(job_id=job_id))).job
+        """Fetches a job."""
+        return (await call(self.pipeline.GetJob, pb.GetJobRequest(job_id=job_id))).job
 
     async def collection(self, collection_id: str) -> collection_pb2.Collection:
-        """One collection as it stands, without its members."""
+        """Fetches a collection without its members."""
         request = collection_pb.GetCollectionRequest(collection_id=collection_id)
-        return (await self.ask(self.collections.GetCollection, request)).collection
+        return (await call(self.collections.GetCollection, request)).collection
+
+    async def upload(self, start: pb.UploadStart, body: AsyncIterator[bytes]) -> job_pb2.Job:
+        """Streams a file without buffering it; returns once the file and the job are durable.
+
+        Cancelled with its task, so a client that disconnects ends the call.
+        """
+        upload = truthful(self.pipeline.CreateJobFromUpload(metadata=call_metadata()))
+        try:
+            await _write(upload, start, body)
+            return (await upload).job
+        except grpc.aio.AioRpcError as error:
+            raise mesh_error(error) from error
+        finally:
+            upload.cancel()
 
 
-def understood(error: grpc.aio.AioRpcError) -> MeshError:
-    """What a failed call means; that nobody answers is said in our words, not in gRPC's."""
-    gone = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
-    if gone and not reason_of(error):
+async def call(
+    method: "grpc.aio.UnaryUnaryMultiCallable[RequestT, ResponseT]",
+    request: RequestT,
+    seconds: float = UNARY_SECONDS,
+) -> ResponseT:
+    """Makes one unary call; raises a MeshError if it fails."""
+    try:
+        return await method(request, timeout=seconds, metadata=call_metadata())
+    except grpc.aio.AioRpcError as error:
+        raise mesh_error(error) from error
+
+
+async def _write(
+    call: "grpc.aio.StreamUnaryCall[pb.CreateJobFromUploadRequest, pb.CreateJobFromUploadResponse]",
+    start: pb.UploadStart,
+    body: AsyncIterator[bytes],
+) -> None:
+    try:
+        await call.write(pb.CreateJobFromUploadRequest(start=start))
+        async for data in body:
+            for chunk in cut(data):
+                await call.write(pb.CreateJobFromUploadRequest(chunk=chunk))
+        await call.done_writing()
+    except asyncio.InvalidStateError:
+        # The orchestrator rejected the upload before its end; awaiting the call raises the reason.
+        return
+
+
+async def frames(
+    call: "grpc.aio.UnaryStreamCall[Any, ResponseT]",
+) -> AsyncGenerator[ResponseT, None]:
+    """Yields the responses of a server stream; cancels the call when it is closed early."""
+    try:
+        async for frame in call:
+            yield frame
+    except grpc.aio.AioRpcError as error:
+        raise mesh_error(error) from error
+    finally:
+        call.cancel()
+
+
+def mesh_error(error: grpc.aio.AioRpcError) -> MeshError:
+    """Translates a failed call; a connection failure becomes one short sentence."""
+    unreachable = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+    if unreachable and not reason_of(error):
         return UnavailableError("the orchestrator does not answer", reason=Reason.STAGE_UNAVAILABLE)
     return to_error(error)
 
 
 @asynccontextmanager
-async def connected(addresses: str) -> AsyncIterator[Orchestrator]:
-    """Channels that are found again by themselves whenever the orchestrator was away."""
+async def connect(addresses: str) -> AsyncIterator[Orchestrator]:
+    """Opens channels that reconnect by themselves after an outage of the orchestrator."""
     async with (
         open_channel(addresses, PIPELINE) as pipeline,
         open_channel(addresses, ADMIN) as admin,

@@ -1,4 +1,4 @@
-"""Everything an operator can change about the gateway."""
+"""Settings of the gateway, from GATEWAY_* environment variables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from pydantic_settings import SettingsConfigDict
 from mesh.settings import ServiceSettings
 
 HOST, PORT = "127.0.0.1", "8000"
-OLD_NAMES = {
+LEGACY_VARIABLES = {
     "DEFAULT_LANGUAGE": "default_language",
     "DEFAULT_REMOVE_NOISE": "default_remove_noise",
     "DEFAULT_CONVERT_MONO": "default_convert_to_mono",
@@ -32,50 +32,50 @@ class Settings(ServiceSettings):
     """Addresses of the orchestrator's replicas, separated by commas."""
 
     hosts: str = ""
-    """Names a browser may call us by, separated by commas; empty: those of loopback if we listen
-    there, else any."""
+    """Host names requests may use, separated by commas; empty: loopback names if `listen` is
+    loopback, else any."""
 
     cors_origins: str = ""
-    """Origins whose pages may call us, separated by commas; empty: none but our own."""
+    """Other origins whose pages may call the gateway, separated by commas."""
 
     trusted_proxies: str = ""
-    """Addresses of proxies whose X-Forwarded-For is believed, separated by commas; empty: none."""
+    """Addresses of proxies whose X-Forwarded-For is trusted, separated by commas; empty: none."""
 
     rate_per_second: float = Field(default=50, ge=0)
-    """Requests a second one client address may make in the long run; 0: as many as it likes."""
+    """Sustained requests per second of one client address; 0: unlimited."""
 
     rate_burst: int = Field(default=200, ge=1)
-    """Requests it may make at once."""
+    """Requests one client address may make in a burst."""
 
     max_body_bytes: int = Field(default=1024**2, gt=0)
-    """Largest body of a request that is no upload."""
+    """Largest request body, except uploads."""
 
     max_upload_bytes: int = Field(default=8 * 1024**3, gt=0)
-    """Largest file taken; the orchestrator may allow less."""
+    """Largest upload; the orchestrator may allow less."""
 
     max_streams: int = Field(default=1000, ge=1)
     """Event streams open at once, over all clients."""
 
     environment: str = "production"
-    """What /admin/stats calls this installation."""
+    """Name of this installation in /admin/stats."""
 
     default_language: str = "auto"
-    """Language of the speech where the caller names none."""
+    """Spoken language of jobs that name none."""
 
     default_remove_noise: bool = True
-    """Whether the kept audio is denoised where the caller does not say."""
+    """Default of the option remove_noise."""
 
     default_convert_to_mono: bool = True
-    """Whether the kept audio has one channel where the caller does not say."""
+    """Default of the option convert_to_mono."""
 
     default_set_sample_rate_16k: bool = True
-    """Whether the kept audio has 16 kHz where the caller does not say."""
+    """Default of the option set_sample_rate_16k."""
 
     @classmethod
     def from_old_names(cls, environ: Mapping[str, str]) -> dict[str, Any]:
-        """HOST and PORT are one setting here."""
+        """Reads variables of the earlier system; HOST and PORT become `listen`."""
         found: dict[str, Any] = {
-            name: environ[old] for old, name in OLD_NAMES.items() if old in environ
+            name: environ[old] for old, name in LEGACY_VARIABLES.items() if old in environ
         }
         if "HOST" in environ or "PORT" in environ:
             host = environ.get("HOST", HOST)
@@ -84,6 +84,6 @@ class Settings(ServiceSettings):
         return found
 
 
-def listed(words: str) -> list[str]:
-    """The parts of a setting that holds several."""
-    return [word.strip() for word in words.split(",") if word.strip()]
+def comma_separated(value: str) -> list[str]:
+    """Splits a setting that holds several values."""
+    return [part.strip() for part in value.split(",") if part.strip()]

@@ -1,18 +1,23 @@
-"""host:port, both ways, and ports that are free."""
+"""Parses host:port addresses and finds free ports."""
 
+import os
 import random
 import socket
-from contextlib import ExitStack, suppress
+from collections import deque
 
 from mesh.errors import InvalidRequestError, UnavailableError
 from mesh.reasons import Reason
 
+LOOPBACK = "127.0.0.1"
 LISTENING = range(20_000, 32_768)
 MAX_TRIES = 1000
+MAX_HELD = 100
+_held: deque[int] = deque()
+"""Descriptors of the newest reservations; a process that ends releases its own."""
 
 
 def split(address: str) -> tuple[str, int]:
-    """Takes "127.0.0.1:50051" or "[::]:50051" apart."""
+    """Host and port of "127.0.0.1:50051" or "[::]:50051"."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise InvalidRequestError(f"{address!r} is not host:port", reason=Reason.REQUEST_INVALID)
@@ -20,7 +25,7 @@ def split(address: str) -> tuple[str, int]:
 
 
 def is_taken(address: str) -> bool:
-    """Whether somebody listens there already."""
+    """Whether the port is in use already."""
     host, port = split(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -33,18 +38,47 @@ def is_taken(address: str) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports nobody uses now; all different.
+    """Distinct loopback ports that are unused now, and that no other process gets from here.
 
-    Not from the range systems take outgoing ports from: who listens there, ends and comes back may
-    find the port taken by somebody's connection.
+    Not from the range of ephemeral ports: a service that restarts there may find its port taken by
+    an outgoing connection.
     """
     found: list[int] = []
-    with ExitStack() as held:
-        for port in random.sample(LISTENING, MAX_TRIES):
-            if len(found) == count:
-                return found
-            probe = held.enter_context(socket.socket())
-            with suppress(OSError):  # taken
-                probe.bind(("127.0.0.1", port))
-                found.append(port)
-    raise UnavailableError("no port is free on this machine", reason=Reason.INTERNAL)
+    for port in random.sample(LISTENING, MAX_TRIES):
+        if len(found) == count:
+            return found
+        if _reserve(port):
+            found.append(port)
+    raise _none_free()
+
+
+def free_row(count: int) -> int:
+    """The first of as many such ports in a row."""
+    for first in random.sample(LISTENING[:-count], MAX_TRIES):
+        if all(_reserve(first + more) for more in range(count)):
+            return first
+    raise _none_free()
+
+
+def _none_free() -> UnavailableError:
+    return UnavailableError("no port is free on this machine", reason=Reason.INTERNAL)
+
+
+def _reserve(port: int) -> bool:
+    """Reserves a free TCP port by holding the UDP port of the same number.
+
+    A service listens some time after its port was chosen; until then another process of ours
+    would choose it, too.
+    """
+    with socket.socket() as probe:
+        held = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            probe.bind((LOOPBACK, port))
+            held.bind((LOOPBACK, port))
+        except OSError:  # taken
+            held.close()
+            return False
+    _held.append(held.detach())
+    if len(_held) > MAX_HELD:
+        os.close(_held.popleft())
+    return True

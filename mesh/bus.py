@@ -1,4 +1,4 @@
-"""The connection to NATS JetStream, and everything of ours that lives there."""
+"""The connection to NATS JetStream and access to our streams and stores."""
 
 import asyncio
 import json
@@ -26,11 +26,12 @@ log = get_logger(__name__)
 T = TypeVar("T")
 
 BATCH = 500
-ANSWER_SECONDS = 5
+ANSWER_SECONDS = 5.0
+"""A broker that has not answered a request after this long counts as unavailable."""
 CONNECT_SECONDS = 10
 WRONG_LAST_SEQUENCE = (10071, 10164)
-OUT_OF_ROOM = (10023, 10047, 10077)
-"""Insufficient resources, storage exceeded, a stream's own limit."""
+STORAGE_EXCEEDED = (10023, 10047, 10077)
+"""JetStream error codes: insufficient resources, storage exceeded, a stream's own limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,33 +42,42 @@ class Stored:
     subject: str
     data: bytes
     deleted: bool
-    """A key that was deleted or purged."""
+    """Whether the message marks a deleted or purged key."""
 
 
 class Bus:
-    """An open connection with every store in place."""
+    """An open connection; all streams and stores exist."""
 
-    def __init__(self, client: Client, names: Names) -> None:
+    def __init__(
+        self, client: Client, names: Names, *, answer_seconds: float = ANSWER_SECONDS
+    ) -> None:
         self.client = client
         self.names = names
-        self.jetstream: JetStreamContext = client.jetstream(timeout=ANSWER_SECONDS)
+        self._answer_seconds = answer_seconds
+        self.jetstream: JetStreamContext = client.jetstream(timeout=answer_seconds)
         self.jobs: KeyValue
         self.artifacts: ObjectStore
 
     @classmethod
     @asynccontextmanager
     async def connected(
-        cls, url: str, *, prefix: str = "YTC", limits: Limits | None = None, name: str = ""
+        cls,
+        url: str,
+        *,
+        prefix: str = "YTC",
+        limits: Limits | None = None,
+        name: str = "",
+        answer_seconds: float = ANSWER_SECONDS,
     ) -> AsyncIterator[Self]:
-        """Connects, makes what is missing, and reconnects for ever until the block ends."""
+        """Connects, creates missing streams and stores, and reconnects until the block ends."""
         client = await _connect(url, name or "ytcaption")
-        bus = cls(client, Names(prefix))
+        bus = cls(client, Names(prefix), answer_seconds=answer_seconds)
         try:
             async with storing():
                 await bus._open(limits or Limits())
             yield bus
         finally:
-            with suppress(NatsError, OSError):  # a broker that is gone needs no goodbye
+            with suppress(NatsError, OSError):  # the broker may be gone
                 await client.close()
 
     async def _open(self, limits: Limits) -> None:
@@ -78,9 +88,28 @@ class Bus:
     async def publish(
         self, subject: str, data: bytes, headers: dict[str, str] | None = None
     ) -> int:
-        """Stores a message and returns its sequence; a full or absent broker is a typed failure."""
+        """Stores a message and returns its sequence; a full or absent broker raises MeshError."""
         async with storing():
             return (await self.jetstream.publish(subject, data, headers=headers)).seq
+
+    async def publish_fenced(
+        self, subject: str, data: bytes, last: int, *, fence: str = "", message_id: str = ""
+    ) -> int | None:
+        """Stores a message if `last` is the newest sequence of the fence, by default its subject.
+
+        Returns its sequence; None if another writer was first.
+        """
+        headers = {"Nats-Expected-Last-Subject-Sequence": str(last)}
+        if fence:
+            headers["Nats-Expected-Last-Subject-Sequence-Subject"] = fence
+        if message_id:
+            headers["Nats-Msg-Id"] = message_id
+        try:
+            return await self.publish(subject, data, headers)
+        except APIError as error:
+            if error.err_code not in WRONG_LAST_SEQUENCE:
+                raise
+            return None
 
     async def read(
         self,
@@ -91,7 +120,7 @@ class Bus:
         batch: int = BATCH,
         patience_seconds: float = 0,
     ) -> AsyncIterator[Stored]:
-        """Everything stored under a subject filter after a sequence, without making a consumer."""
+        """Everything stored under a subject filter after a sequence; creates no consumer."""
         while True:
             reading = partial(self._read_batch, stream, subject, after + 1, batch)
             found = await outlast(reading, patience_seconds)
@@ -115,7 +144,7 @@ class Bus:
                 await self.client.publish(
                     f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox
                 )
-                async with asyncio.timeout(ANSWER_SECONDS):
+                async with asyncio.timeout(self._answer_seconds):
                     while (stored := _stored(await answers.get())) is not None:
                         found.append(stored)
             finally:
@@ -125,8 +154,8 @@ class Bus:
 
 
 async def _connect(url: str, name: str) -> Client:
-    """Left to itself the client would try for ever, and say so four times a second."""
-    client, narrator = Client(), _Narrator()
+    """Connects with a deadline; the client alone would retry without end and log every attempt."""
+    client, logger = Client(), _ConnectionLogger()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await client.connect(
@@ -134,9 +163,9 @@ async def _connect(url: str, name: str) -> Client:
                 name=name,
                 max_reconnect_attempts=-1,
                 reconnect_time_wait=0.25,  # type: ignore[arg-type] # it only sleeps that long
-                error_cb=narrator.error,
-                disconnected_cb=narrator.disconnected,
-                reconnected_cb=narrator.reconnected,
+                error_cb=logger.error,
+                disconnected_cb=logger.disconnected,
+                reconnected_cb=logger.reconnected,
                 connect_timeout=5,
             )
     except (NatsError, TimeoutError, OSError) as error:
@@ -151,7 +180,7 @@ def _stored(message: Msg) -> Stored | None:
     status = headers.get("Status", "") if not message.data else ""
     if status in ("204", "404"):
         return None
-    if status:  # such as 503 while a stream is being recovered
+    if status:  # such as 503 during stream recovery
         raise NatsError(f"status {status}: {headers.get('Description', '')}")
     return Stored(
         sequence=int(headers["Nats-Sequence"]),
@@ -163,7 +192,7 @@ def _stored(message: Msg) -> Stored | None:
 
 @asynccontextmanager
 async def storing() -> AsyncIterator[None]:
-    """Turns what nats-py raises into our own failures; a lost race passes through."""
+    """Maps nats-py's exceptions to MeshError; missing keys and revision conflicts pass through."""
     try:
         yield
     except (NotFoundError, KeyNotFoundError, KeyWrongLastSequenceError):
@@ -171,9 +200,9 @@ async def storing() -> AsyncIterator[None]:
     except APIError as error:
         if error.err_code in WRONG_LAST_SEQUENCE:
             raise
-        if error.err_code in OUT_OF_ROOM:
+        if error.err_code in STORAGE_EXCEEDED:
             raise LimitExceededError(
-                "the store is full, or too small for what it should hold",
+                "the store is full, or too small for this message",
                 reason=Reason.STORAGE_FULL,
             ) from error
         raise UnavailableError(
@@ -186,7 +215,7 @@ async def storing() -> AsyncIterator[None]:
 
 
 async def outlast(act: Callable[[], Awaitable[T]], seconds: float = 60) -> T:
-    """Repeats what the broker did not answer, until it is back or the time is up."""
+    """Retries while the broker is unavailable, until it answers or the time is up."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + seconds
     while True:
@@ -198,21 +227,21 @@ async def outlast(act: Callable[[], Awaitable[T]], seconds: float = 60) -> T:
             await asyncio.sleep(0.2)
 
 
-class _Narrator:
-    """Says once what the client tries four times a second."""
+class _ConnectionLogger:
+    """Logs each connection error once; the client reports it four times a second."""
 
     def __init__(self) -> None:
-        self._said = ""
+        self._last_error = ""
 
     async def error(self, error: Exception) -> None:
-        words = str(error) or type(error).__name__
-        if words != self._said:
-            self._said = words
-            log.warning("nats", error=words)
+        message = str(error) or type(error).__name__
+        if message != self._last_error:
+            self._last_error = message
+            log.warning("nats", error=message)
 
     async def disconnected(self) -> None:
         log.warning("disconnected from nats")
 
     async def reconnected(self) -> None:
-        self._said = ""
+        self._last_error = ""
         log.info("connected to nats again")

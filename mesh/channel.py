@@ -13,10 +13,10 @@ COMMON: tuple[tuple[str, str | int], ...] = (
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
-    # A restarted service is found again in a second, not after minutes of backoff.
+    # Reconnect to a restarted service within a second, not after minutes of backoff.
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.initial_reconnect_backoff_ms", 200),
-    # A proxy from the environment is for the outside, not for our own services.
+    # The environment's proxy is for the internet, not for our own services.
     ("grpc.enable_http_proxy", 0),
     # A stalled reader then costs 95 KB on the server, not 5 MB.
     ("grpc.http2.bdp_probe", 0),
@@ -29,7 +29,7 @@ def open_channel(addresses: str, service: str) -> grpc.aio.Channel:
 
 
 def open_direct_channel(address: str) -> grpc.aio.Channel:
-    """A channel to one replica, whether it says that it serves or not."""
+    """A channel to one replica, without health checks."""
     return grpc.aio.insecure_channel(address.strip(), options=COMMON)
 
 
@@ -42,7 +42,7 @@ def _target(addresses: str) -> str:
 
 def _options(service: str) -> tuple[tuple[str, str | int], ...]:
     config = {
-        # pick_first would call a replica that says it is not serving.
+        # pick_first would call a replica that reports NOT_SERVING.
         "loadBalancingConfig": [{"round_robin": {}}],
         "healthCheckConfig": {"serviceName": service},
         "methodConfig": [

@@ -1,4 +1,4 @@
-"""The caller's thread through every service: metadata on the wire, a context variable inside."""
+"""The correlation id of a call: gRPC metadata between services, a context variable inside."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -7,11 +7,9 @@ from typing import Any
 from structlog.contextvars import bind_contextvars, bound_contextvars, get_contextvars
 from uuid6 import uuid7
 
-from mesh.interception import GuardInterceptor
-
 KEY = "x-correlation-id"
 BINARY_KEY = f"{KEY}-bin"
-"""Text in metadata is ASCII; a caller's id need not be."""
+"""For ids that are not ASCII, which text metadata must be."""
 MAX_LENGTH = 128
 
 Metadata = tuple[tuple[str, str | bytes], ...]
@@ -40,7 +38,7 @@ def _to_metadata(correlation_id: str) -> Metadata:
 
 
 def adopt(correlation_id: str) -> None:
-    """From here on, everything this call does is logged and sent on under this id."""
+    """Sets the correlation id of everything this call logs and sends from here on."""
     bind_contextvars(correlation_id=correlation_id)
 
 
@@ -53,15 +51,9 @@ def _from_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
 
 
 @asynccontextmanager
-async def _correlated(context: Any, method: str) -> AsyncIterator[None]:
+async def correlated(context: Any, method: str) -> AsyncIterator[None]:
+    """Gives the call a correlation id and returns it in the response metadata."""
     correlation_id = _from_metadata(context.invocation_metadata()) or new_id()
     with bound_contextvars(correlation_id=correlation_id, rpc=method.rpartition(".")[2]):
         await context.send_initial_metadata(_to_metadata(correlation_id))
         yield
-
-
-class CorrelationInterceptor(GuardInterceptor):
-    """Gives every call a correlation id and tells the caller which."""
-
-    def __init__(self) -> None:
-        super().__init__(_correlated)

@@ -1,22 +1,22 @@
-"""Failures a caller may see. None of them knows about gRPC: see mesh.status.
+"""Errors a caller may see; independent of gRPC, see mesh.status.
 
 MeshError
 ├── InvalidRequestError   change the request
-├── NotFoundError         nothing has that id
-├── UnsupportedError      this machine or this version cannot do it
-├── SourceRefusedError    the video site said no, for good
-├── UnusableMediaError    the bytes arrived, but hold nothing we can hear
+├── NotFoundError         no object has that id
+├── UnsupportedError      not possible on this machine or in this version
+├── SourceRefusedError    the site permanently refuses this video
+├── UnusableMediaError    the bytes arrived, but hold no usable audio
 ├── LimitExceededError    too long, too large, too full
-├── TimedOutError         it took too long, or stood still
+├── TimedOutError         it took too long, or made no progress
 ├── UnavailableError      the same request may work later
-└── InternalError         a fault of ours
+└── InternalError         a bug in the service
 """
 
 from mesh.reasons import RETRYABLE, Reason
 
 
 class MeshError(Exception):
-    """Base of every failure meant for a caller; its text is shown to them."""
+    """Base of every error meant for a caller; its message is shown to them."""
 
     def __init__(
         self, message: str, *, reason: Reason, retry_after_seconds: float | None = None
@@ -25,7 +25,7 @@ class MeshError(Exception):
         self.reason = reason
         """Stable UPPER_SNAKE_CASE word a program may branch on."""
         self.retry_after_seconds = retry_after_seconds
-        """How long to wait before the next try, if somebody said so."""
+        """How long to wait before the next attempt, if known."""
 
     @property
     def retryable(self) -> bool:
@@ -42,19 +42,19 @@ class NotFoundError(MeshError):
 
 
 class UnsupportedError(MeshError):
-    """Well-formed, but this machine or this version cannot do it."""
+    """The request is valid, but not possible on this machine or in this version."""
 
 
 class SourceRefusedError(MeshError):
-    """The video site will not serve this video to us."""
+    """The site permanently refuses to serve this video."""
 
 
 class UnusableMediaError(MeshError):
-    """The bytes arrived, but hold nothing we can hear."""
+    """The bytes arrived, but hold no usable audio."""
 
 
 class LimitExceededError(MeshError):
-    """A limit of ours, or of the disk, was reached."""
+    """A configured limit, or the capacity of the disk, was reached."""
 
 
 class TimedOutError(MeshError):
@@ -62,8 +62,8 @@ class TimedOutError(MeshError):
 
 
 class UnavailableError(MeshError):
-    """Something we lean on is down or full; retry with backoff."""
+    """A dependency is down or overloaded; retry with backoff."""
 
 
 class InternalError(MeshError):
-    """A fault of ours; the log of the service that raised it knows more."""
+    """A bug in the service; its log has the details."""

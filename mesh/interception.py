@@ -1,4 +1,4 @@
-"""Runs something around every one of our rpcs, whatever its shape."""
+"""Runs a context manager around every one of our RPCs, unary or streaming."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
@@ -11,7 +11,7 @@ Guard = Callable[[Any, str], AbstractAsyncContextManager[None]]
 
 
 class GuardInterceptor(grpc.aio.ServerInterceptor):
-    """Enters a guard before a call's first step and leaves it after the last."""
+    """Enters the guard before a call begins and leaves it after the call ends."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -23,7 +23,7 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
     ) -> Any:
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
-        # Health and reflection write their own way, and need no help.
+        # Health and reflection are not ours.
         if handler is None or not method.startswith("/ytcaption."):
             return handler
         kind = "_".join(
@@ -41,9 +41,7 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
         async def answer_many(request: Any, context: Any) -> AsyncIterator[Any]:
             async with self._guard(context, method):
                 answers = behaviour(request, context)
-                if not hasattr(
-                    answers, "__aiter__"
-                ):  # generated stubs of rpcs nobody has filled in
+                if not hasattr(answers, "__aiter__"):  # a generated method that is not implemented
                     await answers
                     return
                 async with aclosing(answers):

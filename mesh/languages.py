@@ -5,15 +5,27 @@ import re
 from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
 
-_CODES = """
-af am ar as az ba be bg bn bo br bs ca cs cy da de el en es et eu fa fi fo fr gl gu ha haw he
-hi hr ht hu hy id is it ja jw ka kk km kn ko la lb ln lo lt lv mg mi mk ml mn mr ms mt my ne
-nl nn no oc pa pl ps pt ro ru sa sd si sk sl sn so sq sr su sv sw ta te tg th tk tl tr tt uk
-ur uz vi yi yo yue zh
+_LANGUAGES = """
+af Afrikaans, am Amharic, ar Arabic, as Assamese, az Azerbaijani, ba Bashkir, be Belarusian,
+bg Bulgarian, bn Bengali, bo Tibetan, br Breton, bs Bosnian, ca Catalan, cs Czech, cy Welsh,
+da Danish, de German, el Greek, en English, es Spanish, et Estonian, eu Basque, fa Persian,
+fi Finnish, fo Faroese, fr French, gl Galician, gu Gujarati, ha Hausa, haw Hawaiian, he Hebrew,
+hi Hindi, hr Croatian, ht Haitian Creole, hu Hungarian, hy Armenian, id Indonesian, is Icelandic,
+it Italian, ja Japanese, jw Javanese, ka Georgian, kk Kazakh, km Khmer, kn Kannada, ko Korean,
+la Latin, lb Luxembourgish, ln Lingala, lo Lao, lt Lithuanian, lv Latvian, mg Malagasy, mi Maori,
+mk Macedonian, ml Malayalam, mn Mongolian, mr Marathi, ms Malay, mt Maltese, my Burmese,
+ne Nepali, nl Dutch, nn Nynorsk, no Norwegian, oc Occitan, pa Punjabi, pl Polish, ps Pashto,
+pt Portuguese, ro Romanian, ru Russian, sa Sanskrit, sd Sindhi, si Sinhala, sk Slovak,
+sl Slovenian, sn Shona, so Somali, sq Albanian, sr Serbian, su Sundanese, sv Swedish, sw Swahili,
+ta Tamil, te Telugu, tg Tajik, th Thai, tk Turkmen, tl Tagalog, tr Turkish, tt Tatar,
+uk Ukrainian, ur Urdu, uz Uzbek, vi Vietnamese, yi Yiddish, yo Yoruba, yue Cantonese, zh Chinese
 """
 
-WHISPER = frozenset(_CODES.split())
-"""Whisper's own codes: most are BCP-47 tags, "jw" is none."""
+_NAMES = dict(entry.strip().split(maxsplit=1) for entry in _LANGUAGES.split(","))
+"""English names by Whisper's codes."""
+
+WHISPER = frozenset(_NAMES)
+"""Whisper's own codes: all BCP-47 tags but "jw"."""
 
 _TAG = re.compile(r"([a-z]{2,3})([-_][a-z0-9]{1,8})*", re.IGNORECASE)
 _OTHER_SPELLINGS = {
@@ -34,9 +46,17 @@ def primary(tag: str) -> str:
     code = _OTHER_SPELLINGS.get(language, language)
     if code not in WHISPER:
         raise InvalidRequestError(
-            f"{tag[:40]!r} is not a language Whisper knows", reason=Reason.LANGUAGE_UNKNOWN
+            f"{tag[:40]!r} is not a language Whisper supports", reason=Reason.LANGUAGE_UNKNOWN
         )
     return code
+
+
+def name_of(tag: str) -> str:
+    """The English name of a tag's language; the tag itself if it is not one of Whisper's."""
+    try:
+        return _NAMES[primary(tag)]
+    except InvalidRequestError:
+        return tag
 
 
 def tag_of(code: str) -> str:

@@ -9,7 +9,7 @@ from mesh.settings import LogFormat
 
 
 def configure_logs(service: str, level: str, log_format: LogFormat) -> None:
-    """Sends structlog's and the standard library's lines the same way."""
+    """Sends the lines of structlog and of the standard library to the same handler."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -37,7 +37,7 @@ def configure_logs(service: str, level: str, log_format: LogFormat) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    # They say at INFO what our own lines say better.
+    # Their INFO lines repeat our own.
     for chatty in ("nats", "faster_whisper", "httpx", "asyncio", "uvicorn"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 

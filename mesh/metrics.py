@@ -1,4 +1,4 @@
-"""Prometheus figures for every rpc, served on a port of their own."""
+"""Prometheus metrics of every RPC, served on a separate port."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,7 +9,6 @@ import grpc
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
 
 from mesh.addresses import split
-from mesh.interception import GuardInterceptor
 
 RPCS = Counter("ytcaption_rpcs", "Calls that ended, by status code.", ["method", "code"])
 RPCS_OPEN = Gauge("ytcaption_rpcs_open", "Calls under way.", ["method"])
@@ -22,7 +21,8 @@ RPC_SECONDS = Histogram(
 
 
 @asynccontextmanager
-async def _measured(context: Any, method: str) -> AsyncIterator[None]:
+async def measured(context: Any, method: str) -> AsyncIterator[None]:
+    """Counts and times the call."""
     began = perf_counter()
     RPCS_OPEN.labels(method).inc()
     code = "OK"
@@ -41,20 +41,13 @@ async def _measured(context: Any, method: str) -> AsyncIterator[None]:
 
 
 def _name(code: Any) -> str:
-    """grpc.aio gives the number back, not the member."""
+    """Name of a status code, which grpc.aio returns as a number."""
     by_number = {status.value[0]: status.name for status in grpc.StatusCode}
     return code.name if isinstance(code, grpc.StatusCode) else by_number.get(code, "UNKNOWN")
 
 
-class MetricsInterceptor(GuardInterceptor):
-    """Counts and times every call."""
-
-    def __init__(self) -> None:
-        super().__init__(_measured)
-
-
 def serve_metrics(listen: str) -> None:
-    """Answers Prometheus from a thread; "" turns it off."""
+    """Serves the Prometheus endpoint from a thread; "" turns it off."""
     if listen:
         host, port = split(listen)
         start_http_server(port, host)

@@ -1,4 +1,4 @@
-"""Days of publication: which are wanted, and how callers write them."""
+"""Parses and matches days of publication: a period, or a first and a last day."""
 
 import calendar
 import re
@@ -11,7 +11,7 @@ from mesh.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """From one day to another, both included; an empty one is no limit. As YYYY-MM-DD they sort."""
+    """From one day to another, both included; an empty one is no limit. YYYY-MM-DD sorts."""
 
     first: str = ""
     last: str = ""
@@ -23,7 +23,7 @@ class Days:
         return bool(day) and (self.first or day) <= day <= (self.last or day)
 
     def may_hold(self, day: str, earlier: timedelta) -> bool:
-        """Whether a day that is a guess, and may be this much too late, can be one of them."""
+        """Whether an approximate day, which may be this much too late, can fall in the range."""
         if not day:
             return True
         guess = date.fromisoformat(day)
@@ -33,7 +33,7 @@ class Days:
 
 
 def wanted_days(from_date: str, to_date: str, period: str) -> Days:
-    """What a caller asked for."""
+    """The days of a request; raises if they are invalid."""
     if period:
         if from_date or to_date:
             raise _invalid("give a period or two days, not both")

@@ -1,4 +1,4 @@
-"""What a model still needs, in words."""
+"""Describes the preparation of a model in words."""
 
 from ytcaption.v1 import media_pb2
 

@@ -1,15 +1,15 @@
-"""Which addresses belong to the open internet, and which to us and our neighbours."""
+"""Separates public internet addresses from private, local and reserved ones."""
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 NAT64 = IPv6Network("64:ff9b::/96")
 
 METADATA = frozenset({IPv4Address("168.63.129.16")})
-"""Public by number, but answered by the cloud a machine runs in; the others are link-local."""
+"""A cloud metadata service with a public address; the others are link-local."""
 
 
 def is_public(host: str) -> bool:
-    """Whether this literal address belongs to the open internet; a name never does."""
+    """Whether this literal IP address is public; False for a host name."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:
@@ -25,7 +25,7 @@ def is_public(host: str) -> bool:
 
 
 def _inner(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address an IPv6 address stands for, if it does."""
+    """The IPv4 address embedded in an IPv6 address, if there is one."""
     if isinstance(address, IPv4Address):
         return address
     if address in NAT64:

@@ -1,4 +1,4 @@
-"""The closed list of reasons a program may branch on; docs/errors.md explains each."""
+"""The closed lists of failure and warning reasons a program may branch on: docs/errors.md."""
 
 from enum import StrEnum
 
@@ -87,3 +87,11 @@ RETRYABLE = frozenset(
     }
 )
 """Reasons after which the same request may succeed later."""
+
+
+class WarningReason(StrEnum):
+    """What a job that goes on warns of. Names are part of the contract: never rename one."""
+
+    MEDIA_DAMAGED = "MEDIA_DAMAGED"
+    LANGUAGE_UNCERTAIN = "LANGUAGE_UNCERTAIN"
+    TRANSCRIPT_UNCERTAIN = "TRANSCRIPT_UNCERTAIN"

@@ -1,11 +1,11 @@
-"""Sources that are no addresses: what yt-dlp is to search for."""
+"""Recognises yt-dlp searches, the sources that are not addresses."""
 
 import re
 
 SEARCH = re.compile(r"[a-z]{2,}search[a-z_]*(?:[1-9]\d{0,5}|all)?:\S")
-"""How yt-dlp writes a search, such as "ytsearch5:cats"; which exist, it knows itself."""
+"""yt-dlp's search syntax, such as "ytsearch5:cats"; yt-dlp checks whether the search exists."""
 
 
 def is_search(source: str) -> bool:
-    """Whether it reads like a search."""
+    """Whether the source has the syntax of a search."""
     return bool(SEARCH.match(source)) and source.isprintable()

@@ -11,11 +11,12 @@ from grpc_health.v1.health_pb2 import HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 from grpc_reflection.v1alpha import reflection
 
-from mesh.correlation import CorrelationInterceptor
+from mesh.correlation import correlated
 from mesh.errors import UnavailableError
-from mesh.metrics import MetricsInterceptor
+from mesh.interception import GuardInterceptor
+from mesh.metrics import measured
 from mesh.reasons import Reason
-from mesh.status import ErrorInterceptor
+from mesh.status import errors_as_statuses
 
 MAX_REQUEST_BYTES = 1024 * 1024
 KEEPALIVE_MS = 20_000
@@ -26,15 +27,15 @@ OPTIONS = (
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", 10_000),
-    # Half of what clients send, or they are told to calm down.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
+    # Half of the clients' interval, or they get ENHANCE_YOUR_CALM.
+    ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
     ("grpc.keepalive_permit_without_calls", 1),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One gRPC service of ours, ready to be served."""
+    """One gRPC service, ready to register with a server."""
 
     name: str
     """Full name, such as "ytcaption.v1.DownloaderService"."""
@@ -42,7 +43,7 @@ class Service:
     register: Callable[[grpc.aio.Server], None]
 
     let_go: Callable[[], None] = lambda: None
-    """Ends calls that would never end by themselves; called when the server stops."""
+    """Ends calls that never end by themselves; called when the server stops."""
 
     @classmethod
     def of(
@@ -58,7 +59,7 @@ class Service:
 
 
 class RunningServer:
-    """A server that listens; it answers health checks with "no" until told otherwise."""
+    """A listening server; its health status is set separately."""
 
     def __init__(self, port: int, names: Sequence[str], checks: health.aio.HealthServicer) -> None:
         self.port = port
@@ -66,7 +67,7 @@ class RunningServer:
         self._checks = checks
 
     async def set_serving(self, serving: bool) -> None:
-        """Tells health checkers whether calls are welcome."""
+        """Sets the health status of the server and all its services."""
         status = HealthCheckResponse.SERVING if serving else HealthCheckResponse.NOT_SERVING
         for name in ("", *self._names):
             await self._checks.set(name, status)
@@ -80,10 +81,10 @@ async def running_server(
     grace_seconds: float = 10,
     serving: bool = True,
 ) -> AsyncIterator[RunningServer]:
-    """Serves until the block ends; calls under way get the grace to finish."""
+    """Serves until the block ends; running calls get the grace period to finish."""
     server = grpc.aio.server(
-        # The first is the outermost.
-        interceptors=[CorrelationInterceptor(), MetricsInterceptor(), ErrorInterceptor()],
+        # The first one is outermost.
+        interceptors=[*map(GuardInterceptor, (correlated, measured, errors_as_statuses))],
         options=OPTIONS,
     )
     for service in services:
@@ -98,7 +99,7 @@ async def running_server(
         port = server.add_insecure_port(listen)
     except RuntimeError as error:
         raise UnavailableError(
-            f"cannot listen on {listen}: the port is taken or not ours",
+            f"cannot listen on {listen}: the port is in use or not permitted",
             reason=Reason.STAGE_UNAVAILABLE,
         ) from error
     running = RunningServer(port, names, checks)

@@ -1,4 +1,4 @@
-"""The life of one service process: start, say so, serve, stop when asked."""
+"""The lifecycle of a service process: start, become ready, serve, stop on a signal."""
 
 import asyncio
 import signal
@@ -59,20 +59,20 @@ def run_process(
     read: Callable[[], ServiceSettings],
     main: Callable[[Any], Coroutine[Any, Any, None]],
 ) -> None:
-    """Reads the settings once and runs `main`; a known failure is one line, no traceback."""
+    """Reads the settings once and runs `main`; a known error prints one line, no traceback."""
     try:
         settings = read()
     except ValidationError as error:
-        sys.exit(_say(service, str(error), EXIT_MISCONFIGURED))
+        sys.exit(_report(service, str(error), EXIT_MISCONFIGURED))
     configure_logs(service, settings.log_level, settings.log_format)
     try:
         asyncio.run(main(settings))
     except MeshError as error:
-        sys.exit(_say(service, f"{error} ({error.reason})", EXIT_UNAVAILABLE))
+        sys.exit(_report(service, f"{error} ({error.reason})", EXIT_UNAVAILABLE))
     except OSError as error:
-        sys.exit(_say(service, str(error), EXIT_UNAVAILABLE))
+        sys.exit(_report(service, str(error), EXIT_UNAVAILABLE))
 
 
-def _say(service: str, message: str, code: int) -> int:
+def _report(service: str, message: str, code: int) -> int:
     sys.stderr.write(f"{service}: {message}\n")
     return code

@@ -1,4 +1,4 @@
-"""What an operator can change about any service."""
+"""Settings every service has."""
 
 import os
 from collections.abc import Mapping
@@ -33,11 +33,11 @@ class ServiceSettings(BaseSettings):
     """One JSON object a line, colours for a person, or Elastic Common Schema."""
 
     grace_seconds: float = Field(default=10, ge=0)
-    """How long calls under way may finish after SIGTERM."""
+    """How long running calls may take to finish after SIGTERM."""
 
     @classmethod
     def from_old_names(cls, environ: Mapping[str, str]) -> dict[str, Any]:
-        """What variables of the earlier system say; counts only where ours say nothing."""
+        """Values from the environment variables of the earlier system; ours take precedence."""
         return {}
 
     @classmethod
@@ -49,14 +49,14 @@ class ServiceSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments first, then our variables, then those of the earlier system."""
-        given = {name: value for name, value in os.environ.items() if value}
-        old = InitSettingsSource(settings_cls, cls.from_old_names(given))
+        """Arguments take precedence over our variables, and those over the earlier system's."""
+        present = {name: value for name, value in os.environ.items() if value}
+        old = InitSettingsSource(settings_cls, cls.from_old_names(present))
         return init_settings, env_settings, old
 
 
 def scaled(text: str, factor: float) -> float | str:
-    """A number in another unit; what is none is left for the check of the setting to refuse."""
+    """A number in another unit; other text is returned as it is, for validation to refuse."""
     try:
         return float(text) * factor
     except ValueError:

@@ -1,4 +1,4 @@
-"""The one place where our errors become gRPC statuses, and statuses become our errors again."""
+"""Maps MeshError to gRPC statuses and back; no other module does."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,7 +25,6 @@ from mesh.errors import (
     UnsupportedError,
     UnusableMediaError,
 )
-from mesh.interception import GuardInterceptor
 from mesh.reasons import Reason
 
 log = get_logger(__name__)
@@ -66,31 +65,31 @@ def to_status(error: MeshError) -> grpc.Status:
 
 
 def reason_of(error: grpc.aio.AioRpcError) -> str:
-    """The ErrorInfo reason a server sent, or "" if it sent none."""
+    """The reason in the server's ErrorInfo, or "" if there is none."""
     info = ErrorInfo()
     return str(info.reason) if _find(error, info) else ""
 
 
 def retry_after_of(error: grpc.aio.AioRpcError) -> float | None:
-    """Seconds a server asked to wait, in a RetryInfo; None if it said nothing of that."""
+    """Seconds to wait from the server's RetryInfo, or None if there is none."""
     retry = RetryInfo()
     return to_timedelta(retry.retry_delay).total_seconds() if _find(error, retry) else None
 
 
 def _find(error: grpc.aio.AioRpcError, kind: ErrorInfo | RetryInfo) -> bool:
-    """Fills it with the detail of its kind, if the server sent one."""
+    """Fills the message with the status detail of its type, if there is one."""
     status = rpc_status.from_call(error)  # type: ignore[arg-type] # has every method it calls
     return status is not None and any(detail.Unpack(kind) for detail in status.details)
 
 
 def to_error(error: grpc.aio.AioRpcError) -> MeshError:
-    """What a failed call to another service of ours means, as that service would have raised it."""
+    """The error the called service raised, rebuilt from its status."""
     kinds = {code: kind for kind, code in reversed(CODES.items())}
     kind = kinds.get(error.code(), InternalError)
     try:
         reason = Reason(reason_of(error))
-    except ValueError:  # it died, or something between us and it answered
-        kind, reason = _UNSAID.get(error.code(), (kind, Reason.INTERNAL))
+    except ValueError:  # the service died, or a proxy answered in its place
+        kind, reason = _WITHOUT_REASON.get(error.code(), (kind, Reason.INTERNAL))
     return kind(
         error.details() or error.code().name,
         reason=reason,
@@ -98,9 +97,9 @@ def to_error(error: grpc.aio.AioRpcError) -> MeshError:
     )
 
 
-_UNSAID: dict[grpc.StatusCode, tuple[type[MeshError], Reason]] = {
+_WITHOUT_REASON: dict[grpc.StatusCode, tuple[type[MeshError], Reason]] = {
     grpc.StatusCode.UNAVAILABLE: (UnavailableError, Reason.STAGE_UNAVAILABLE),
-    # A service that shuts down cancels its calls.
+    # A service that shuts down cancels its running calls.
     grpc.StatusCode.CANCELLED: (UnavailableError, Reason.STAGE_UNAVAILABLE),
     grpc.StatusCode.DEADLINE_EXCEEDED: (TimedOutError, Reason.DEADLINE),
     grpc.StatusCode.UNIMPLEMENTED: (UnsupportedError, Reason.NOT_IMPLEMENTED),
@@ -109,7 +108,8 @@ _UNSAID: dict[grpc.StatusCode, tuple[type[MeshError], Reason]] = {
 
 
 @asynccontextmanager
-async def _aborting(context: Any, method: str) -> AsyncIterator[None]:
+async def errors_as_statuses(context: Any, method: str) -> AsyncIterator[None]:
+    """Turns an exception of the servicer into a gRPC status."""
     try:
         yield
     except MeshError as error:
@@ -117,10 +117,10 @@ async def _aborting(context: Any, method: str) -> AsyncIterator[None]:
     except grpc.aio.AbortError:
         raise
     except NotImplementedError:
-        missing = UnsupportedError(f"{method} is not built yet", reason=Reason.NOT_IMPLEMENTED)
+        missing = UnsupportedError(f"{method} is not implemented", reason=Reason.NOT_IMPLEMENTED)
         await _abort(context, missing)
     except Exception:
-        # The traceback stays here: callers get no internals.
+        # Callers get no internals; the traceback goes to the log.
         log.exception("unhandled error", method=method)
         await _abort(context, InternalError("internal error", reason=Reason.INTERNAL))
 
@@ -128,10 +128,3 @@ async def _aborting(context: Any, method: str) -> AsyncIterator[None]:
 async def _abort(context: Any, error: MeshError) -> None:
     status = to_status(error)
     await context.abort(status.code, status.details, status.trailing_metadata)
-
-
-class ErrorInterceptor(GuardInterceptor):
-    """Lets servicers simply raise."""
-
-    def __init__(self) -> None:
-        super().__init__(_aborting)

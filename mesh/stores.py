@@ -1,4 +1,4 @@
-"""Everything of ours that lives on the broker: names, sizes, and how it is made."""
+"""Our streams, buckets and subjects on the broker: names, limits and creation."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,28 +10,28 @@ from nats.js.object_store import ObjectStore
 
 GIB = 1024**3
 MAX_WAITING = 10_000
-MAX_TOLD = 200_000
+MAX_PUBLISHED = 200_000
 WEEK_SECONDS = 7 * 86_400
 OUTBOX_DUPLICATES_SECONDS = 900
-"""For so long an event that is told again is dropped: far beyond a redelivery or a restart."""
+"""Deduplication window of published events: far longer than a redelivery or a restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much each store may hold; full means refused at once, never a time-out."""
+    """Capacity of the stores; a full store refuses at once instead of timing out."""
 
     replicas: int = 1
     storage_bytes: int = 16 * GIB
-    """In all; the broker sets it aside, so it must have it."""
+    """Total; the broker reserves it, so the disk must have it."""
     event_age_seconds: float = 30 * 86_400
 
     def share(self, part: float) -> int:
-        """A part of the whole storage."""
+        """That fraction of the total storage."""
         return int(self.storage_bytes * part)
 
 
 class Names:
-    """What our streams, buckets and subjects are called under one prefix."""
+    """Names of our streams, buckets and subjects under one prefix."""
 
     def __init__(self, prefix: str) -> None:
         self.work_stream = f"{prefix}_WORK"
@@ -48,7 +48,7 @@ class Names:
         self._root = prefix.lower()
 
     def streams(self) -> list[str]:
-        """Every stream that jobs fill, those behind the buckets included."""
+        """Every stream that jobs write to, including those behind the buckets."""
         return [
             self.work_stream,
             self.events_stream,
@@ -68,52 +68,52 @@ class Names:
         return f"{self._root}.events.{job_id}.{kind}"
 
     def dead_letter(self, letter_id: str) -> str:
-        """Subject of a dead letter; a job's has the job's id."""
+        """Subject of a dead letter; a job's dead letter has the job's id."""
         return f"{self._root}.dlq.{letter_id}"
 
     def collection(self, collection_id: str) -> str:
-        """Subject of the one item that keeps a collection going."""
+        """Subject of a collection's one work item."""
         return f"{self._root}.collections.{collection_id}"
 
     def incoming(self, kind: Literal["start_collection", "iniciar_coleta", "*"]) -> str:
-        """Subject on which anyone may start a collection: as protobuf, or as JSON."""
+        """Subject that starts a collection: as protobuf, or as JSON."""
         return f"{self._root}.in.{kind}"
 
     def outgoing(self, kind: str) -> str:
-        """Subject on which the four kinds of the original contract are told as JSON."""
+        """Subject of the JSON events of the original contract, one for each of its four kinds."""
         return f"{self._root}.out.{kind}"
 
     def webhook(self, event_id: str) -> str:
-        """Subject of a webhook that has to be delivered."""
+        """Subject of a webhook that is waiting for delivery."""
         return f"{self._root}.webhooks.{event_id}"
 
     def delivery(self, event_id: str) -> str:
-        """Subject of what is known about the delivery of a webhook."""
+        """Subject of a webhook's delivery record."""
         return f"{self._root}.deliveries.{event_id}"
 
     def exhausted(self) -> str:
-        """Subjects on which the broker says which items it will not deliver any more."""
+        """Subjects of the broker's max-deliveries advisories for the work stream."""
         return f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{self.work_stream}.*"
 
     def live(self, job_id: str, kind: Literal["event", "progress", "*"]) -> str:
-        """Core subject on which a job's runner tells watchers what just happened."""
+        """Core NATS subject of a running job's events and progress for watchers."""
         return f"{self._root}.live.{job_id}.{kind}"
 
     def cancel(self, job_id: str) -> str:
-        """Core subject on which a job's runner is told to stop."""
+        """Core NATS subject that cancels a running job."""
         return f"{self._root}.cancel.{job_id}"
 
 
 async def make_streams(js: JetStreamContext, names: Names, limits: Limits) -> None:
-    """Makes the streams that are missing; those that are there stay as they are."""
+    """Creates the missing streams; leaves existing ones as they are."""
     for config in _streams(names, limits):
         try:
-            there = (await js.stream_info(str(config.name))).config
+            existing = (await js.stream_info(str(config.name))).config
         except NotFoundError:
             await js.add_stream(config)
             continue
-        if config.name == names.work_stream and there.subjects != config.subjects:
-            # From before there were lanes. The records tell what was in it: see Rescue.
+        if config.name == names.work_stream and existing.subjects != config.subjects:
+            # Made before lanes existed. The reconciler re-enqueues its jobs from their records.
             await js.delete_stream(str(config.name))
             await js.add_stream(config)
 
@@ -131,7 +131,7 @@ def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
             subjects=[names.work("*", "*")],
             retention=api.RetentionPolicy.WORK_QUEUE,
             max_bytes=limits.share(0.04),
-            # At most one work item a job, by construction.
+            # At most one work item per job.
             max_msgs_per_subject=1,
             discard_new_per_subject=True,
         ),
@@ -149,7 +149,8 @@ def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
         bounded.evolve(
             name=names.exhausted_stream,
             subjects=[names.exhausted()],
-            # The broker does not ask whether there is room; and sets aside what is told in bytes.
+            # The broker publishes advisories even to a full stream. Bounded by count: a limit in
+            # bytes would reserve storage.
             discard=api.DiscardPolicy.OLD,
             max_msgs=10_000,
         ),
@@ -158,40 +159,40 @@ def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
 
 
 def _side_streams(names: Names, bounded: api.StreamConfig) -> list[api.StreamConfig]:
-    """Small beside the others, and bounded by count: what is told in bytes is set aside."""
-    one_each = bounded.evolve(
+    """Small streams, bounded by count: a limit in bytes would reserve storage."""
+    one_per_subject = bounded.evolve(
         retention=api.RetentionPolicy.WORK_QUEUE,
         max_msgs=MAX_WAITING,
         max_msgs_per_subject=1,
         discard_new_per_subject=True,
     )
-    kept_a_while = bounded.evolve(
-        discard=api.DiscardPolicy.OLD, max_msgs=MAX_TOLD, max_age=WEEK_SECONDS
+    kept_for_a_week = bounded.evolve(
+        discard=api.DiscardPolicy.OLD, max_msgs=MAX_PUBLISHED, max_age=WEEK_SECONDS
     )
     return [
-        one_each.evolve(name=names.collections_stream, subjects=[names.collection("*")]),
-        one_each.evolve(name=names.webhooks_stream, subjects=[names.webhook("*")]),
+        one_per_subject.evolve(name=names.collections_stream, subjects=[names.collection("*")]),
+        one_per_subject.evolve(name=names.webhooks_stream, subjects=[names.webhook("*")]),
         bounded.evolve(
             name=names.inbox_stream,
             subjects=[names.incoming("*")],
             retention=api.RetentionPolicy.WORK_QUEUE,
             max_msgs=MAX_WAITING,
         ),
-        kept_a_while.evolve(
+        kept_for_a_week.evolve(
             name=names.outbox_stream,
             subjects=[names.outgoing("*")],
             duplicate_window=OUTBOX_DUPLICATES_SECONDS,
         ),
-        kept_a_while.evolve(
+        kept_for_a_week.evolve(
             name=names.deliveries_stream,
             subjects=[names.delivery("*")],
-            max_msgs_per_subject=1,  # each tells all that was known then
+            max_msgs_per_subject=1,  # each message replaces the one before
         ),
     ]
 
 
 async def key_value(js: JetStreamContext, bucket: str, limits: Limits) -> KeyValue:
-    """The bucket of that name, made if it is missing."""
+    """The key-value bucket of that name, created if missing."""
     try:
         return await js.key_value(bucket)
     except NotFoundError:
@@ -208,7 +209,7 @@ async def key_value(js: JetStreamContext, bucket: str, limits: Limits) -> KeyVal
 
 
 async def object_store(js: JetStreamContext, bucket: str, limits: Limits) -> ObjectStore:
-    """The object store of that name, made if it is missing."""
+    """The object store of that name, created if missing."""
     try:
         return await js.object_store(bucket)
     except NotFoundError:

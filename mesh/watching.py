@@ -1,4 +1,4 @@
-"""Follows a job or a collection to its end, or a list, through every cut of the connection."""
+"""Watches a job or collection to its end, or a list, and reconnects when the connection drops."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator
@@ -23,18 +23,18 @@ TERMINAL = frozenset(
 CUT_OFF = frozenset(
     {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN}
 )
-"""How a server that goes away looks from here."""
+"""Status codes of a server that went away."""
 
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 PATIENCE_SECONDS = 120.0
-"""After this long without a word from the server we give up."""
+"""How long to keep reconnecting after the server's last message."""
 
 UpdateT = TypeVar("UpdateT")
 CallT = TypeVar("CallT", bound=grpc.aio.Call)
 
 
-async def follow(
+def follow(
     pipeline: PipelineServiceStub,
     job_id: str,
     after_sequence: int = 0,
@@ -44,17 +44,15 @@ async def follow(
 ) -> AsyncGenerator[pb.WatchJobResponse, None]:
     """Every update once, in order, until the job is terminal.
 
-    A server that never answered at all is not waited for, unless the caller was told of earlier
-    events: then there is one.
+    A server that never answered is not waited for, unless the caller has seen earlier events: then
+    the server exists.
     """
-    place = _Place(after_sequence)
-    watch = partial(_watch, pipeline, job_id, place)
-    async with aclosing(_through_cuts(watch, place, on_cut, patience_seconds)) as updates:
-        async for update in updates:
-            yield update
+    position = _Position(after_sequence)
+    watch = partial(_watch, pipeline, job_id, position)
+    return _reconnecting(watch, position, on_cut, patience_seconds)
 
 
-async def follow_collection(
+def follow_collection(
     collections: CollectionServiceStub,
     collection_id: str,
     after_sequence: int = 0,
@@ -64,14 +62,12 @@ async def follow_collection(
 ) -> AsyncGenerator[collection_pb.WatchCollectionResponse, None]:
     """Every change, in order, until the collection is settled.
 
-    After a cut the collection as it stands comes again, then the members that changed meanwhile,
-    each once. Otherwise as `follow`.
+    After a reconnect the collection's current state comes again, then each member that changed
+    meanwhile, once. Otherwise like `follow`.
     """
-    place = _Place(after_sequence)
-    watch = partial(_watch_collection, collections, collection_id, place)
-    async with aclosing(_through_cuts(watch, place, on_cut, patience_seconds)) as updates:
-        async for update in updates:
-            yield update
+    position = _Position(after_sequence)
+    watch = partial(_watch_collection, collections, collection_id, position)
+    return _reconnecting(watch, position, on_cut, patience_seconds)
 
 
 async def follow_pages(
@@ -81,57 +77,57 @@ async def follow_pages(
     on_cut: Callable[[], None] = lambda: None,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> AsyncGenerator[UpdateT, None]:
-    """A page of a list as it is, then whenever it has changed; a list has no end.
+    """A page of a list, then again whenever it has changed; it has no end.
 
-    After a cut it comes again only if it has changed meanwhile. Otherwise as `follow`.
+    After a reconnect it comes again only if it has changed meanwhile. Otherwise like `follow`.
     """
-    place = _Place(0)
-    told: UpdateT | None = None
-    watch = partial(_watch_pages, call, request, place)
-    async with aclosing(_through_cuts(watch, place, on_cut, patience_seconds)) as pages:
+    position = _Position(0)
+    last: UpdateT | None = None
+    watch = partial(_watch_pages, call, request, position)
+    async with aclosing(_reconnecting(watch, position, on_cut, patience_seconds)) as pages:
         async for page in pages:
-            if page != told:
+            if page != last:
                 yield page
-                told = page
+                last = page
 
 
-async def _through_cuts(
+async def _reconnecting(
     watch: Callable[[], AsyncGenerator[UpdateT, None]],
-    place: "_Place",
+    position: "_Position",
     on_cut: Callable[[], None],
     patience_seconds: float,
 ) -> AsyncGenerator[UpdateT, None]:
-    """One watch after another, until one has told the end."""
+    """Repeats the watch until one reaches the end."""
     while True:
         try:
             async with aclosing(watch()) as updates:
                 async for update in updates:
                     yield update
         except grpc.aio.AioRpcError as error:
-            if error.code() not in CUT_OFF or not place.heard_within(patience_seconds):
+            if error.code() not in CUT_OFF or not position.received_within(patience_seconds):
                 raise
-            place.at_end = False  # there may have been more to tell
-        if place.at_end:
+            position.at_end = False  # more events may have followed
+        if position.at_end:
             return
         on_cut()
-        await place.pause()
+        await position.pause()
 
 
-class _Place:
-    """How far into a story we are."""
+class _Position:
+    """The position in an event log, and when the server last sent something."""
 
     def __init__(self, after_sequence: int) -> None:
         self.after_sequence = after_sequence
         self.at_end = False
-        self._heard_at: float | None = monotonic() if after_sequence else None
+        self._received_at: float | None = monotonic() if after_sequence else None
         self._pause = FIRST_PAUSE_SECONDS
 
-    def heard_within(self, seconds: float) -> bool:
-        return self._heard_at is not None and monotonic() - self._heard_at <= seconds
+    def received_within(self, seconds: float) -> bool:
+        return self._received_at is not None and monotonic() - self._received_at <= seconds
 
-    def moved_to(self, sequence: int) -> bool:
-        """Whether what has this place is news; what has none always is."""
-        self._heard_at, self._pause = monotonic(), FIRST_PAUSE_SECONDS
+    def advance_to(self, sequence: int) -> bool:
+        """Whether an update with this sequence is new; one without a sequence always is."""
+        self._received_at, self._pause = monotonic(), FIRST_PAUSE_SECONDS
         if sequence:
             if sequence <= self.after_sequence:
                 return False
@@ -144,8 +140,8 @@ class _Place:
 
 
 @contextmanager
-def _left(call: CallT) -> Iterator[CallT]:
-    """Cancels it afterwards: abandoned calls are never collected."""
+def _cancelled_after(call: CallT) -> Iterator[CallT]:
+    """Cancels the call afterwards: abandoned calls are never collected."""
     try:
         yield call
     finally:
@@ -153,21 +149,21 @@ def _left(call: CallT) -> Iterator[CallT]:
 
 
 async def _watch(
-    pipeline: PipelineServiceStub, job_id: str, place: _Place
+    pipeline: PipelineServiceStub, job_id: str, position: _Position
 ) -> AsyncGenerator[pb.WatchJobResponse, None]:
     request = pb.WatchJobRequest(
-        job_id=job_id, after_sequence=place.after_sequence, join_events=True
+        job_id=job_id, after_sequence=position.after_sequence, join_events=True
     )
     terminal = False
-    with _left(pipeline.WatchJob(request, metadata=call_metadata())) as call:
+    with _cancelled_after(pipeline.WatchJob(request, metadata=call_metadata())) as call:
         async for update in _one_by_one(call):
             terminal = terminal or _is_terminal(update)
-            if update.sequence:  # a replayed job goes on after its end: only the server knows
-                place.at_end = _ends_a_life(update)
-            if place.moved_to(update.sequence):
+            if update.sequence:  # a replayed job continues after its end: only the server knows
+                position.at_end = _ends_a_run(update)
+            if position.advance_to(update.sequence):
                 yield update
         # A watch that began after the last event ends without one.
-        place.at_end = place.at_end or terminal
+        position.at_end = position.at_end or terminal
 
 
 async def _one_by_one(
@@ -184,31 +180,33 @@ def _is_terminal(update: pb.WatchJobResponse) -> bool:
     return update.WhichOneof("update") == "job" and update.job.state in TERMINAL
 
 
-def _ends_a_life(update: pb.WatchJobResponse) -> bool:
+def _ends_a_run(update: pb.WatchJobResponse) -> bool:
     return update.event.type == event_pb.EVENT_TYPE_JOB_FINISHED
 
 
 async def _watch_collection(
-    collections: CollectionServiceStub, collection_id: str, place: _Place
+    collections: CollectionServiceStub, collection_id: str, position: _Position
 ) -> AsyncGenerator[collection_pb.WatchCollectionResponse, None]:
     request = collection_pb.WatchCollectionRequest(
-        collection_id=collection_id, after_sequence=place.after_sequence
+        collection_id=collection_id, after_sequence=position.after_sequence
     )
     first = True
-    with _left(collections.WatchCollection(request, metadata=call_metadata())) as call:
+    with _cancelled_after(collections.WatchCollection(request, metadata=call_metadata())) as call:
         async for update in call:
             if update.WhichOneof("update") == "collection":
-                place.at_end = update.collection.settled
-            # The first tells how things stand, ahead of the members that are still to come.
-            if place.moved_to(0 if first else update.sequence):
+                position.at_end = update.collection.settled
+            # The first update is the current state, ahead of the members that follow.
+            if position.advance_to(0 if first else update.sequence):
                 yield update
             first = False
 
 
 async def _watch_pages(
-    call: "Callable[..., grpc.aio.UnaryStreamCall[Any, UpdateT]]", request: object, place: _Place
+    call: "Callable[..., grpc.aio.UnaryStreamCall[Any, UpdateT]]",
+    request: object,
+    position: _Position,
 ) -> AsyncGenerator[UpdateT, None]:
-    with _left(call(request, metadata=call_metadata())) as pages:
+    with _cancelled_after(call(request, metadata=call_metadata())) as pages:
         async for page in pages:
-            place.moved_to(0)
+            position.advance_to(0)
             yield page

@@ -1,1 +1,4 @@
-"""The normalizer: ffmpeg behind a contract."""
+"""The normalizer service: ffmpeg behind a gRPC contract.
+
+Imports `mesh` and the generated stubs, and no other service.
+"""

@@ -6,9 +6,9 @@ from structlog import get_logger
 
 from mesh.server import Service
 from mesh.service import run_process, serve
-from normalizer.abilities import Abilities
-from normalizer.child import Ceiling
-from normalizer.ffmpeg import FfmpegNormalizer, Limits
+from normalizer.capabilities import CapabilityProbe
+from normalizer.ffmpeg_engine import FfmpegEngine, RecordingLimits
+from normalizer.processes import ProcessLimits
 from normalizer.servicer import NormalizerServicer
 from normalizer.settings import Settings
 from normalizer.spool import Spool
@@ -19,21 +19,21 @@ log = get_logger(__name__)
 
 
 async def main(settings: Settings) -> None:
-    """Wires the parts together and serves."""
+    """Builds the service and serves it."""
     spool = Spool(settings.work_dir, settings.max_spool_bytes)
-    ceiling = Ceiling(settings.max_memory_bytes, settings.max_cpu_seconds)
-    limits = Limits(
+    process_limits = ProcessLimits(settings.max_memory_bytes, settings.max_cpu_seconds)
+    limits = RecordingLimits(
         max_duration=timedelta(seconds=settings.max_duration_seconds),
         stall_seconds=settings.stall_seconds,
-        ceiling=ceiling,
+        process=process_limits,
     )
-    abilities = Abilities(settings.ffmpeg, settings.voice_isolator, ceiling)
-    engine = FfmpegNormalizer(abilities, limits, spool, settings.max_recordings)
+    capabilities = CapabilityProbe(settings.ffmpeg, settings.voice_isolator, process_limits)
+    engine = FfmpegEngine(capabilities, limits, spool, settings.max_recordings)
 
     async def get_ready() -> None:
-        left_behind = await spool.purge()
-        path = await abilities.ffmpeg()
-        log.info("found ffmpeg", path=path, old_files_removed=left_behind.files)
+        purged = await spool.purge()
+        path = await capabilities.ffmpeg()
+        log.info("found ffmpeg", path=path, old_files_removed=purged.files)
 
     service = Service.of(
         pb.DESCRIPTOR.services_by_name["NormalizerService"],

@@ -1,13 +1,13 @@
-"""What this machine can do, found out once and by trying."""
+"""Probes which tools and options work on this machine, by trying them once."""
 
 import asyncio
 import re
 
 from mesh.errors import UnsupportedError
-from normalizer.child import Ceiling, Program, running
-from normalizer.command import environment, locate
 from normalizer.engine import Capability
-from normalizer.isolation import Isolation, probe
+from normalizer.ffmpeg_command import environment, locate
+from normalizer.isolation import IsolatorInfo, probe
+from normalizer.processes import ProcessLimits, Program, read_outputs
 
 _NEEDED = {
     "remove_noise": "afftdn",
@@ -18,36 +18,36 @@ _NEEDED = {
     "isolate_vocals": "pan",
     "keep_audio": "libopus",
 }
-"""The filter or encoder without which ffmpeg cannot honour an option."""
+"""The ffmpeg filter or encoder each option needs."""
 
 _LISTED = re.compile(rb"^ [A-Z.|]{2,6} (\w+)", re.MULTILINE)
 """A line of `ffmpeg -filters` or `ffmpeg -encoders`."""
 
 
-class Abilities:
-    """The tools that are installed. Good news is remembered; bad news is looked at again."""
+class CapabilityProbe:
+    """Finds the installed tools. Remembers what works; probes again what did not."""
 
-    def __init__(self, ffmpeg: str, isolator: str, ceiling: Ceiling) -> None:
+    def __init__(self, ffmpeg: str, isolator: str, process_limits: ProcessLimits) -> None:
         self._ffmpeg = ffmpeg
         self._isolator = isolator
-        self._ceiling = ceiling
+        self._process_limits = process_limits
         self._probing = asyncio.Lock()
-        self._isolation: Isolation | None = None
+        self._isolation: IsolatorInfo | None = None
         self._parts: frozenset[str] = frozenset()
 
     async def ffmpeg(self) -> str:
-        """Path of the ffmpeg in use; fails if there is none."""
+        """Path of ffmpeg; raises if there is none."""
         return await asyncio.to_thread(locate, self._ffmpeg)
 
-    async def isolation(self) -> Isolation:
-        """The engine that isolates voices; fails if there is none that works."""
+    async def isolation(self) -> IsolatorInfo:
+        """The voice isolator; raises if none works."""
         async with self._probing:
             if self._isolation is None:
-                self._isolation = await probe(self._isolator, self._ceiling)
+                self._isolation = await probe(self._isolator, self._process_limits)
             return self._isolation
 
     async def all(self) -> tuple[Capability, ...]:
-        """One for every option there is."""
+        """One capability for every option."""
         parts = await self._parts_of_ffmpeg()
         found = {
             option: "" if part in parts else f"this ffmpeg has no {part}"
@@ -68,7 +68,5 @@ class Abilities:
 
     async def _listed(self, ffmpeg: str, kind: str) -> set[str]:
         program = Program(lambda _: [ffmpeg, "-hide_banner", kind], environment())
-        async with running(program, self._ceiling) as child:
-            assert child.stdout is not None  # noqa: S101 # a pipe unless asked otherwise
-            said, _ = await asyncio.gather(child.stdout.read(), child.stderr.read())
-        return {name.decode() for name in _LISTED.findall(said)}
+        output, _, _ = await read_outputs(program, self._process_limits)
+        return {name.decode() for name in _LISTED.findall(output)}

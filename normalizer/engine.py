@@ -1,4 +1,4 @@
-"""What the normalizer needs from an audio engine, free of gRPC and of ffmpeg."""
+"""The contract of an audio engine and its events; free of gRPC and of ffmpeg."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ BYTES_PER_SECOND = SAMPLE_RATE * SAMPLE_BYTES
 
 
 class Target(Enum):
-    """Which of the two outputs a filter touches."""
+    """Which of the two outputs a filter applies to."""
 
     KEPT_AUDIO = auto()
     TRANSCRIBER = auto()
@@ -21,13 +21,13 @@ class Target(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One filter as it really runs."""
+    """One filter as it runs."""
 
     name: str
     settings: dict[str, str]
     target: Target
     option: str = ""
-    """The option that asked for it; empty if the stage always does it."""
+    """The option that requested it; empty if the stage always applies it."""
 
     @property
     def parameters(self) -> str:
@@ -49,17 +49,17 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything the engine must know before the first byte."""
+    """What the engine must know before the first byte."""
 
     options: Options = Options()
     keep_audio: bool = False
     max_duration: timedelta | None = None
-    """Longest recording wanted; None leaves the engine's own limit."""
+    """Longest recording to accept; None means the engine's own limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What will be done; always the first event."""
+    """The filters that will run; always the first event."""
 
     filters: tuple[Filter, ...]
     media_type: str
@@ -74,7 +74,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptAudio:
     """Bytes of the kept audio file in order."""
 
     data: bytes
@@ -90,36 +90,36 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Facts about the whole recording; always the last event."""
+    """Totals of the whole recording; always the last event."""
 
     duration: timedelta
     kept_bytes: int
     warnings: tuple[str, ...]
 
 
-Event = Started | Samples | Kept | Progress | Finished
+Event = Started | Samples | KeptAudio | Progress | Finished
 
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """Whether one option can be honoured on this machine."""
+    """Whether one option works on this machine."""
 
     option: str
     why_not: str = ""
-    """Empty if it can."""
+    """Empty if it works."""
 
 
 class NormalizerEngine(Protocol):
-    """Anything that turns the bytes of a media file into samples and audio worth keeping."""
+    """Turns the bytes of a media file into samples and, on request, an audio file to keep."""
 
     async def capabilities(self) -> tuple[Capability, ...]:
-        """One for every option there is."""
+        """One capability for every option."""
         ...
 
     def normalize(
         self, chunks: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
-        """Yields Started, then the rest while `chunks` arrive; closing it stops everything."""
+        """Yields Started, then the rest while `chunks` arrive; closing it stops the work."""
         ...
 
 
@@ -132,13 +132,13 @@ class Purged:
 
 
 class Storage(Protocol):
-    """Whatever an engine keeps on disk."""
+    """The files an engine keeps on disk."""
 
     async def purge(self, *, dry_run: bool = False) -> Purged:
-        """Removes what no call under way needs."""
+        """Removes files that no running call uses."""
         ...
 
 
 def length_of(size: int) -> timedelta:
-    """How long so many bytes of samples play."""
+    """Duration of that many bytes of samples."""
     return timedelta(seconds=size / BYTES_PER_SECOND)

@@ -1,4 +1,4 @@
-"""The ffmpeg that does the work, and how it is called."""
+"""Finds ffmpeg and builds its command lines and environment."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import imageio_ffmpeg
 from mesh.errors import UnsupportedError
 from mesh.reasons import Reason
 from normalizer.engine import Filter, Options
-from normalizer.filters import Plan
+from normalizer.filters import FilterGraph
 
 KEPT_MEDIA_TYPE = "audio/webm"
 
@@ -20,7 +20,7 @@ DEMUXERS = (
     "aac,ac3,aiff,amr,amrnb,amrwb,ape,asf,au,avi,caf,dts,eac3,flac,flv,matroska,mov,mp3,mpc,mpc8,"
     "mpeg,mpegts,mxf,ogg,rm,tta,voc,w64,wav,wv"
 )
-"""Real media only. Playlists, concat lists and the like would open other files and addresses."""
+"""Media formats only. Playlists and concat lists would open other files and URLs."""
 
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
@@ -28,7 +28,7 @@ _GLOBAL = ("-hide_banner", "-nostdin", "-nostats", "-loglevel", "level+info")
 
 
 def locate(configured: str) -> str:
-    """Path of the ffmpeg to run; "" means the one on PATH, else the one that came as a wheel."""
+    """Path of the ffmpeg to run; "" means the one on PATH, else the one installed as a wheel."""
     found = shutil.which(configured or "ffmpeg")
     if found is None and not configured:
         try:
@@ -44,26 +44,30 @@ def locate(configured: str) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Nothing of ours that ffmpeg does not need."""
+    """The environment of ffmpeg: only the variables it needs."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     # The static build crashes on every MPEG-TS if its iconv finds the modules of another libc.
     return {**inherited, "LC_ALL": "C", "GCONV_PATH": "/nonexistent"}
 
 
-def arguments(source: str, plan: Plan, options: Options, kept_fd: int | None) -> list[str]:
-    """One pass, at most two outputs: samples on stdout, kept audio on `kept_fd`."""
-    return _outputs(_media(source), plan, options, kept_fd)
+def single_pass(
+    source: str, graph: FilterGraph, options: Options, kept_fd: int | None
+) -> list[str]:
+    """Arguments for one pass without isolation: samples on stdout, kept audio on `kept_fd`."""
+    return _outputs(_media(source), graph, options, kept_fd)
 
 
-def decoding(source: str, plan: Plan) -> list[str]:
-    """The first half when a voice is isolated: one output, for the isolator."""
-    return [*_GLOBAL, *_matroska(_chain(_media(source), plan.heard)).get_args()]
+def before_isolation(source: str, graph: FilterGraph) -> list[str]:
+    """Arguments of the ffmpeg that decodes the media for the voice isolator."""
+    return [*_GLOBAL, *_matroska(_chain(_media(source), graph.before_isolation)).get_args()]
 
 
-def finishing(rate: int, plan: Plan, options: Options, kept_fd: int | None) -> list[str]:
-    """The other half: what the isolator writes becomes the outputs of `arguments`."""
+def after_isolation(
+    rate: int, graph: FilterGraph, options: Options, kept_fd: int | None
+) -> list[str]:
+    """Arguments of the ffmpeg that makes the same outputs from what the isolator writes."""
     pairs = ffmpeg.input(PIPE, protocol_whitelist="pipe", f="s16le", ar=rate, ac=2)
-    return _outputs(pairs["a:0"], plan, options, kept_fd)
+    return _outputs(pairs["a:0"], graph, options, kept_fd)
 
 
 def _media(source: str) -> Any:
@@ -79,14 +83,14 @@ def _media(source: str) -> Any:
     return media["a:0"]
 
 
-def _outputs(source: Any, plan: Plan, options: Options, kept_fd: int | None) -> list[str]:
-    audio = _chain(source, plan.shared)
+def _outputs(source: Any, graph: FilterGraph, options: Options, kept_fd: int | None) -> list[str]:
+    audio = _chain(source, graph.shared)
     if kept_fd is None:
-        outputs = _samples(audio, plan)
+        outputs = _samples(audio, graph)
     else:
         halves = audio.filter_multi_output("asplit")
         outputs = ffmpeg.merge_outputs(
-            _samples(halves[0], plan), _kept(halves[1], plan, options, kept_fd)
+            _samples(halves[0], graph), _kept(halves[1], graph, options, kept_fd)
         )
     return [*_GLOBAL, *outputs.get_args()]
 
@@ -97,29 +101,29 @@ def _chain(stream: Any, filters: tuple[Filter, ...]) -> Any:
     return stream
 
 
-def _samples(audio: Any, plan: Plan) -> Any:
-    return _matroska(_chain(audio, plan.samples))
+def _samples(audio: Any, graph: FilterGraph) -> Any:
+    return _matroska(_chain(audio, graph.samples))
 
 
 def _matroska(audio: Any) -> Any:
-    # Matroska around the samples carries their timestamps: see normalizer.timeline.
+    # The Matroska container carries the timestamps of the samples: see normalizer.timeline.
     return ffmpeg.output(audio, "pipe:1", f="matroska", acodec="pcm_s16le", flush_packets=1)
 
 
-def _kept(audio: Any, plan: Plan, options: Options, kept_fd: int) -> Any:
+def _kept(audio: Any, graph: FilterGraph, options: Options, kept_fd: int) -> Any:
     return ffmpeg.output(
-        _chain(audio, plan.kept),
+        _chain(audio, graph.kept),
         f"pipe:{kept_fd}",
         f="webm",
         acodec="libopus",
         frame_duration=60,  # a third of the packets, the same sound
         flush_packets=1,
-        **_effort(options),
+        **_encoder_settings(options),
     )
 
 
-def _effort(options: Options) -> dict[str, Any]:
-    """Bytes or the processor's time: ADR 15 has what each buys."""
+def _encoder_settings(options: Options) -> dict[str, Any]:
+    """Bitrate and encoder effort: ADR 15 has the trade-off between bytes and processor time."""
     mono = options.convert_to_mono or options.isolate_vocals
     if options.set_sample_rate_16k:
         return {"audio_bitrate": "40k" if mono else "60k", "compression_level": 0}

@@ -1,6 +1,6 @@
-"""The engine that runs a real ffmpeg: one process per recording, in one pass.
+"""The ffmpeg engine: one ffmpeg process per recording, in one pass.
 
-Only where a voice is isolated there are two, with the isolator between them.
+Voice isolation takes three: ffmpeg, the isolator, and another ffmpeg.
 """
 
 import asyncio
@@ -11,103 +11,105 @@ from datetime import timedelta
 
 from mesh.errors import InvalidRequestError, TimedOutError, UnusableMediaError
 from mesh.reasons import Reason
-from normalizer.abilities import Abilities
-from normalizer.announced import ENOUGH, announced
-from normalizer.child import Ceiling, Program
-from normalizer.command import (
+from normalizer.capabilities import CapabilityProbe
+from normalizer.engine import Capability, Event, Request, Started
+from normalizer.ffmpeg_command import (
     KEPT_MEDIA_TYPE,
     PIPE,
-    arguments,
-    decoding,
+    after_isolation,
+    before_isolation,
     environment,
-    finishing,
+    single_pass,
 )
-from normalizer.engine import Capability, Event, Request, Started
-from normalizer.filters import Plan, plan
-from normalizer.isolation import Isolation, isolating
-from normalizer.line import connected
+from normalizer.ffmpeg_log import FfmpegLog
+from normalizer.filters import FilterGraph, filter_graph
+from normalizer.isolation import IsolatorInfo, worker_program
+from normalizer.media_header import DURATION_BYTES, Layout, has_signature, header_duration, layout
+from normalizer.processes import ProcessLimits, Program, running_pipeline
 from normalizer.pump import Pump
-from normalizer.report import Report
-from normalizer.sniff import Layout, has_signature, layout
 from normalizer.spool import Spool
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What one recording may cost."""
+class RecordingLimits:
+    """Limits of one recording."""
 
     max_duration: timedelta
     stall_seconds: float
-    ceiling: Ceiling
-    """Of each process."""
+    process: ProcessLimits
+    """Limits of each process."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where ffmpeg reads from, and what still has to be fed to it."""
+    """Where ffmpeg reads from, and the chunks to feed it, if it reads from a pipe."""
 
     name: str
     chunks: AsyncIterator[bytes] | None
-    report: Report
-    """Primed with what the first bytes tell."""
+    log: FfmpegLog
+    """Holds what the first bytes say already."""
 
 
-class FfmpegNormalizer:
-    """Turns media into samples while its bytes arrive."""
+class FfmpegEngine:
+    """Implements NormalizerEngine with ffmpeg."""
 
     def __init__(
-        self, abilities: Abilities, limits: Limits, spool: Spool, max_recordings: int
+        self,
+        capabilities: CapabilityProbe,
+        limits: RecordingLimits,
+        spool: Spool,
+        max_recordings: int,
     ) -> None:
-        self._abilities = abilities
+        self._capabilities = capabilities
         self._limits = limits
         self._spool = spool
         self._slots = asyncio.Semaphore(max_recordings)
 
     async def capabilities(self) -> tuple[Capability, ...]:
         """See NormalizerEngine."""
-        return await self._abilities.all()
+        return await self._capabilities.all()
 
     async def normalize(
         self, chunks: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
         """See NormalizerEngine."""
-        longest = self._longest(request)
-        wanted = request.options.isolate_vocals
-        isolation = await self._abilities.isolation() if wanted else None
-        graph = plan(request, isolation)
-        ffmpeg = await self._abilities.ffmpeg()
+        max_duration = self._max_duration(request)
+        isolate = request.options.isolate_vocals
+        isolation = await self._capabilities.isolation() if isolate else None
+        graph = filter_graph(request, isolation)
+        ffmpeg = await self._capabilities.ffmpeg()
         async with self._slots:
             yield Started(graph.filters, KEPT_MEDIA_TYPE if request.keep_audio else "")
             async with self._source(chunks) as source:
                 programs = _programs(ffmpeg, source.name, graph, request, isolation)
-                run = self._run(programs, source, request, longest)
+                run = self._run(programs, source, request, max_duration)
                 async with aclosing(run) as events:
                     async for event in events:
                         yield event
 
-    def _longest(self, request: Request) -> timedelta:
+    def _max_duration(self, request: Request) -> timedelta:
         if request.max_duration is None:
             return self._limits.max_duration
         if request.max_duration <= timedelta(0):
             raise InvalidRequestError(
-                "max_duration must be more than nothing", reason=Reason.REQUEST_INVALID
+                "max_duration must be positive", reason=Reason.REQUEST_INVALID
             )
         return min(request.max_duration, self._limits.max_duration)
 
     @asynccontextmanager
     async def _source(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[_Source]:
-        patient = self._patient(chunks)
-        head, found = await _read_head(patient)
-        whole = _joined(head, patient)
-        report = Report(recognised=has_signature(head), total=announced(head))
+        timed = self._with_timeout(chunks)
+        head, found = await _read_head(timed)
+        whole = _joined(head, timed)
+        log = FfmpegLog(recognised=has_signature(head), total=header_duration(head))
         if found is Layout.INDEX_LAST:
             async with self._spool.filled(whole) as path:
-                yield _Source(str(path), None, report)
+                yield _Source(str(path), None, log)
         else:
-            yield _Source(PIPE, whole, report)
+            yield _Source(PIPE, whole, log)
 
-    async def _patient(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The same chunks, but no waiting for ever for the next."""
+    async def _with_timeout(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The same chunks; raises if the next one does not arrive in time."""
         seconds = self._limits.stall_seconds
         while True:
             try:
@@ -122,31 +124,32 @@ class FfmpegNormalizer:
             yield chunk
 
     async def _run(
-        self, programs: list[Program], source: _Source, request: Request, longest: timedelta
+        self, programs: list[Program], source: _Source, request: Request, max_duration: timedelta
     ) -> AsyncGenerator[Event, None]:
-        async with connected(
+        async with running_pipeline(
             programs,
-            self._limits.ceiling,
+            self._limits.process,
             feed=source.chunks is not None,
             keep=request.keep_audio,
-        ) as line:
-            pump = Pump(line, source.chunks, source.report, longest, self._limits.stall_seconds)
+        ) as pipeline:
+            stall_seconds = self._limits.stall_seconds
+            pump = Pump(pipeline, source.chunks, source.log, max_duration, stall_seconds)
             async with aclosing(pump.events()) as events:
                 async for event in events:
                     yield event
 
 
 def _programs(
-    ffmpeg: str, source: str, graph: Plan, request: Request, isolation: Isolation | None
+    ffmpeg: str, source: str, graph: FilterGraph, request: Request, isolation: IsolatorInfo | None
 ) -> list[Program]:
     options = request.options
     if isolation is None:
-        return [_ffmpeg(lambda kept: [ffmpeg, *arguments(source, graph, options, kept)])]
+        return [_ffmpeg(lambda fd: [ffmpeg, *single_pass(source, graph, options, fd)])]
     rate = isolation.rate
     return [
-        _ffmpeg(lambda _: [ffmpeg, *decoding(source, graph)]),
-        isolating(isolation.engine),
-        _ffmpeg(lambda kept: [ffmpeg, *finishing(rate, graph, options, kept)]),
+        _ffmpeg(lambda _: [ffmpeg, *before_isolation(source, graph)]),
+        worker_program(isolation.engine),
+        _ffmpeg(lambda fd: [ffmpeg, *after_isolation(rate, graph, options, fd)]),
     ]
 
 
@@ -159,7 +162,7 @@ async def _read_head(chunks: AsyncIterator[bytes]) -> tuple[bytes, Layout]:
     async for chunk in chunks:
         head += chunk
         found = layout(head)
-        if found is not Layout.UNKNOWN and len(head) >= ENOUGH:
+        if found is not Layout.UNKNOWN and len(head) >= DURATION_BYTES:
             return bytes(head), found
     if not head:
         raise UnusableMediaError("no media arrived", reason=Reason.EMPTY_MEDIA)

@@ -1,33 +1,33 @@
-"""Which filters a request leads to, in the order they run."""
+"""Builds the filter graph for a request: which filters run, in which order, on which output."""
 
 from dataclasses import dataclass
 
 from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
 from normalizer.engine import SAMPLE_RATE, Filter, Options, Request, Target
-from normalizer.isolation import Isolation
+from normalizer.isolation import IsolatorInfo
 
 LOUDNESS_RANGE = (-70.0, -5.0)
 """What loudnorm accepts, in LUFS."""
 
 OPUS_RATE = 48_000
 
-_LATE = "0.025"
-"""Seconds by which afftdn delays what it hears, whatever the rate; taken out again."""
+_AFFTDN_DELAY = "0.025"
+"""Seconds by which afftdn delays its input at any sample rate; removed again afterwards."""
 
 VOICE = "mono|c0=c0"
-VOICE_AND_ROOM = "mono|c0=0.7*c0+0.3*c1"
-"""Whisper heard loud music better with some of it left in: ADR 12 has the figures and limits."""
+VOICE_AND_BACKGROUND = "mono|c0=0.7*c0+0.3*c1"
+"""Whisper transcribes speech over loud music better with some of the music left in: see ADR 12."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The graph: `shared` runs first, then its result goes down both branches."""
+class FilterGraph:
+    """Filters by position: `shared` runs first, and its result feeds both output branches."""
 
-    heard: tuple[Filter, ...]
-    """What comes before the isolation of the voice."""
+    before_isolation: tuple[Filter, ...]
+    """The input format of the voice isolator; empty without isolation."""
     isolation: tuple[Filter, ...]
-    """Empty, or the one step that is not ffmpeg's."""
+    """The voice isolator, the only step outside ffmpeg; empty without isolation."""
     shared: tuple[Filter, ...]
     samples: tuple[Filter, ...]
     kept: tuple[Filter, ...]
@@ -35,24 +35,28 @@ class Plan:
 
     @property
     def filters(self) -> tuple[Filter, ...]:
-        """All of them in the order they run."""
-        return (*self.heard, *self.isolation, *self.shared, *self.samples, *self.kept)
+        """All filters in the order they run."""
+        return (*self.before_isolation, *self.isolation, *self.shared, *self.samples, *self.kept)
 
 
-def plan(request: Request, isolation: Isolation | None = None) -> Plan:
-    """Refuses what cannot be done, and says exactly what will be."""
+def filter_graph(request: Request, isolation: IsolatorInfo | None = None) -> FilterGraph:
+    """The filters for a request; raises if an option is out of range."""
     options = request.options
     _check(options)
     target = Target.BOTH if request.keep_audio else Target.TRANSCRIBER
     highpass = Filter("highpass", {"f": "80"}, target, "apply_highpass_filter")
-    shape = {"sample_fmts": "s16", "sample_rates": str(SAMPLE_RATE), "channel_layouts": "mono"}
-    return Plan(
-        heard=() if isolation is None else (_heard(isolation, target),),
-        isolation=() if isolation is None else (_isolated(isolation, target),),
+    isolator_input: tuple[Filter, ...] = ()
+    isolator: tuple[Filter, ...] = ()
+    if isolation is not None:
+        isolator_input = (_mono(isolation.rate, target, "isolate_vocals"),)
+        isolator = (Filter(isolation.name, isolation.settings, target, "isolate_vocals"),)
+    return FilterGraph(
+        before_isolation=isolator_input,
+        isolation=isolator,
         shared=(highpass,) if options.apply_highpass_filter else (),
         samples=(
-            *_mixed(options, VOICE_AND_ROOM, Target.TRANSCRIBER),
-            Filter("aformat", shape, Target.TRANSCRIBER),
+            *_mixed(options, VOICE_AND_BACKGROUND, Target.TRANSCRIBER),
+            _mono(SAMPLE_RATE, Target.TRANSCRIBER),
         ),
         kept=(
             (*_mixed(options, VOICE, Target.KEPT_AUDIO), *_kept(options))
@@ -70,21 +74,13 @@ def _check(options: Options) -> None:
         )
 
 
-def _heard(isolation: Isolation, target: Target) -> Filter:
-    shape = {
-        "sample_fmts": "s16",
-        "sample_rates": str(isolation.rate),
-        "channel_layouts": "mono",
-    }
-    return Filter("aformat", shape, target, "isolate_vocals")
-
-
-def _isolated(isolation: Isolation, target: Target) -> Filter:
-    return Filter(isolation.name, isolation.settings, target, "isolate_vocals")
+def _mono(rate: int, target: Target, option: str = "") -> Filter:
+    shape = {"sample_fmts": "s16", "sample_rates": str(rate), "channel_layouts": "mono"}
+    return Filter("aformat", shape, target, option)
 
 
 def _mixed(options: Options, mix: str, target: Target) -> tuple[Filter, ...]:
-    """Out of the isolator come the voice (c0) and what was heard (c1)."""
+    """Mixes the two channels of the isolator: the voice (c0) and the original sound (c1)."""
     return (Filter("pan", {"args": mix}, target, "isolate_vocals"),) * options.isolate_vocals
 
 
@@ -92,18 +88,18 @@ def _kept(options: Options) -> tuple[Filter, ...]:
     def kept(name: str, option: str = "", **settings: str) -> Filter:
         return Filter(name, settings, Target.KEPT_AUDIO, option)
 
-    # Channels first: what follows then works on fewer of them. Opus in WebM is at home with two.
+    # Channels first, so that later filters process fewer. Opus in WebM supports mono and stereo.
     if options.convert_to_mono:
         chain = [kept("aformat", "convert_to_mono", channel_layouts="mono")]
     else:
         chain = [kept("aformat", channel_layouts="stereo|mono")]
-    # On the kept audio only: Whisper hears worse after denoising.
+    # On the kept audio only: denoising makes Whisper's transcripts worse.
     if options.remove_noise:
         chain += [
-            kept("apad", "remove_noise", pad_dur=_LATE),
+            kept("apad", "remove_noise", pad_dur=_AFFTDN_DELAY),
             kept("afftdn", "remove_noise", nr="12", nf="-25"),
-            kept("atrim", "remove_noise", start=_LATE),
-            kept("asetpts", "remove_noise", expr=f"PTS-{_LATE}/TB"),
+            kept("atrim", "remove_noise", start=_AFFTDN_DELAY),
+            kept("asetpts", "remove_noise", expr=f"PTS-{_AFFTDN_DELAY}/TB"),
         ]
     if options.loudness_lufs is not None:
         target = f"{options.loudness_lufs:g}"

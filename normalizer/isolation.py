@@ -1,4 +1,4 @@
-"""How the process that isolates a voice is called, and what it says about itself."""
+"""Builds the voice isolation process and probes whether its isolator works here."""
 
 import asyncio
 import json
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from mesh.errors import UnsupportedError
 from mesh.reasons import Reason
-from normalizer.child import Ceiling, Child, Program, running
+from normalizer.processes import ProcessLimits, Program, read_outputs
 
-_PATIENCE_SECONDS = 60.0
+_PROBE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Isolation:
-    """An engine that has proved that it works here."""
+class IsolatorInfo:
+    """A voice isolator that has passed its probe."""
 
     engine: str
     name: str
@@ -23,46 +23,35 @@ class Isolation:
     rate: int
 
 
-def isolating(engine: str, *arguments: str) -> Program:
-    """The process; it finds what this one can import, and gets nothing else of ours."""
+def worker_program(engine: str, *arguments: str) -> Program:
+    """The isolation process; it gets our import path and nothing else of our environment."""
     path = os.pathsep.join(each or str(os.getcwd()) for each in sys.path)  # noqa: PTH109
     environment = {
         "PYTHONPATH": path,
         "PYTHONDONTWRITEBYTECODE": "1",
-        "OPENBLAS_NUM_THREADS": "1",  # each thread would take address space it has no use for
+        "OPENBLAS_NUM_THREADS": "1",  # each further thread would only take address space
         "LC_ALL": "C.UTF-8",
     }
-    command = [sys.executable, "-m", "normalizer.isolating", engine, *arguments]
+    command = [sys.executable, "-m", "normalizer.isolation_worker", engine, *arguments]
     return Program(lambda _: command, environment)
 
 
-async def probe(engine: str, ceiling: Ceiling) -> Isolation:
-    """Lets the engine work on a second of silence; refuses if it cannot."""
-    program = isolating(engine, "--describe")
+async def probe(engine: str, process_limits: ProcessLimits) -> IsolatorInfo:
+    """Runs the isolator on a second of silence; raises if that fails."""
+    program = worker_program(engine, "--describe")
     try:
-        async with (
-            asyncio.timeout(_PATIENCE_SECONDS),
-            running(program, ceiling) as child,
-        ):
-            said, complaint = await _heard_out(child)
+        async with asyncio.timeout(_PROBE_SECONDS):
+            output, errors, exit_code = await read_outputs(program, process_limits)
     except TimeoutError as error:
-        raise _refusal("the engine did not get ready in time") from error
-    if child.process.returncode:
-        raise _refusal(complaint)
-    facts = json.loads(said)
-    return Isolation(engine, facts["name"], facts["settings"], facts["rate"])
-
-
-async def _heard_out(child: Child) -> tuple[bytes, str]:
-    assert child.stdout is not None  # noqa: S101 # a pipe unless asked otherwise
-    said, complaints = await asyncio.gather(child.stdout.read(), child.stderr.read())
-    await child.process.wait()
-    lines = complaints.decode("utf-8", "replace").strip().splitlines()
-    return said, lines[-1] if lines else "the engine ended without a word"
+        raise _refusal(f"the isolator did not start within {_PROBE_SECONDS:g} s") from error
+    if exit_code:
+        lines = errors.decode("utf-8", "replace").strip().splitlines()
+        raise _refusal(lines[-1] if lines else "the isolator exited without an error message")
+    return IsolatorInfo(engine, **json.loads(output))
 
 
 def _refusal(why: str) -> UnsupportedError:
     return UnsupportedError(
-        f"isolate_vocals cannot be honoured on this machine: {why}",
+        f"isolate_vocals does not work on this machine: {why}",
         reason=Reason.OPTION_UNSUPPORTED,
     )

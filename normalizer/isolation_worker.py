@@ -1,7 +1,7 @@
-"""The process that isolates a voice: Matroska in, two channels of samples out.
+"""The voice isolation process: reads Matroska, writes two channels of samples.
 
-Left is the voice, right what was heard, so that whoever reads can mix them. It is a process of its
-own so that it can be killed with its call, and take nothing with it if the engine crashes.
+Left is the voice, right the original sound, so that the reader can mix them. It is a process of its
+own so that it can be killed with its call, and so that a crash of the isolator harms nothing else.
 """
 
 import json
@@ -12,48 +12,48 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from mesh.frames import MAX_FRAME_BYTES
-from normalizer.isolator import Sound, VoiceIsolator, load
-from normalizer.timeline import Blocks, Timeline
+from normalizer.timeline import MatroskaBlocks, Timeline
+from normalizer.voice_isolator import AudioArray, VoiceIsolator, load
 
 _FULL_SCALE = 32_768
 _STDIN, _STDOUT = 0, 1
 
 
-class Pairing:
-    """Keeps what was heard until its voice is known."""
+class VoicePairer:
+    """Buffers the original sound until the isolator returns its voice, and interleaves the two."""
 
-    def __init__(self, engine: VoiceIsolator) -> None:
-        self._engine = engine
-        self._waiting: Sound = np.empty(0, np.float32)
+    def __init__(self, isolator: VoiceIsolator) -> None:
+        self._isolator = isolator
+        self._waiting: AudioArray = np.empty(0, np.float32)
 
     def feed(self, samples: bytes) -> bytes:
-        """Whatever is certain by now, as pairs."""
-        heard: Sound = np.frombuffer(samples, "<i2").astype(np.float32)
-        heard /= _FULL_SCALE
-        self._waiting = np.concatenate([self._waiting, heard])
-        return self._paired(self._engine.feed(heard))
+        """The pairs that are ready by now."""
+        original: AudioArray = np.frombuffer(samples, "<i2").astype(np.float32)
+        original /= _FULL_SCALE
+        self._waiting = np.concatenate([self._waiting, original])
+        return self._paired(self._isolator.feed(original))
 
     def finish(self) -> bytes:
-        """The rest."""
-        pairs = self._paired(self._engine.finish())
+        """The remaining pairs."""
+        pairs = self._paired(self._isolator.finish())
         if len(self._waiting):
-            raise ValueError(f"the engine swallowed {len(self._waiting)} samples")
+            raise ValueError(f"the isolator lost {len(self._waiting)} samples")
         return pairs
 
-    def _paired(self, voice: Sound) -> bytes:
-        heard, self._waiting = self._waiting[: len(voice)], self._waiting[len(voice) :]
-        both = np.stack([voice, heard], axis=1) * _FULL_SCALE
+    def _paired(self, voice: AudioArray) -> bytes:
+        original, self._waiting = self._waiting[: len(voice)], self._waiting[len(voice) :]
+        both = np.stack([voice, original], axis=1) * _FULL_SCALE
         return both.clip(-_FULL_SCALE, _FULL_SCALE - 1).astype("<i2").tobytes()
 
 
-def isolate(engine: VoiceIsolator, read: Callable[[], bytes]) -> Iterator[bytes]:
-    """Pairs for a whole recording; holes in it are silence."""
-    blocks, timeline, pairing = Blocks(), Timeline(engine.rate), Pairing(engine)
+def isolate(isolator: VoiceIsolator, read: Callable[[], bytes]) -> Iterator[bytes]:
+    """Pairs for a whole recording; gaps in it become silence."""
+    blocks, timeline, pairer = MatroskaBlocks(), Timeline(isolator.rate), VoicePairer(isolator)
     while data := read():
         for block in blocks.feed(data):
             for samples in timeline.place(*block):
-                yield pairing.feed(samples)
-    yield pairing.finish()
+                yield pairer.feed(samples)
+    yield pairer.finish()
 
 
 def _write(data: bytes) -> None:
@@ -63,20 +63,20 @@ def _write(data: bytes) -> None:
 
 
 def main(name: str, *, describe: bool) -> None:
-    """Isolates from stdin to stdout, or proves on a little silence that it could."""
-    engine = load(name)
+    """Isolates from stdin to stdout; with `describe`, only tries it on a second of silence."""
+    isolator = load(name)
     if describe:
-        pairing = Pairing(engine)
-        pairing.feed(bytes(2 * engine.rate))
-        pairing.finish()
-        facts = {"name": engine.name, "settings": engine.settings, "rate": engine.rate}
-        _write(json.dumps(facts).encode())
+        pairer = VoicePairer(isolator)
+        pairer.feed(bytes(2 * isolator.rate))
+        pairer.finish()
+        info = {"name": isolator.name, "settings": isolator.settings, "rate": isolator.rate}
+        _write(json.dumps(info).encode())
         return
     try:
-        for pairs in isolate(engine, lambda: os.read(_STDIN, MAX_FRAME_BYTES)):
+        for pairs in isolate(isolator, lambda: os.read(_STDIN, MAX_FRAME_BYTES)):
             _write(pairs)
     except BrokenPipeError:
-        sys.exit(1)  # whoever reads has said why
+        sys.exit(1)  # the process that reads reports its own failure
 
 
 if __name__ == "__main__":

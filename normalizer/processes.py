@@ -1,4 +1,4 @@
-"""One process: started in a session of its own, and never outliving its block."""
+"""Runs child processes, alone or as a pipeline; none outlives the block that started it."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import signal
 from asyncio import SubprocessTransport
 from asyncio.subprocess import DEVNULL, PIPE, Process, SubprocessStreamProtocol
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -16,12 +16,12 @@ from mesh.errors import UnsupportedError
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
 
-_SECONDS_TO_DIE = 5
+_CPU_GRACE_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
-    """What one process may use up; it may write no file at all."""
+class ProcessLimits:
+    """Resource limits of one process; it may not write any file."""
 
     memory: int
     """Bytes of address space."""
@@ -30,54 +30,105 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run, and the environment it gets instead of ours."""
+    """A command and its whole environment; nothing is inherited."""
 
     command: Callable[[int | None], list[str]]
-    """Of the descriptor of its second output, if it has one."""
+    """Takes the descriptor of the second output, if there is one."""
     environment: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
-    """A process and those pipes to it that end here."""
+class ChildProcess:
+    """A process in its own session, and our ends of its pipes."""
 
     process: Process
     stdin: asyncio.StreamWriter | None
     stdout: asyncio.StreamReader | None
     stderr: asyncio.StreamReader
     kept: asyncio.StreamReader | None
-    """A second output, on the descriptor the command was built with."""
+    """The second output, on the descriptor given to the command."""
 
 
 @asynccontextmanager
-async def running(
+async def running_process(
     program: Program,
-    ceiling: Ceiling,
+    process_limits: ProcessLimits,
     *,
     stdin: int = DEVNULL,
     stdout: int = PIPE,
     keep: bool = False,
-) -> AsyncIterator[Child]:
-    """Runs it until the block ends, then kills it; stdin and stdout may be descriptors."""
-    async with _second_output(keep) as (kept, theirs):
-        descriptor = None if theirs is None else theirs.fileno()
-        process, transport = await _spawned(program, stdin, stdout, descriptor)
+) -> AsyncIterator[ChildProcess]:
+    """Runs the program until the block ends, then kills it; stdin and stdout may be descriptors."""
+    async with _second_output(keep) as (kept, child_end):
+        descriptor = None if child_end is None else child_end.fileno()
+        process, transport = await _spawn(program, stdin, stdout, descriptor)
         try:
-            if theirs is not None:
-                theirs.close()  # or we would never see the child's end of it close
-            _limit(process.pid, ceiling)
-            assert process.stderr is not None  # noqa: S101 # asked for in _spawned
-            yield Child(process, process.stdin, process.stdout, process.stderr, kept)
+            if child_end is not None:
+                child_end.close()  # an open copy here would hide that the child closed its own
+            _limit(process.pid, process_limits)
+            assert process.stderr is not None  # noqa: S101 # requested in _spawn
+            yield ChildProcess(process, process.stdin, process.stdout, process.stderr, kept)
         finally:
             await _kill(process, transport)
 
 
-async def _spawned(
+async def read_outputs(program: Program, process_limits: ProcessLimits) -> tuple[bytes, bytes, int]:
+    """Runs the program to its end; returns its stdout, its stderr and its exit code."""
+    async with running_process(program, process_limits) as child:
+        assert child.stdout is not None  # noqa: S101 # a pipe by default
+        output, errors = await asyncio.gather(child.stdout.read(), child.stderr.read())
+        return output, errors, await child.process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPipeline:
+    """Processes in a row, each reading what the one before it writes."""
+
+    children: tuple[ChildProcess, ...]
+
+    @property
+    def first(self) -> ChildProcess:
+        """The process that reads the media."""
+        return self.children[0]
+
+    @property
+    def last(self) -> ChildProcess:
+        """The process that writes the outputs."""
+        return self.children[-1]
+
+
+@asynccontextmanager
+async def running_pipeline(
+    programs: list[Program], process_limits: ProcessLimits, *, feed: bool, keep: bool
+) -> AsyncIterator[ProcessPipeline]:
+    """Runs the programs until the block ends; only the last may have a second output."""
+    *others, last = programs
+    upstream: FileIO | None = None
+    stdin = PIPE if feed else DEVNULL
+    children = []
+    async with AsyncExitStack() as stack:
+        for program in others:
+            read, write = os.pipe()
+            reading = stack.enter_context(FileIO(read, "r"))
+            with FileIO(write, "w"):  # closed here, or the next process would never see EOF
+                child = running_process(program, process_limits, stdin=stdin, stdout=write)
+                children.append(await stack.enter_async_context(child))
+            if upstream is not None:
+                upstream.close()
+            upstream, stdin = reading, read
+        child = running_process(last, process_limits, stdin=stdin, keep=keep)
+        children.append(await stack.enter_async_context(child))
+        if upstream is not None:
+            upstream.close()
+        yield ProcessPipeline(tuple(children))
+
+
+async def _spawn(
     program: Program, stdin: int, stdout: int, descriptor: int | None
 ) -> tuple[Process, SubprocessTransport]:
     command = program.command(descriptor)
     loop = asyncio.get_running_loop()
-    # What asyncio.create_subprocess_exec does, but that keeps the transport to itself.
+    # Like asyncio.create_subprocess_exec, which does not expose the transport.
     spawning = asyncio.ensure_future(
         loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=MAX_FRAME_BYTES, loop=loop),
@@ -91,7 +142,7 @@ async def _spawned(
         )
     )
     try:
-        # asyncio, cancelled halfway, would kill the child but not the children of the child.
+        # Cancelled halfway, asyncio would kill the child but not the child's own children.
         transport, protocol = await asyncio.shield(spawning)
         return Process(transport, protocol, loop), transport
     except asyncio.CancelledError:
@@ -108,32 +159,32 @@ async def _spawned(
 async def _second_output(
     wanted: bool,
 ) -> AsyncIterator[tuple[asyncio.StreamReader | None, FileIO | None]]:
-    """Our reader and the child's end of a pipe."""
+    """A pipe: our reader, and the child's end."""
     if not wanted:
         yield None, None
         return
     read_end, write_end = os.pipe()
     reader = asyncio.StreamReader(limit=MAX_FRAME_BYTES)
-    with FileIO(read_end, "r") as ours, FileIO(write_end, "w") as theirs:
+    with FileIO(read_end, "r") as our_end, FileIO(write_end, "w") as child_end:
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), ours
+            lambda: asyncio.StreamReaderProtocol(reader), our_end
         )
         try:
-            yield reader, theirs
+            yield reader, child_end
         finally:
             transport.close()
 
 
-def _limit(pid: int, ceiling: Ceiling) -> None:
-    """A hostile file may make a decoder ask for more than the machine has."""
-    limits = {
-        resource.RLIMIT_AS: (ceiling.memory, ceiling.memory),
-        resource.RLIMIT_CPU: (ceiling.cpu_seconds, ceiling.cpu_seconds + _SECONDS_TO_DIE),
+def _limit(pid: int, limits: ProcessLimits) -> None:
+    """Applies the limits: a hostile file may make a decoder ask for more than the machine has."""
+    values_by_kind = {
+        resource.RLIMIT_AS: (limits.memory, limits.memory),
+        resource.RLIMIT_CPU: (limits.cpu_seconds, limits.cpu_seconds + _CPU_GRACE_SECONDS),
         resource.RLIMIT_FSIZE: (0, 0),
         resource.RLIMIT_CORE: (0, 0),
     }
-    with suppress(AttributeError, ProcessLookupError):  # prlimit is Linux's; or it has ended
-        for kind, values in limits.items():
+    with suppress(AttributeError, ProcessLookupError):  # prlimit is Linux-only; or it has exited
+        for kind, values in values_by_kind.items():
             resource.prlimit(pid, kind, values)
 
 
@@ -143,11 +194,11 @@ async def _kill(process: Process, transport: SubprocessTransport) -> None:
             os.killpg(process.pid, signal.SIGKILL)
     try:
         if process.stdin is not None and not process.stdin.is_closing():
-            process.stdin.transport.abort()  # nobody is left to read what it still holds
-        # asyncio waits for the pipes as well as for the process: nothing may be left in them.
+            process.stdin.transport.abort()  # the reader of its buffered bytes is gone
+        # asyncio waits for the pipes as well as for the process, so they are drained first.
         for stream in (process.stdout, process.stderr):
             while stream is not None and await stream.read(MAX_FRAME_BYTES):
                 pass
         await process.wait()
     finally:
-        transport.close()  # also if whoever waits here is cancelled once more
+        transport.close()  # also if this task is cancelled once more

@@ -1,4 +1,4 @@
-"""Moves bytes into and out of a line of processes at the pace of whoever takes its events."""
+"""Moves bytes into and out of a process pipeline, at the pace of the consumer of its events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
 from time import monotonic
-from typing import Any
+from typing import Any, TypeAlias
 
 from mesh.errors import LimitExceededError, TimedOutError
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
-from normalizer.engine import Event, Finished, Kept, Progress, Samples, length_of
-from normalizer.line import Line
-from normalizer.report import Report, failure, later_failure, warnings
-from normalizer.timeline import Blocks, Timeline, framed
+from normalizer.engine import Event, Finished, KeptAudio, Progress, Samples, length_of
+from normalizer.ffmpeg_log import FfmpegLog, downstream_failure, failure, warnings
+from normalizer.processes import ProcessPipeline
+from normalizer.timeline import MatroskaBlocks, Timeline, framed
 
 _QUEUED_EVENTS = 8
 _PROGRESS_SECONDS = 0.1
 _ROUNDING = timedelta(seconds=1)
 _KEPT_BYTES_PER_SECOND = 64 * 1024
-"""Several times what our encoder writes: a kept file is never larger than its length explains."""
+"""Several times the encoder's bitrate: bounds the kept file by the recording's duration."""
 
 
 class _End(Enum):
@@ -31,37 +31,44 @@ class _End(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Broken:
+class _Failed:
     error: Exception
 
 
+_Item: TypeAlias = Samples | KeptAudio | _End | _Failed
+
+
 class Pump:
-    """Both outputs go through one short queue: a caller who stops reading stops ffmpeg."""
+    """Feeds a pipeline and yields its events.
+
+    Both outputs go through one short queue, so a caller that stops reading stops ffmpeg.
+    """
 
     def __init__(
         self,
-        line: Line,
+        pipeline: ProcessPipeline,
         chunks: AsyncIterator[bytes] | None,
-        report: Report,
-        longest: timedelta,
+        log: FfmpegLog,
+        max_duration: timedelta,
         stall_seconds: float,
     ) -> None:
-        self._line = line
+        self._pipeline = pipeline
         self._chunks = chunks
-        self._longest = longest
+        self._max_duration = max_duration
         self._stall_seconds = stall_seconds
-        self._report = report
-        self._later = [Report() for _ in line.children[1:]]
-        self._queue: asyncio.Queue[Samples | Kept | _End | _Broken] = asyncio.Queue(_QUEUED_EVENTS)
-        self._moved = monotonic()
+        self._log = log
+        self._later_logs = [FfmpegLog() for _ in pipeline.children[1:]]
+        self._queue: asyncio.Queue[_Item] = asyncio.Queue(_QUEUED_EVENTS)
+        self._moved_at = monotonic()
         self._sample_bytes = 0
         self._kept_bytes = 0
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Everything after Started; every pipe is served at once, or ffmpeg would stand still."""
+        """Everything after Started; serves all pipes concurrently, or ffmpeg would block."""
+        logs = [self._log, *self._later_logs]
         listening = [
-            asyncio.ensure_future(_listen(child.stderr, report))
-            for child, report in zip(self._line.children, [self._report, *self._later], strict=True)
+            asyncio.ensure_future(_read_log(child.stderr, log))
+            for child, log in zip(self._pipeline.children, logs, strict=True)
         ]
         feeding = asyncio.ensure_future(self._guarded(self._feed()))
         reading = [asyncio.ensure_future(self._guarded(read)) for read in self._outputs()]
@@ -70,16 +77,16 @@ class Pump:
                 async for event in outcome:
                     yield event
             await asyncio.gather(*listening)
-            exit_code, *later_codes = [await c.process.wait() for c in self._line.children]
+            exit_code, *later_codes = [await c.process.wait() for c in self._pipeline.children]
             duration = length_of(self._sample_bytes)
-            for report, code in zip(self._later, later_codes, strict=True):
-                if error := later_failure(report, code):
+            for log, code in zip(self._later_logs, later_codes, strict=True):
+                if error := downstream_failure(log, code):
                     raise error
-            if error := failure(self._report, exit_code, duration):
+            if error := failure(self._log, exit_code, duration):
                 raise error
             await self._finish_feeding(feeding)
             yield self._progress()
-            yield Finished(duration, self._kept_bytes, warnings(self._report, exit_code, duration))
+            yield Finished(duration, self._kept_bytes, warnings(self._log, exit_code, duration))
         finally:
             tasks = [*listening, feeding, *reading]
             for task in tasks:
@@ -87,89 +94,92 @@ class Pump:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _outputs(self) -> list[Coroutine[Any, Any, None]]:
-        samples, kept = self._line.last.stdout, self._line.last.kept
-        assert samples is not None  # noqa: S101 # the last in the line writes to us
+        samples, kept = self._pipeline.last.stdout, self._pipeline.last.kept
+        assert samples is not None  # noqa: S101 # the last process writes to a pipe
         return [self._read_samples(samples)] + ([] if kept is None else [self._read_kept(kept)])
 
     async def _outcome(self, outputs: int) -> AsyncGenerator[Event, None]:
-        told = monotonic()
+        reported_at = monotonic()
         while outputs:
             item = await self._next()
             match item:
-                case _Broken(error):
+                case _Failed(error):
                     raise error
                 case _End():
                     outputs -= 1
-                case Kept(data):
+                case KeptAudio(data):
                     self._count_kept(data)
                     yield item
                 case Samples(data):
                     self._count(data)
                     yield item
-                    if monotonic() - told >= _PROGRESS_SECONDS:
-                        told = monotonic()
+                    if monotonic() - reported_at >= _PROGRESS_SECONDS:
+                        reported_at = monotonic()
                         yield self._progress()
 
     def _progress(self) -> Progress:
-        done, total = length_of(self._sample_bytes), self._report.total
+        done, total = length_of(self._sample_bytes), self._log.total
         if total is not None and done > total:
-            # Headers round; one that is further off is of no use.
+            # Headers round; a total that is further off is dropped.
             total = done if done - total < _ROUNDING else None
         return Progress(done, total)
 
-    async def _next(self) -> Samples | Kept | _End | _Broken:
-        self._moved = monotonic()  # what the caller did in between was not our waiting
+    async def _next(self) -> _Item:
+        self._moved_at = monotonic()  # time the caller spent on the last event does not count
         while True:
-            patience = self._moved + self._stall_seconds - monotonic()
+            remaining = self._moved_at + self._stall_seconds - monotonic()
             try:
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(remaining):
                     return await self._queue.get()
             except TimeoutError as error:
-                if monotonic() - self._moved >= self._stall_seconds:
-                    raise TimedOutError("ffmpeg stands still", reason=Reason.STALLED) from error
+                if monotonic() - self._moved_at >= self._stall_seconds:
+                    raise TimedOutError(
+                        f"ffmpeg made no progress for {self._stall_seconds:g} s",
+                        reason=Reason.STALLED,
+                    ) from error
 
     def _count(self, samples: bytes) -> None:
         self._sample_bytes += len(samples)
-        if length_of(self._sample_bytes) > self._longest:
+        if length_of(self._sample_bytes) > self._max_duration:
             raise LimitExceededError(
-                f"the recording is longer than {self._longest.total_seconds():g} s",
+                f"the recording is longer than {self._max_duration.total_seconds():g} s",
                 reason=Reason.TOO_LONG,
             )
 
     def _count_kept(self, data: bytes) -> None:
         self._kept_bytes += len(data)
-        most = _KEPT_BYTES_PER_SECOND * (self._longest + _ROUNDING).total_seconds()
+        most = _KEPT_BYTES_PER_SECOND * (self._max_duration + _ROUNDING).total_seconds()
         if self._kept_bytes > most:
             raise LimitExceededError(
                 f"the kept audio would have more than {most:.0f} bytes", reason=Reason.TOO_LARGE
             )
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Carries a failure to whoever takes the events."""
+        """Passes a failure on to the consumer of the events."""
         try:
             await work
         except Exception as error:  # noqa: BLE001 # raised again in _outcome
-            await self._queue.put(_Broken(error))
+            await self._queue.put(_Failed(error))
 
     async def _feed(self) -> None:
-        stdin, chunks = self._line.first.stdin, self._chunks
+        stdin, chunks = self._pipeline.first.stdin, self._chunks
         if stdin is None or chunks is None:
             return
         wanted = True
         async for chunk in chunks:
-            self._moved = monotonic()
-            # Once ffmpeg has heard enough, the rest is only taken off the wire.
-            wanted = wanted and await _written(stdin, chunk)
+            self._moved_at = monotonic()
+            # Once ffmpeg has closed its input, the rest of the stream is read and discarded.
+            wanted = wanted and await _write(stdin, chunk)
         stdin.close()
 
     async def _finish_feeding(self, feeding: "asyncio.Future[None]") -> None:
-        """The caller may still be sending what ffmpeg did not need; its frames must be good too."""
+        """Waits for the rest of the caller's stream: not needed by ffmpeg, but it must be valid."""
         await feeding
-        if not self._queue.empty() and isinstance(left := self._queue.get_nowait(), _Broken):
-            raise left.error
+        if not self._queue.empty() and isinstance(rest := self._queue.get_nowait(), _Failed):
+            raise rest.error
 
     async def _read_samples(self, samples: asyncio.StreamReader) -> None:
-        blocks, timeline = Blocks(), Timeline()
+        blocks, timeline = MatroskaBlocks(), Timeline()
         while data := await samples.read(MAX_FRAME_BYTES):
             pieces = (piece for block in blocks.feed(data) for piece in timeline.place(*block))
             for frame in framed(pieces):
@@ -178,17 +188,17 @@ class Pump:
 
     async def _read_kept(self, kept: asyncio.StreamReader) -> None:
         while data := await kept.read(MAX_FRAME_BYTES):
-            await self._queue.put(Kept(data))
+            await self._queue.put(KeptAudio(data))
         await self._queue.put(_End.OUTPUT)
 
 
-async def _listen(stderr: asyncio.StreamReader, report: Report) -> None:
+async def _read_log(stderr: asyncio.StreamReader, log: FfmpegLog) -> None:
     while data := await stderr.read(MAX_FRAME_BYTES):
-        report.feed(data)
+        log.feed(data)
 
 
-async def _written(stdin: asyncio.StreamWriter, chunk: bytes) -> bool:
-    """Whether ffmpeg still takes bytes."""
+async def _write(stdin: asyncio.StreamWriter, chunk: bytes) -> bool:
+    """Writes the chunk; False once ffmpeg has closed its input."""
     try:
         stdin.write(chunk)
         await stdin.drain()

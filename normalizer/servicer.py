@@ -1,18 +1,20 @@
-"""gRPC face of the normalizer: frames in, engine calls, events out."""
+"""The gRPC servicer of the normalizer: maps frames to engine calls and events to responses."""
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any
 
 import grpc
 from google.protobuf.duration import from_timedelta
 from structlog.contextvars import bind_contextvars
 
 from mesh.frames import read_data, read_start
+from mesh.messages import dataclass_from, message_from
 from normalizer.engine import (
     Event,
     Filter,
     Finished,
-    Kept,
+    KeptAudio,
     NormalizerEngine,
     Options,
     Progress,
@@ -26,8 +28,9 @@ from ytcaption.v1 import media_pb2 as media
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 
+Context = grpc.aio.ServicerContext[Any, Any]
 Frames = AsyncIterator[pb.NormalizeRequest]
-Events = AsyncIterator[pb.NormalizeResponse]
+Responses = AsyncIterator[pb.NormalizeResponse]
 
 _TARGETS = {
     Target.KEPT_AUDIO: media.FILTER_TARGET_KEPT_AUDIO,
@@ -43,23 +46,19 @@ class NormalizerServicer(rpc.NormalizerServiceServicer):
         self._engine = engine
         self._storage = storage
 
-    async def Normalize(
-        self, request_iterator: Frames, context: grpc.aio.ServicerContext[Frames, Events]
-    ) -> Events:
+    async def Normalize(self, request_iterator: Frames, context: Context) -> Responses:
         start: pb.NormalizeStart = await read_start(request_iterator)
         bind_contextvars(job_id=start.job_id)
         chunks = read_data(request_iterator, "chunk")
-        normalizing = self._engine.normalize(chunks, _from_wire(start))
-        async with aclosing(normalizing) as events:  # a cancelled call must stop ffmpeg at once
+        options = dataclass_from(Options, start.options)
+        request = dataclass_from(Request, start, options=options)
+        normalizing = self._engine.normalize(chunks, request)
+        async with aclosing(normalizing) as events:  # a cancelled call stops ffmpeg at once
             async for event in events:
                 yield _to_wire(event)
 
     async def GetCapabilities(
-        self,
-        request: pb.GetCapabilitiesRequest,
-        context: grpc.aio.ServicerContext[
-            pb.GetCapabilitiesRequest, Awaitable[pb.GetCapabilitiesResponse]
-        ],
+        self, request: pb.GetCapabilitiesRequest, context: Context
     ) -> pb.GetCapabilitiesResponse:
         found = await self._engine.capabilities()
         return pb.GetCapabilitiesResponse(
@@ -72,32 +71,12 @@ class NormalizerServicer(rpc.NormalizerServiceServicer):
         )
 
     async def Purge(
-        self,
-        request: pb.NormalizerServicePurgeRequest,
-        context: grpc.aio.ServicerContext[
-            pb.NormalizerServicePurgeRequest, Awaitable[pb.NormalizerServicePurgeResponse]
-        ],
+        self, request: pb.NormalizerServicePurgeRequest, context: Context
     ) -> pb.NormalizerServicePurgeResponse:
         purged = await self._storage.purge(dry_run=request.dry_run)
         return pb.NormalizerServicePurgeResponse(
             files_removed=purged.files, bytes_removed=purged.size
         )
-
-
-def _from_wire(start: pb.NormalizeStart) -> Request:
-    asked = start.options
-    return Request(
-        options=Options(
-            remove_noise=asked.remove_noise,
-            convert_to_mono=asked.convert_to_mono,
-            apply_highpass_filter=asked.apply_highpass_filter,
-            set_sample_rate_16k=asked.set_sample_rate_16k,
-            isolate_vocals=asked.isolate_vocals,
-            loudness_lufs=asked.loudness_lufs if asked.HasField("loudness_lufs") else None,
-        ),
-        keep_audio=start.keep_audio,
-        max_duration=(start.max_duration.ToTimedelta() if start.HasField("max_duration") else None),
-    )
 
 
 def _to_wire(event: Event) -> pb.NormalizeResponse:
@@ -111,13 +90,10 @@ def _to_wire(event: Event) -> pb.NormalizeResponse:
             )
         case Samples():
             return pb.NormalizeResponse(samples=event.data)
-        case Kept():
+        case KeptAudio():
             return pb.NormalizeResponse(kept_audio=event.data)
         case Progress():
-            total = None if event.total is None else from_timedelta(event.total)
-            return pb.NormalizeResponse(
-                progress=media.MediaProgress(done=from_timedelta(event.done), total=total)
-            )
+            return pb.NormalizeResponse(progress=message_from(media.MediaProgress, event))
         case Finished():
             return pb.NormalizeResponse(
                 finished=pb.NormalizeFinished(

@@ -8,11 +8,11 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from mesh.settings import ServiceSettings
-from normalizer.isolator import DEFAULT
+from normalizer.voice_isolator import DEFAULT
 
 
 def _default_work_dir() -> Path:
-    # One folder a user: in a shared temporary folder nobody else may own ours.
+    # One folder per user: in a shared temporary folder another user could own ours.
     return Path(tempfile.gettempdir()) / f"ytcaption-normalizer-{os.getuid()}"
 
 
@@ -28,28 +28,28 @@ class Settings(ServiceSettings):
     """Address of the Prometheus endpoint; empty turns it off."""
 
     ffmpeg: str = ""
-    """Path of ffmpeg; empty means the one on PATH, else the one that came as a wheel."""
+    """Path of ffmpeg; empty means the one on PATH, else the one installed as a wheel."""
 
     max_recordings: int = Field(default=4, ge=1)
-    """Recordings normalized at once; the rest wait under gRPC flow control."""
+    """Concurrent recordings; the rest wait under gRPC flow control."""
 
     max_duration_seconds: float = Field(default=12 * 3600, gt=0)
-    """Longest recording, counted on the samples really decoded."""
+    """Longest recording, measured on the decoded samples."""
 
     max_spool_bytes: int = Field(default=8 * 1024**3, gt=0)
-    """Largest media file that has to be on disk before it can be read."""
+    """Largest media file that must be spooled to disk before it can be read."""
 
     max_memory_bytes: int = Field(default=2 * 1024**3, gt=0)
-    """Address space of one ffmpeg, and of one process that isolates a voice."""
+    """Address space of each ffmpeg and each voice isolation process."""
 
     max_cpu_seconds: int = Field(default=4 * 3600, gt=0)
-    """Processor time of each."""
+    """Processor time of each ffmpeg and each voice isolation process."""
 
     voice_isolator: str = DEFAULT
     """Engine behind `isolate_vocals`: "module:Class" of a VoiceIsolator that can be imported."""
 
     work_dir: Path = Field(default_factory=_default_work_dir)
-    """Where such files live for the time of their call."""
+    """Folder for spooled media files; each is removed with its call."""
 
     stall_seconds: float = Field(default=300, gt=0)
     """How long a call may wait for the caller's next bytes, or for ffmpeg."""

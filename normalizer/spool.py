@@ -1,4 +1,4 @@
-"""Files on disk for media that must be whole before it can be read."""
+"""Spools media to disk that must be complete before it can be read."""
 
 import asyncio
 import errno
@@ -18,10 +18,10 @@ _SUFFIX = ".spool"
 
 
 class Spool:
-    """A folder of files that live as long as the call that fills them.
+    """A folder of spooled files, each removed with the call that filled it.
 
-    Whoever uses a file holds a lock on it, so a purge can tell the files of calls under way, of
-    this process or another, from what a killed process left behind.
+    A file in use is locked, so a purge can tell the files of running calls, in this process or
+    another, from those a killed process left behind.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -30,7 +30,7 @@ class Spool:
 
     @asynccontextmanager
     async def filled(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[Path]:
-        """A file with all the bytes of `chunks`; gone when the block ends."""
+        """A file with all the bytes of `chunks`; removed when the block ends."""
         path, file = self._create()
         try:
             with file:
@@ -40,7 +40,7 @@ class Spool:
             path.unlink(missing_ok=True)
 
     async def purge(self, *, dry_run: bool = False) -> Purged:
-        """Removes what no call under way needs."""
+        """Removes files that no running call uses."""
         return await asyncio.to_thread(self._purge, dry_run)
 
     def _create(self) -> tuple[Path, BinaryIO]:
@@ -48,7 +48,7 @@ class Spool:
         while True:
             path = self._folder / f"{uuid4().hex}{_SUFFIX}"
             file = os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
-            # A purge may see the file before it is locked, and take it: then try another.
+            # A purge may remove the file before it is locked: then try another.
             if _lock(file.fileno()) and os.fstat(file.fileno()).st_nlink:
                 return path, file
             file.close()
@@ -59,7 +59,7 @@ class Spool:
             size += len(chunk)
             if size > self._max_bytes:
                 raise LimitExceededError(
-                    f"media of this layout may have at most {self._max_bytes} bytes",
+                    f"media with its index at the end may have at most {self._max_bytes} bytes",
                     reason=Reason.TOO_LARGE,
                 )
             await asyncio.to_thread(_write, file, chunk)
@@ -76,7 +76,7 @@ class Spool:
                     size += os.fstat(file.fileno()).st_size
                     if not dry_run:
                         path.unlink()
-            except FileNotFoundError:  # its call ended meanwhile
+            except FileNotFoundError:  # its call has ended
                 continue
         return Purged(files, size)
 
@@ -97,6 +97,6 @@ def _write(file: BinaryIO, data: bytes, *, flush: bool = False) -> None:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise LimitExceededError(
-                "the disk of the normalizer is full", reason=Reason.STORAGE_FULL
+                "the normalizer's disk is full", reason=Reason.STORAGE_FULL
             ) from error
         raise

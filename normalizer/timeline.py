@@ -1,9 +1,8 @@
-"""Puts decoded samples where they belong in the recording.
+"""Places decoded samples at their timestamps, and fills gaps with silence.
 
-ffmpeg writes the samples as Matroska, so each block says when it plays. Recordings whose audio
-begins late or has holes then keep their times: the holes are filled with silence here, a frame at a
-time. ffmpeg's own way (aresample=async) holds a whole hole in memory, and starts again from zero
-when the sample rate changes on the way.
+ffmpeg writes the samples as Matroska, so each block has a timestamp. Recordings whose audio starts
+late or has gaps keep their times: gaps are filled with silence here, a frame at a time. ffmpeg's
+aresample=async holds a whole gap in memory, and restarts from zero when the sample rate changes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,7 @@ from mesh.frames import MAX_FRAME_BYTES
 from normalizer.engine import SAMPLE_BYTES, SAMPLE_RATE
 
 _TOLERANCE_SECONDS = 0.05
-"""By how much a timestamp may be off before it counts as a hole or an overlap."""
+"""A timestamp may be off by this much before it counts as a gap or an overlap."""
 
 _SEGMENT, _CLUSTER = 0x18538067, 0x1F43B675
 _CLUSTER_TIME, _SIMPLE_BLOCK = 0xE7, 0xA3
@@ -20,7 +19,7 @@ _BLOCK_HEADER = 4
 _LONGEST_ELEMENT_HEADER = 12
 
 
-class Blocks:
+class MatroskaBlocks:
     """Reads the one audio track of a Matroska stream as it arrives."""
 
     def __init__(self) -> None:
@@ -28,12 +27,12 @@ class Blocks:
         self._cluster_ms = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Every block now complete: when it plays, in milliseconds, and its samples."""
+        """Every block now complete: its timestamp in milliseconds, and its samples."""
         self._pending += data
         position = 0
         while (header := self._header(position)) is not None:
             kind, size, begin = header
-            if kind in (_SEGMENT, _CLUSTER):  # their children follow one by one
+            if kind in (_SEGMENT, _CLUSTER):  # containers: their children follow
                 position = begin
                 continue
             if begin + size > len(self._pending):
@@ -48,7 +47,7 @@ class Blocks:
         del self._pending[:position]
 
     def _header(self, position: int) -> tuple[int, int, int] | None:
-        """Identifier, size of the body, where the body begins; None if it is not all here."""
+        """Element id, body size and body position; None if the header is incomplete."""
         head = self._pending[position : position + _LONGEST_ELEMENT_HEADER]
         if not head:
             return None
@@ -65,12 +64,12 @@ class Blocks:
 
 
 def _length(first: int) -> int:
-    """How many bytes a number has that begins with this one."""
+    """Length in bytes of an EBML number, from its first byte."""
     return 9 - first.bit_length()
 
 
 class Timeline:
-    """Lays blocks end to end from moment zero of the recording."""
+    """Lays blocks end to end from the start of the recording."""
 
     def __init__(self, rate: int = SAMPLE_RATE) -> None:
         self._rate = rate
@@ -78,7 +77,7 @@ class Timeline:
         self._position = 0
 
     def place(self, milliseconds: int, samples: bytes) -> Iterator[bytes]:
-        """The samples, after silence if they come late and shortened if they overlap."""
+        """The samples, preceded by silence after a gap, shortened if they overlap."""
         late = milliseconds * self._rate // 1000 - self._position
         if late > self._tolerance:
             self._position += late
@@ -96,7 +95,7 @@ def _silence(samples: int) -> Iterator[bytes]:
 
 
 def framed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in as few frames as possible."""
+    """The same bytes in as few frames of at most MAX_FRAME_BYTES as possible."""
     frame = bytearray()
     for piece in pieces:
         frame += piece

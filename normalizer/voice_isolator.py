@@ -1,4 +1,4 @@
-"""What the stage needs from an engine that lifts speech out of everything else."""
+"""The contract of a voice isolator, which separates speech from all other sound."""
 
 from importlib import import_module
 from typing import Protocol
@@ -6,31 +6,31 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-Sound = npt.NDArray[np.float32]
+AudioArray = npt.NDArray[np.float32]
 
 DEFAULT = "normalizer.deepfilter:DeepFilter"
 
 
 class VoiceIsolator(Protocol):
-    """One recording's worth of isolation, as a stream: it holds a moment, never the recording."""
+    """Isolates the voice of one recording as a stream, in constant memory."""
 
     name: str
-    """As the job lists it among its filters."""
+    """Its name among the job's filters."""
     settings: dict[str, str]
     rate: int
-    """Samples a second it works at."""
+    """Its sample rate in Hz."""
 
-    def feed(self, sound: Sound) -> Sound:
-        """The voice that is certain by now; it may lag behind what was fed."""
+    def feed(self, sound: AudioArray) -> AudioArray:
+        """The voice that is ready by now; it may lag behind the input."""
         ...
 
-    def finish(self) -> Sound:
-        """The rest: over all, exactly as many samples come out as went in."""
+    def finish(self) -> AudioArray:
+        """The rest: in total exactly as many samples come out as went in."""
         ...
 
 
 def load(engine: str) -> VoiceIsolator:
-    """The engine of this name, "module:Class"; fails like an import if it is not installed."""
+    """A new isolator of the class "module:Class"; raises ImportError if it is not installed."""
     module, _, name = engine.partition(":")
-    made: VoiceIsolator = getattr(import_module(module), name)()
-    return made
+    isolator: VoiceIsolator = getattr(import_module(module), name)()
+    return isolator

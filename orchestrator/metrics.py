@@ -1,15 +1,15 @@
-"""What Prometheus is told about jobs and their stages."""
+"""Prometheus metrics of jobs, stages and webhooks."""
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from orchestrator.stages import StageId, StateId
+from orchestrator.pipeline.stages import StateId, stage_name
 from ytcaption.v1 import job_pb2
 
 JOBS_RUNNING = Gauge("ytcaption_jobs_running", "Attempts under way in this runner.")
 JOBS_ENDED = Counter("ytcaption_jobs_ended", "Jobs that became terminal here.", ["state", "reason"])
 ATTEMPTS_FAILED = Counter(
     "ytcaption_attempts_failed",
-    "Attempts that gave up, by the stage to blame.",
+    "Failed attempts, by the stage to blame.",
     ["stage", "reason"],
 )
 STAGE_SECONDS = Histogram(
@@ -19,17 +19,11 @@ STAGE_SECONDS = Histogram(
     buckets=(0.1, 0.5, 2, 10, 30, 60, 300, 1800, 7200, 43_200),
 )
 SEGMENTS = Counter("ytcaption_segments", "Segments settled.")
-MEDIA_SECONDS = Counter("ytcaption_media_seconds", "Media time heard to the end.")
+MEDIA_SECONDS = Counter("ytcaption_media_seconds", "Media time of jobs that succeeded.")
 
 WEBHOOK_ATTEMPTS = Counter(
     "ytcaption_webhook_attempts", "Attempts to deliver a webhook.", ["outcome"]
 )
-
-
-def stage_name(stage: StageId) -> str:
-    """Such as "download"; "job" for the job as a whole."""
-    word = job_pb2.Stage.Name(stage).removeprefix("STAGE_").lower()
-    return "job" if word == "unspecified" else word
 
 
 def note_stage_end(status: job_pb2.StageStatus) -> None:

@@ -1,5 +1,7 @@
 """Everything an operator can change about the orchestrator."""
 
+import base64
+import binascii
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +11,7 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from mesh.settings import ServiceSettings, scaled
-from orchestrator.webhooks.backoff import waits
-from orchestrator.webhooks.signing import keys
+from orchestrator.worker.retry import Schedule
 
 
 class Settings(ServiceSettings):
@@ -32,14 +33,17 @@ class Settings(ServiceSettings):
     nats_url: str = "nats://127.0.0.1:4222"
     """The broker, or several of one cluster, separated by commas."""
 
+    nats_seconds: float = Field(default=5, gt=0)
+    """A broker that has not answered a request after this long counts as unavailable."""
+
     prefix: str = Field(default="YTC", pattern="^[A-Z][A-Z0-9_]*$")
-    """Everything of ours on the broker is named with this."""
+    """Prefix of every stream, bucket and subject on the broker."""
 
     replicas: int = Field(default=1, ge=1, le=5)
     """Copies of each stream and bucket: 1 on one machine, 3 on a cluster."""
 
     storage_bytes: int = Field(default=16 * 1024**3, ge=64 * 1024**2)
-    """What the broker may hold for us in all; it sets this aside."""
+    """Storage reserved on the broker for all streams and buckets."""
 
     downloader: str = "127.0.0.1:50052"
     """Addresses of the downloader's replicas, separated by commas."""
@@ -60,7 +64,7 @@ class Settings(ServiceSettings):
     """How often a job may lose its runner before it counts as the cause."""
 
     max_deliveries: int = Field(default=100, ge=2)
-    """Given to runners so often, a job is given up; far more than retries and restarts need."""
+    """A job delivered to runners this often is given up; retries and restarts need far fewer."""
 
     retry_seconds: float = Field(default=2, gt=0)
     """Wait before the second attempt; doubled each time, with jitter."""
@@ -69,16 +73,16 @@ class Settings(ServiceSettings):
     """Longest wait between two attempts."""
 
     circuit_failures: int = Field(default=5, ge=1)
-    """A stage that left so many calls in a row without an answer is spared for a while."""
+    """A stage that does not answer this many calls in a row gets none for a while."""
 
     circuit_seconds: float = Field(default=1, gt=0)
-    """For how long at first; doubled up to half a minute as long as trials fail."""
+    """How long at first; doubled up to half a minute while trial calls fail."""
 
     ack_wait_seconds: float = Field(default=15, gt=0)
     """A runner silent for this long loses its job to another."""
 
     cache_hours: float = Field(default=24, ge=0)
-    """For so long the captions of a finished job serve identical ones; 0 turns it off."""
+    """How long the captions of a finished job are copied to identical ones; 0 turns it off."""
 
     stall_seconds: float = Field(default=120, gt=0)
     """An attempt in which no stage moves for this long has failed."""
@@ -123,7 +127,7 @@ class Settings(ServiceSettings):
     """Collections this orchestrator keeps going at once."""
 
     webhook_secret: SecretStr = SecretStr("")
-    """Signs webhooks: whsec_ and base64 of 24 to 64 bytes. Empty: nobody may ask for webhooks.
+    """Signs webhooks: whsec_ and base64 of 24 to 64 bytes. Empty: webhooks are off.
     Several separated by blanks sign each webhook several times, while receivers change over."""
 
     webhook_private: bool = False
@@ -142,18 +146,18 @@ class Settings(ServiceSettings):
     @field_validator("webhook_secret")
     @classmethod
     def _readable_secret(cls, given: SecretStr) -> SecretStr:
-        keys(given.get_secret_value())
+        webhook_keys(given.get_secret_value())
         return given
 
     @field_validator("webhook_backoff")
     @classmethod
     def _readable_backoff(cls, given: str) -> str:
-        waits(given)
+        Schedule.parse(given)
         return given
 
     @classmethod
     def from_old_names(cls, environ: Mapping[str, str]) -> dict[str, Any]:
-        """Stages overlap here and wait for each other, so their timeouts are for standing still."""
+        """Maps variables of the earlier system; its stage timeouts become stall times here."""
         found: dict[str, Any] = {
             name: environ[old] for old, name in OLD_NAMES.items() if old in environ
         }
@@ -168,3 +172,23 @@ OLD_NAMES = {
     "AUDIO_NORMALIZATION_TIMEOUT": "normalization_stall_seconds",
     "AUDIO_TRANSCRIBER_TIMEOUT": "transcription_stall_seconds",
 }
+
+KEY_PREFIX = "whsec_"
+MIN_KEY_BYTES, MAX_KEY_BYTES = 24, 64
+"""Bytes of a key, as the scheme wants them."""
+
+
+def webhook_keys(secret: str) -> list[bytes]:
+    """Decodes the keys of a setting; the ValueError for a bad one never shows it."""
+    return [_webhook_key(word) for word in secret.split()]
+
+
+def _webhook_key(word: str) -> bytes:
+    text = word.removeprefix(KEY_PREFIX)
+    try:
+        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except binascii.Error:
+        raise ValueError(f"a webhook secret is {KEY_PREFIX} and base64") from None
+    if not MIN_KEY_BYTES <= len(key) <= MAX_KEY_BYTES:
+        raise ValueError(f"a webhook key has {MIN_KEY_BYTES} to {MAX_KEY_BYTES} bytes")
+    return key

@@ -1,1 +1,4 @@
-"""A collection becomes one report. Knows nothing of services, calls or the broker."""
+"""Renders a collection as one report: JSON, Markdown, HTML, PDF or a zip of captions.
+
+Imports no service, no transport and no broker; only the PDF process imports the PDF engine.
+"""

@@ -1,4 +1,4 @@
-"""The press: a process that makes one PDF of what its parent says, and writes it to stdout."""
+"""The PDF process: reads a collection and its texts from stdin, writes one PDF to stdout."""
 
 import logging
 import os
@@ -9,25 +9,25 @@ from typing import BinaryIO
 from reports.fonts import main_fonts
 from reports.pdf import PdfReport
 
-POLITENESS = 5
-"""Captions that are being made and watched go before reports."""
+NICENESS = 5
+"""Live captions get processor time before reports."""
 
 
-def press(told: BinaryIO, made: BinaryIO) -> None:
-    """Reads the collection, then members and their texts, then None; then writes the file."""
-    # The fonts' tables are read and cut with many words that help nobody here.
+def render(source: BinaryIO, target: BinaryIO) -> None:
+    """Reads the collection, then (member, text) pairs up to None; then writes the file."""
+    # fontTools logs a lot while it reads and subsets fonts.
     logging.disable(logging.WARNING)
     with main_fonts() as fonts:
-        report = PdfReport(pickle.load(told), fonts)  # noqa: S301 - our parent's own words
-        while (said := pickle.load(told)) is not None:  # noqa: S301
-            report.member(*said)
-        made.write(report.end())
-        made.flush()
+        report = PdfReport(pickle.load(source), fonts)  # noqa: S301 - written by our parent
+        while (pair := pickle.load(source)) is not None:  # noqa: S301
+            report.member(*pair)
+        target.write(report.end())
+        target.flush()
 
 
 if __name__ == "__main__":
-    os.nice(POLITENESS)
+    os.nice(NICENESS)
     try:
-        press(sys.stdin.buffer, sys.stdout.buffer)
+        render(sys.stdin.buffer, sys.stdout.buffer)
     except EOFError:
-        sys.exit("the parent went away before it had said everything")
+        sys.exit("the parent process exited before it had sent everything")

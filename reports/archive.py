@@ -1,19 +1,28 @@
-"""All captions in one zip, made while it is sent: nothing is held but its list of contents."""
+"""All captions in one zip, written while it is sent; only its table of contents is in memory."""
 
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC
 
-from reports.languages import named
 from reports.model import Collection, Member
 from reports.names import numbered
-from reports.words import broke_off, facts, failed, heading, name, on_one_line, state, summary
+from reports.words import (
+    collection_fields,
+    failure_text,
+    heading,
+    incomplete_listing,
+    language_name,
+    name,
+    on_one_line,
+    state,
+    summary,
+)
 
 README = "README.txt"
 
 
-class _Outlet:
-    """What a zip is written to; it cannot go back, so sizes follow the files."""
+class _Buffer:
+    """A write-only buffer for the zip; it cannot seek, so sizes follow the files."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
@@ -38,38 +47,40 @@ class CaptionsZip:
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
-        self._outlet = _Outlet()
-        self._zip = zipfile.ZipFile(self._outlet, "w", zipfile.ZIP_DEFLATED)
+        self._buffer = _Buffer()
+        self._zip = zipfile.ZipFile(self._buffer, "w", zipfile.ZIP_DEFLATED)
         self._lines: list[str] = []
 
     def add(self, member: Member, captions: bytes, suffix: str, translated_into: str = "") -> bytes:
-        """A member's captions, or their translation; returns what can be sent."""
+        """Adds a member's captions or their translation; returns the bytes ready to send."""
         total = len(self._collection.members)
         file = numbered(member.number, total, name(member), suffix, translated_into)
         self._put(file, captions)
         kind = (
-            f"\n    translation: {named(on_one_line(translated_into))}" if translated_into else ""
+            f"\n    translation: {language_name(on_one_line(translated_into))}"
+            if translated_into
+            else ""
         )
         self._lines.append(f"{file}{kind}\n")
-        return self._outlet.drain()
+        return self._buffer.drain()
 
-    def leave_out(self, member: Member, why: str) -> None:
-        """A member without captions."""
-        why = failed(member.failure) or why
+    def skip(self, member: Member, why: str) -> None:
+        """Lists a member without captions in the readme."""
+        why = failure_text(member.failure) or why
         reason = f": {why}" if why else ""
         self._lines.append(f"{member.number:03} {name(member)}\n    {state(member)}{reason}\n")
         if member.url:
             self._lines.append(f"    {name(Member(member.number, member.url, member.state))}\n")
 
     def end(self) -> bytes:
-        """The readme and the list of contents."""
+        """Writes the readme and the table of contents."""
         self._put(README, "".join(self._readme()).encode())
         self._zip.close()
-        return self._outlet.drain()
+        return self._buffer.drain()
 
     def _put(self, file: str, content: bytes) -> None:
         time = self._collection.report_time.astimezone(UTC)
-        # Zips know no year before 1980, nor zones.
+        # Zip times start in 1980 and have no zone.
         info = zipfile.ZipInfo(file, (max(1980, time.year), *time.timetuple()[1:6]))
         info.compress_type = zipfile.ZIP_DEFLATED
         info.external_attr = 0o100644 << 16
@@ -78,11 +89,11 @@ class CaptionsZip:
     def _readme(self) -> Iterator[str]:
         collection = self._collection
         yield f"{heading(collection)}\n\n{summary(collection)}\n\n"
-        for label, value in facts(collection):
+        for label, value in collection_fields(collection):
             yield f"{label}: {value}\n"
         for listing in collection.broken_listings:
-            yield f"{broke_off(listing)}: {failed(listing.failure)}\n"
-        yield "\nRecordings; those without a file have no captions, and why:\n\n"
+            yield f"{incomplete_listing(listing)}: {failure_text(listing.failure)}\n"
+        yield "\nRecordings; those without a file have no captions, for the reason given:\n\n"
         yield from self._lines
         if not self._lines:
             yield "none\n"

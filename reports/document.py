@@ -1,10 +1,11 @@
-"""The report as JSON, member by member. Its shape is promised: docs/reports.md."""
+"""The report as JSON, member by member. docs/reports.md documents its schema."""
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 
-from reports.model import Collection, Failure, Member, Text, Translation
+from reports.model import Collection, Failure, Listing, Member, Text, Translation
 from reports.words import summary
 
 SCHEMA_VERSION = 1
@@ -17,7 +18,7 @@ class JsonReport:
         self._first = True
 
     def begin(self, collection: Collection) -> Iterator[str]:
-        """The collection, up to where its members come."""
+        """The collection, up to the list of members."""
         head = _indented(
             {"schema_version": SCHEMA_VERSION, "collection": _collection(collection)}, ""
         )
@@ -29,58 +30,26 @@ class JsonReport:
         self._first = False
 
     def end(self) -> Iterator[str]:
-        """What closes the object."""
+        """Closes the list and the object."""
         yield ("" if self._first else "\n  ") + "]\n}\n"
 
 
 def _collection(collection: Collection) -> dict[str, object]:
+    identity = "collection_id correlation_id title sources caller from_date to_date state settled"
+    course = "create_time deadline end_time report_time cancel_note language_out discovery_complete"
     return {
-        "collection_id": collection.collection_id,
-        "correlation_id": collection.correlation_id,
-        "title": collection.title,
-        "sources": list(collection.sources),
-        "caller": collection.caller,
-        "from_date": collection.from_date,
-        "to_date": collection.to_date,
-        "state": collection.state.value,
-        "settled": collection.settled,
+        **_fields(collection, identity),
         "summary": summary(collection),
-        "create_time": _time(collection.create_time),
-        "deadline": _time(collection.deadline),
-        "end_time": _time(collection.end_time),
-        "report_time": _time(collection.report_time),
-        "cancel_note": collection.cancel_note,
-        "language_out": collection.language_out,
-        "discovery_complete": collection.discovery_complete,
+        **_fields(collection, course),
         "member_count": len(collection.members),
-        "late_count": collection.late_count,
-        "counts": {state.value: count for state, count in collection.counts.items()},
-        "listings": [
-            {
-                "source": listing.source,
-                "complete": listing.complete,
-                "found": listing.found,
-                "failure": _failure(listing.failure),
-            }
-            for listing in collection.listings
-        ],
+        **_fields(collection, "late_count counts listings"),
     }
 
 
 def _member(member: Member, text: Text) -> dict[str, object]:
+    about = "number title url job_id duration_seconds language upload_date state late attempt"
     return {
-        "number": member.number,
-        "title": member.title,
-        "url": member.url,
-        "job_id": member.job_id,
-        "duration_seconds": member.duration_seconds,
-        "language": member.language,
-        "upload_date": member.upload_date,
-        "state": member.state.value,
-        "late": member.late,
-        "attempt": member.attempt,
-        "end_time": _time(member.end_time),
-        "failure": _failure(member.failure),
+        **_fields(member, f"{about} end_time failure"),
         "text": "\n\n".join(text.paragraphs),
         "text_complete": text.complete,
         "note": text.note,
@@ -94,21 +63,17 @@ def _translation(translation: Translation | None) -> dict[str, object] | None:
     return {"language": translation.language, "text": "\n\n".join(translation.paragraphs)}
 
 
-def _failure(failure: Failure | None) -> dict[str, object] | None:
-    if not failure:
-        return None
-    return {
-        "reason": failure.reason,
-        "message": failure.message,
-        "stage": failure.stage,
-        "retryable": failure.retryable,
-        "attempt": failure.attempt,
-    }
+def _fields(source: object, names: str) -> dict[str, object]:
+    return {name: getattr(source, name) for name in names.split()}
 
 
-def _time(time: datetime | None) -> str | None:
-    return time.astimezone(UTC).isoformat().replace("+00:00", "Z") if time else None
+def _encoded(value: Failure | Listing | datetime) -> object:
+    """What JSON has no type for: a time in UTC, or the fields of a dataclass in their order."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return asdict(value)
 
 
 def _indented(value: object, by: str) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2).replace("\n", f"\n{by}")
+    written = json.dumps(value, ensure_ascii=False, indent=2, default=_encoded)
+    return written.replace("\n", f"\n{by}")

@@ -1,4 +1,4 @@
-"""The fonts of the PDF, from wheels: nothing of the machine's own is asked for."""
+"""The fonts of the PDF, installed as wheels; the machine's own fonts are not used."""
 
 import re
 import unicodedata
@@ -10,14 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 MISSING = "\u25af"
-"""Stands where no font has the sign: an upright empty box, which FiraGO has."""
+"""Replaces a character that no font has: an upright empty box, which FiraGO has."""
 SHAPED = re.compile(
     "[\u0300-\u036f\u0590-\u109f\u1200-\u139f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc]"
 )
-"""Signs whose form or place depends on their neighbours, or that run from right to left."""
+"""Characters whose form or position depends on their neighbours, or that run right to left."""
 _PLAIN = "U+0000-08FF, U+1000-FFFF"
-"""All but what lies between Devanagari and Thai: a run of words is shaped by its first script, so
-those are given a font of their own, which makes them runs of their own."""
+"""All but the scripts from Devanagari to Thai. fpdf2 shapes a run by its first script, so those get
+a font of their own, which makes them separate runs."""
 RIGHT_TO_LEFT = ("R", "AL")
 
 
@@ -29,9 +29,9 @@ class Font:
     style: str
     path: Path
     number: int = 0
-    """Its place in a file that holds several."""
+    """Its index in a font collection."""
     signs: str | None = None
-    """Only these are taken from it; None: all."""
+    """Unicode range to take from it; None: all."""
 
 
 @contextmanager
@@ -67,8 +67,8 @@ def east_asian_font() -> Font | None:
     return Font("east-asian", "", Path(str(FONT_PATH)), simplified_chinese)
 
 
-def runs_from_the_right(text: str) -> bool:
-    """Whether the first letter that has a direction says so."""
+def is_right_to_left(text: str) -> bool:
+    """Whether the first character with a direction is right to left."""
     for sign in text:
         direction = unicodedata.bidirectional(sign)
         if direction == "L":

@@ -1,82 +1,69 @@
-"""The report as Markdown. Strangers' words stay words: any sign that could be markup is escaped."""
+"""The report as Markdown. Escapes every character of untrusted text that could be markup."""
 
 import re
 from collections.abc import Iterator
 
+from reports import words
 from reports.model import Collection, Member, Text
-from reports.passages import Passage, passages
-from reports.words import (
-    COLUMNS,
-    broke_off,
-    facts,
-    failed,
-    heading,
-    link,
-    name,
-    on_one_line,
-    particulars,
-    row,
-    state,
-    summary,
-)
 
 _SIGNS = re.compile(r"([\\`*_{}\[\]<>|~&#$@^!])")
 _ADDRESSES = re.compile(r"(?i)://|\bwww\.")
-"""Many readers make links of bare addresses; we decide what is a link."""
+"""Many renderers turn bare addresses into links; these must stay text."""
 _BEGINNINGS = re.compile(r"^([-+=]|\d{1,9}(?=[.)]))")
-"""What makes a list, a rule or a heading of a line that begins with it."""
+"""Line starts that would make a list, a rule or a heading."""
 
 
 class MarkdownReport:
-    """CommonMark with the tables of GitHub's flavour."""
+    """CommonMark with GitHub's tables."""
 
     def begin(self, collection: Collection) -> Iterator[str]:
         """The collection and the table of its members."""
-        yield f"# {plain(heading(collection))}\n\n**{plain(summary(collection))}**\n\n"
-        for label, value in facts(collection):
+        yield f"# {plain(words.heading(collection))}\n\n**{plain(words.summary(collection))}**\n\n"
+        for label, value in words.collection_fields(collection):
             yield f"- {label}: {plain(value)}\n"
         for listing in collection.broken_listings:
-            yield f"- {plain(broke_off(listing))}: {plain(failed(listing.failure))}\n"
+            failure = plain(words.failure_text(listing.failure))
+            yield f"- {plain(words.incomplete_listing(listing))}: {failure}\n"
         if not collection.members:
             yield "\nThere are no recordings in this collection.\n"
             return
-        yield f"\n## Recordings\n\n| {' | '.join(COLUMNS)} |\n"
+        yield f"\n## Recordings\n\n| {' | '.join(words.COLUMNS)} |\n"
         yield "| ---: | --- | --- | ---: | --- | --- |\n"
         for member in collection.members:
-            yield f"| {' | '.join(map(plain, row(member)))} |\n"
+            yield f"| {' | '.join(map(plain, words.row(member)))} |\n"
 
     def member(self, member: Member, text: Text) -> Iterator[str]:
-        """A heading, what is known, and the text."""
-        yield f"\n## {member.number}\\. {plain(name(member))}\n\n"
-        yield f"- State: {state(member)}\n"
-        if address := link(member.url):
+        """A heading, the member's fields, and its text."""
+        yield f"\n## {member.number}\\. {plain(words.name(member))}\n\n"
+        yield f"- State: {words.state(member)}\n"
+        if address := words.link(member.url):
             yield f"- Link: <{address}>\n"
         elif member.url:
             yield f"- Source: {plain(member.url)}\n"
-        for label, value in particulars(member, text):
+        for label, value in words.member_fields(member, text):
             yield f"- {label}: {plain(value)}\n"
-        if why := failed(member.failure):
+        if why := words.failure_text(member.failure):
             yield f"- Failure: {plain(why)}\n"
         if text.note:
             yield f"\n*{plain(text.note)}*\n"
-        for passage in passages(member, text):
-            yield from _passage(passage)
+        for block in words.text_blocks(member, text):
+            yield from _text_block(block)
 
     def end(self) -> Iterator[str]:
-        """Nothing."""
+        """Yields nothing."""
         yield from ()
 
 
-def _passage(passage: Passage) -> Iterator[str]:
-    if passage.label:
-        yield f"\n### {plain(passage.label)}\n"
-    for paragraph in passage.paragraphs:
+def _text_block(block: words.TextBlock) -> Iterator[str]:
+    if block.label:
+        yield f"\n### {plain(block.label)}\n"
+    for paragraph in block.paragraphs:
         yield f"\n{plain(paragraph)}\n"
 
 
 def plain(text: str) -> str:
-    """The text as itself, on one line."""
-    escaped = _SIGNS.sub(r"\\\1", on_one_line(text))
+    """The text escaped, on one line."""
+    escaped = _SIGNS.sub(r"\\\1", words.on_one_line(text))
     if "://" in escaped or "www." in escaped.lower():
         escaped = _ADDRESSES.sub(_unlinked, escaped)
     return _BEGINNINGS.sub(_not_a_beginning, escaped)
@@ -88,5 +75,5 @@ def _unlinked(found: re.Match[str]) -> str:
 
 def _not_a_beginning(found: re.Match[str]) -> str:
     sign = found[0]
-    # A digit cannot be escaped; the stop after it can, and that is what makes the list.
+    # A digit cannot be escaped, but the full stop after it can, which prevents a list.
     return f"{sign}\\" if sign[0].isdigit() else f"\\{sign}"

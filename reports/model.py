@@ -1,4 +1,4 @@
-"""What a report tells: the collection, its members, and the text of one of them at a time."""
+"""The input of a report: the collection, its members, and the text of one member at a time."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where the collection stands."""
+    """State of the collection."""
 
     RUNNING = "RUNNING"
     COMPLETE = "COMPLETE"
@@ -15,7 +15,7 @@ class State(StrEnum):
 
 
 class MemberState(StrEnum):
-    """Where a member stands."""
+    """State of a member."""
 
     COMPLETED = "COMPLETED"
     RUNNING = "RUNNING"
@@ -49,7 +49,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One recording. Title and address are strangers' words."""
+    """One recording. Title and address are untrusted text."""
 
     number: int
     url: str
@@ -67,7 +67,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What was heard, in another language."""
+    """The text of a member in another language."""
 
     language: str
     content: str
@@ -81,18 +81,18 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What was heard of a member."""
+    """The transcript of a member."""
 
     content: str = ""
     """Paragraphs with an empty line between them."""
     complete: bool = False
-    """Whether that is all of it."""
+    """Whether it is the whole transcript."""
     note: str = ""
-    """Why there is none, or not all; for people."""
+    """Why there is no text, or not all of it; for readers."""
     language: str = ""
-    """As far as the text itself says; a member may not know yet."""
+    """Language of the text; the member itself may not have it yet."""
     translation: Translation | None = None
-    """None if nothing was translated."""
+    """None if it was not translated."""
 
     @property
     def paragraphs(self) -> list[str]:
@@ -106,13 +106,13 @@ def _paragraphs(content: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """The aggregate without the texts."""
+    """The collection and its members, without the texts."""
 
     collection_id: str
     correlation_id: str
     state: State
     report_time: datetime
-    """When the report was asked for."""
+    """When the report was requested."""
     create_time: datetime
     members: tuple[Member, ...] = ()
     """In the order they were found."""
@@ -122,7 +122,7 @@ class Collection:
     discovery_complete: bool = False
     deadline: datetime | None = None
     end_time: datetime | None = None
-    """When it was gathered; None until then."""
+    """When the collection ended; None until then."""
     late_count: int = 0
     listings: tuple[Listing, ...] = ()
     caller: str = ""
@@ -130,11 +130,11 @@ class Collection:
     to_date: str = ""
     cancel_note: str = ""
     language_out: str = ""
-    """Translations into it were asked for; which there are, the texts say."""
+    """The requested language of translations; the texts say which exist."""
 
     @property
     def counts(self) -> dict[MemberState, int]:
-        """Members by state; states nobody is in are left out."""
+        """Members by state; states without members are left out."""
         found = dict.fromkeys(MemberState, 0)
         for member in self.members:
             found[member.state] += 1
@@ -142,5 +142,5 @@ class Collection:
 
     @property
     def broken_listings(self) -> list[Listing]:
-        """Those that broke off."""
+        """The listings that failed."""
         return [listing for listing in self.listings if listing.failure]

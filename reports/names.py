@@ -8,20 +8,20 @@ from reports.words import on_one_line
 MAX_BYTES = 120
 """In UTF-8, without number and suffix: most systems allow 255."""
 _FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f%~$`]')
-"""What Windows forbids, and what a shell or a path would make something else of."""
+"""Characters that Windows forbids, or that a shell or a path interprets."""
 
 
 def safe(text: str, limit: int = MAX_BYTES) -> str:
-    """The text as a part of a file name; may be empty."""
+    """The text as part of a file name; may be empty."""
     kept = _FORBIDDEN.sub("_", unicodedata.normalize("NFC", on_one_line(text)))
     kept = "".join(sign if sign.isprintable() else "_" for sign in kept)
     cut = kept.encode()[:limit].decode(errors="ignore")
-    # A file name must not end with a stop or a space on Windows, nor hide by beginning with one.
+    # On Windows a name must not end with a dot or space; elsewhere a leading dot hides the file.
     return cut.strip(" .")
 
 
 def numbered(number: int, total: int, title: str, suffix: str, language: str = "") -> str:
-    """`001 Title.srt`. The number makes it unique, and no reserved name like CON.
+    """`001 Title.srt`. The number makes it unique and avoids reserved names like CON.
 
     A translation is `001 Title.en.srt`: players find both, and know which is in which language.
     """

@@ -1,4 +1,4 @@
-"""The report as one HTML file: no script, nothing loaded, and a policy that says so."""
+"""The report as one HTML file without scripts or external resources, enforced by a CSP."""
 
 import base64
 import hashlib
@@ -6,21 +6,8 @@ from collections.abc import Iterator
 from html import escape
 from importlib.resources import files
 
+from reports import words
 from reports.model import Collection, Member, Text
-from reports.passages import Passage, passages
-from reports.words import (
-    COLUMNS,
-    facts,
-    failed,
-    heading,
-    link,
-    name,
-    on_one_line,
-    particulars,
-    row,
-    state,
-    summary,
-)
 
 _STYLE = files("reports").joinpath("page.css").read_text(encoding="utf-8")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -30,11 +17,11 @@ POLICY = (
 
 
 class HtmlReport:
-    """A page with a table of contents; what strangers wrote is text in it, never markup."""
+    """A page with a table of contents; untrusted text is always escaped."""
 
     def begin(self, collection: Collection) -> Iterator[str]:
-        """Head, summary, facts and the table that leads to the members."""
-        title = _text(heading(collection))
+        """Head, summary, fields and the table of contents."""
+        title = _text(words.heading(collection))
         yield (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
@@ -42,9 +29,9 @@ class HtmlReport:
             '<meta name="referrer" content="no-referrer">\n'
             f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
             f'<h1 id="top" dir="auto">{title}</h1>\n'
-            f'<p class="summary {collection.state}">{_text(summary(collection))}</p>\n'
+            f'<p class="summary {collection.state}">{_text(words.summary(collection))}</p>\n'
         )
-        yield _list(facts(collection))
+        yield _list(words.collection_fields(collection))
         yield from _listings(collection)
         if not collection.members:
             yield "<p>There are no recordings in this collection.</p>\n"
@@ -57,30 +44,30 @@ class HtmlReport:
         number = member.number
         yield (
             f'<article id="m{number}" aria-labelledby="t{number}">\n'
-            f'<h3 id="t{number}" dir="auto">{number}. {_text(name(member))}</h3>\n<dl>\n'
+            f'<h3 id="t{number}" dir="auto">{number}. {_text(words.name(member))}</h3>\n<dl>\n'
             f"<dt>State</dt><dd>{_state(member)}</dd>\n"
             f"<dt>Link</dt><dd>{_link(member.url)}</dd>\n"
         )
-        yield "".join(_pair(label, value) for label, value in particulars(member, text))
-        if why := failed(member.failure):
+        yield "".join(_pair(label, value) for label, value in words.member_fields(member, text))
+        if why := words.failure_text(member.failure):
             yield f'<dt>Failure</dt><dd class="failure">{_text(why)}</dd>\n'
         yield "</dl>\n"
         if text.note:
             yield f'<p class="note">{_text(text.note)}</p>\n'
         if text.translation:
-            yield from _both(number, passages(member, text))
+            yield from _both(number, words.text_blocks(member, text))
         else:
-            for passage in passages(member, text):
-                yield from _passage(passage)
+            for block in words.text_blocks(member, text):
+                yield from _text_block(block)
         yield '<p class="back"><a href="#contents">Back to the contents</a></p>\n</article>\n'
 
     def end(self) -> Iterator[str]:
-        """What closes the page."""
+        """Closes the page."""
         yield "</main>\n</body>\n</html>\n"
 
 
 def _text(text: str) -> str:
-    return escape(on_one_line(text))
+    return escape(words.on_one_line(text))
 
 
 def _pair(label: str, value: str) -> str:
@@ -91,34 +78,34 @@ def _list(pairs: list[tuple[str, str]]) -> str:
     return f"<dl>\n{''.join(_pair(label, value) for label, value in pairs)}</dl>\n"
 
 
-def _both(number: int, found: list[Passage]) -> Iterator[str]:
-    """Side by side where there is room."""
+def _both(number: int, found: list[words.TextBlock]) -> Iterator[str]:
+    """Original and translation, side by side where there is room."""
     yield '<div class="both">\n'
-    for place, passage in enumerate(found, start=1):
+    for place, block in enumerate(found, start=1):
         label, following = f"t{number}-{place}", f"t{number}-{place + 1}"
         yield f'<section aria-labelledby="{label}">\n'
-        yield f'<h4 id="{label}">{_text(passage.label)}</h4>\n'
+        yield f'<h4 id="{label}">{_text(block.label)}</h4>\n'
         if place < len(found):
             yield f'<p class="skip"><a href="#{following}">To the translation</a></p>\n'
-        yield from _passage(passage)
+        yield from _text_block(block)
         yield "</section>\n"
     yield "</div>\n"
 
 
-def _passage(passage: Passage) -> Iterator[str]:
-    language = f' lang="{_text(passage.language)}"' if passage.language else ""
+def _text_block(block: words.TextBlock) -> Iterator[str]:
+    language = f' lang="{_text(block.language)}"' if block.language else ""
     yield f'<div class="text"{language} dir="auto">\n'
-    for paragraph in passage.paragraphs:
+    for paragraph in block.paragraphs:
         yield f'<p dir="auto">{_text(paragraph)}</p>\n'
     yield "</div>\n"
 
 
 def _state(member: Member) -> str:
-    return f'<span class="state {member.state}">{state(member)}</span>'
+    return f'<span class="state {member.state}">{words.state(member)}</span>'
 
 
 def _link(address: str) -> str:
-    target = link(address)
+    target = words.link(address)
     if not target:
         return _text(address) or "none"
     return (
@@ -135,13 +122,13 @@ def _listings(collection: Collection) -> Iterator[str]:
     for listing in broken:
         yield (
             f"<li>{_link(listing.source)}, after {listing.found}: "
-            f'<span class="failure">{_text(failed(listing.failure))}</span></li>\n'
+            f'<span class="failure">{_text(words.failure_text(listing.failure))}</span></li>\n'
         )
     yield "</ul>\n"
 
 
 def _contents(collection: Collection) -> Iterator[str]:
-    heads = "".join(f'<th scope="col">{column}</th>' for column in COLUMNS)
+    heads = "".join(f'<th scope="col">{column}</th>' for column in words.COLUMNS)
     yield (
         '<nav aria-labelledby="contents">\n<h2 id="contents">Recordings</h2>\n'
         '<div class="table" role="region" aria-labelledby="contents" tabindex="0">\n<table>\n'
@@ -149,7 +136,7 @@ def _contents(collection: Collection) -> Iterator[str]:
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n"
     )
     for member in collection.members:
-        number, title, _, length, language, reason = map(_text, row(member))
+        number, title, _, length, language, reason = map(_text, words.row(member))
         yield (
             f'<tr><td class="number">{number}</td>'
             f'<td class="title" dir="auto"><a href="#m{number}">{title}</a></td>'

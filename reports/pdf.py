@@ -5,25 +5,10 @@ from datetime import UTC
 from fpdf.enums import TableBordersLayout, TableHeadingsDisplay
 from fpdf.fonts import FontFace
 
+from reports import words
 from reports.fonts import Font
 from reports.model import Collection, Member, MemberState, State, Text
-from reports.passages import Passage, passages
 from reports.typesetting import DIM, INK, LINE, LINK, MARGIN, Colour, Sheets
-from reports.words import (
-    COLUMNS,
-    STATES,
-    broke_off,
-    facts,
-    failed,
-    heading,
-    link,
-    name,
-    on_one_line,
-    particulars,
-    row,
-    state,
-    summary,
-)
 
 COLOURS: dict[str, Colour] = {
     MemberState.COMPLETED: (17, 99, 41),
@@ -38,20 +23,20 @@ COLOURS: dict[str, Colour] = {
 WASH: Colour = (246, 248, 250)
 RED = COLOURS[MemberState.FAILED]
 WIDTHS = (9, 70, 26, 16, 18, 35)
-ROOM_FOR_A_BEGINNING = 45
-"""A member begins on a new page if less than this is left, in millimetres."""
+MEMBER_ROOM = 45
+"""Millimetres that must be left on the page for a member to begin there."""
 
-ROOM_FOR_A_PASSAGE = 20
-"""And so does one of its texts that has a heading: some lines must fit below it."""
+TEXT_BLOCK_ROOM = 20
+"""Millimetres that must be left for a text with a heading: some lines must fit below it."""
 
 
 class PdfReport:
-    """Takes member after member; the pages are held until the end."""
+    """Takes one member after another; holds the pages in memory until the end."""
 
     def __init__(self, collection: Collection, fonts: list[Font]) -> None:
         self._collection = collection
-        self._sheets = sheets = Sheets(fonts, heading(collection))
-        sheets.set_title(heading(collection))
+        self._sheets = sheets = Sheets(fonts, words.heading(collection))
+        sheets.set_title(words.heading(collection))
         sheets.set_lang("en")
         sheets.set_creator("ytcaption")
         sheets.set_creation_date(collection.report_time.astimezone(UTC))
@@ -60,18 +45,18 @@ class PdfReport:
         self._begin()
 
     def member(self, member: Member, text: Text) -> None:
-        """A heading, what is known, and the text."""
+        """A heading, the member's fields, and its text."""
         sheets = self._sheets
-        if sheets.will_page_break(ROOM_FOR_A_BEGINNING):
+        if sheets.will_page_break(MEMBER_ROOM):
             sheets.add_page()
-        title = f"{member.number}. {name(member)}"
+        title = f"{member.number}. {words.name(member)}"
         sheets.missing = 0
         sheets.set_link(self._places[member.number], y=sheets.y, page=sheets.page)
         sheets.start_section(title, level=1)
         sheets.style(13, bold=True)
         sheets.write_on(title, 6.5)
-        self._known(member, text)
-        if why := failed(member.failure):
+        self._member_fields(member, text)
+        if why := words.failure_text(member.failure):
             sheets.style(9, RED)
             sheets.write_on(why, 5)
         if text.note:
@@ -79,9 +64,9 @@ class PdfReport:
             sheets.write_on(text.note, 5)
         sheets.ln(2)
         sheets.style(10)
-        for passage in passages(member, text):
-            self._passage(passage)
-        self._admit_missing()
+        for block in words.text_blocks(member, text):
+            self._text_block(block)
+        self._note_missing_characters()
         sheets.ln(6)
 
     def end(self) -> bytearray:
@@ -94,21 +79,21 @@ class PdfReport:
         sheets.style(9, DIM, bold=True)
         sheets.write_on("COLLECTION REPORT", 6)
         sheets.style(20, bold=True)
-        sheets.write_on(heading(collection), 9)
+        sheets.write_on(words.heading(collection), 9)
         sheets.ln(3)
         self._verdict()
         self._counts()
-        for label, value in facts(collection):
-            self._fact(label, value)
+        for label, value in words.collection_fields(collection):
+            self._field(label, value)
         self._listings()
-        self._admit_missing()
+        self._note_missing_characters()
         if not collection.members:
             sheets.ln(4)
             sheets.style(10)
             sheets.write_on("There are no recordings in this collection.", 5)
             return
         self._table()
-        self._admit_missing()
+        self._note_missing_characters()
         sheets.add_page()
         sheets.start_section("Texts")
 
@@ -118,7 +103,7 @@ class PdfReport:
         top, page = sheets.y, sheets.page
         sheets.set_left_margin(MARGIN + 5)
         sheets.style(11, bold=True)
-        sheets.write_on(summary(self._collection), 6)
+        sheets.write_on(words.summary(self._collection), 6)
         sheets.set_left_margin(MARGIN)
         if sheets.page == page:
             sheets.set_fill_color(*colour)
@@ -126,7 +111,7 @@ class PdfReport:
         sheets.ln(4)
 
     def _counts(self) -> None:
-        """A bar in the colours of the states, and what they mean."""
+        """A bar in the colours of the states, with a legend."""
         sheets, counts = self._sheets, self._collection.counts
         if not counts:
             return
@@ -139,11 +124,11 @@ class PdfReport:
         sheets.ln(6)
         for member_state, count in counts.items():
             sheets.style(9, COLOURS[member_state], bold=True)
-            words = f"{count} {STATES[member_state]}"
-            sheets.cell(sheets.get_string_width(words) + 8, 5, words)
+            label = f"{count} {words.STATES[member_state]}"
+            sheets.cell(sheets.get_string_width(label) + 8, 5, label)
         sheets.ln(9)
 
-    def _fact(self, label: str, value: str) -> None:
+    def _field(self, label: str, value: str) -> None:
         sheets = self._sheets
         sheets.style(9.5, DIM)
         sheets.cell(38, 5.5, label)
@@ -158,9 +143,9 @@ class PdfReport:
         for listing in self._collection.broken_listings:
             sheets.ln(2)
             sheets.style(9.5, RED, bold=True)
-            sheets.write_on(broke_off(listing), 5)
+            sheets.write_on(words.incomplete_listing(listing), 5)
             sheets.style(9.5, RED)
-            sheets.write_on(failed(listing.failure), 5)
+            sheets.write_on(words.failure_text(listing.failure), 5)
 
     def _table(self) -> None:
         sheets = self._sheets
@@ -171,7 +156,7 @@ class PdfReport:
         sheets.style(8.5)
         sheets.set_draw_color(*LINE)
         sheets.set_fill_color(255)
-        sheets.shape("".join(name(member) for member in self._collection.members))
+        sheets.shape("".join(words.name(member) for member in self._collection.members))
         with sheets.table(
             col_widths=WIDTHS,
             text_align=("RIGHT", "LEFT", "LEFT", "RIGHT", "LEFT", "LEFT"),
@@ -181,9 +166,11 @@ class PdfReport:
             line_height=4.6,
             padding=1.1,
         ) as table:
-            table.row(COLUMNS)
+            table.row(words.COLUMNS)
             for member in self._collection.members:
-                number, title, stands, length, language, reason = map(sheets.shown, row(member))
+                number, title, stands, length, language, reason = map(
+                    sheets.shown, words.row(member)
+                )
                 line = table.row()
                 line.cell(number)
                 line.cell(title, link=self._places[member.number], style=FontFace(color=LINK))
@@ -193,41 +180,43 @@ class PdfReport:
                 line.cell(reason, style=FontFace(color=RED))
         sheets.shape("")
 
-    def _passage(self, passage: Passage) -> None:
+    def _text_block(self, block: words.TextBlock) -> None:
         sheets = self._sheets
-        if passage.label:
-            if sheets.will_page_break(ROOM_FOR_A_PASSAGE):
+        if block.label:
+            if sheets.will_page_break(TEXT_BLOCK_ROOM):
                 sheets.add_page()
-            sheets.start_section(passage.label, level=2)
+            sheets.start_section(block.label, level=2)
             sheets.style(10, DIM, bold=True)
-            sheets.write_on(passage.label, 6)
+            sheets.write_on(block.label, 6)
             sheets.ln(1)
             sheets.style(10)
-        for paragraph in passage.paragraphs:
-            sheets.write_on(on_one_line(paragraph), 5)
+        for paragraph in block.paragraphs:
+            sheets.write_on(words.on_one_line(paragraph), 5)
             sheets.ln(2)
 
-    def _known(self, member: Member, text: Text) -> None:
+    def _member_fields(self, member: Member, text: Text) -> None:
         sheets = self._sheets
         sheets.style(9, COLOURS[member.state], bold=True)
-        words = state(member)
-        sheets.cell(sheets.get_string_width(words) + 5, 5, words)
-        known = [f"{label} {value}" for label, value in particulars(member, text) if label != "Job"]
+        label = words.state(member)
+        sheets.cell(sheets.get_string_width(label) + 5, 5, label)
+        known = [
+            f"{label} {value}"
+            for label, value in words.member_fields(member, text)
+            if label != "Job"
+        ]
         sheets.style(9, DIM)
         sheets.cells(known, "  ·  ", 5)
         sheets.style(9, LINK)
-        if address := link(member.url):
-            sheets.write_on(on_one_line(member.url), 5, link=address)
-        elif member.url:
-            sheets.write_on(on_one_line(member.url), 5)
+        if member.url:
+            sheets.write_on(words.on_one_line(member.url), 5, link=words.link(member.url) or None)
 
-    def _admit_missing(self) -> None:
+    def _note_missing_characters(self) -> None:
         sheets = self._sheets
         if not sheets.missing:
             return
         sheets.style(8.5, DIM)
         sheets.write_on(
-            f"Signs shown as ▯ here: {sheets.missing}. No font of this document has them;"
+            f"Characters shown as ▯ here: {sheets.missing}. No font of this document has them;"
             " the report in any other format does.",
             4.5,
         )

@@ -1,4 +1,8 @@
-"""Has a PDF made by a process of its own: its seconds and its memory are nobody else's."""
+"""Renders a PDF in a process of its own, which takes its processor time and memory with it.
+
+This module needs nothing but the standard library. Only the process imports the PDF engine and its
+fonts, which the extra `ytcaption[pdf]` installs.
+"""
 
 import asyncio
 import pickle
@@ -6,24 +10,46 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
+from importlib.util import find_spec
 
 from reports.model import Collection, Member, Text
 
 CHUNK = 64 * 1024
-COMPLAINT = 4096
-"""Of what a failed press said, at most this many of the last bytes are told."""
+MAX_ERROR_BYTES = 4096
+"""How many of the last bytes of a failed process's stderr the error quotes."""
+REQUIRED_MODULES = ("fpdf", "pymupdf_fonts", "uharfbuzz")
+"""Without the East Asian font PDFs still render, with boxes for its characters."""
 
 
-class PressError(Exception):
-    """The PDF could not be made."""
+class PdfError(Exception):
+    """The PDF could not be rendered."""
 
 
-async def pressed(
+class PdfUnavailableError(Exception):
+    """The PDF engine or its fonts are not installed."""
+
+
+def missing_modules() -> list[str]:
+    """The modules of the PDF engine that are not installed."""
+    return [name for name in REQUIRED_MODULES if find_spec(name) is None]
+
+
+def require_pdf() -> None:
+    """Raises PdfUnavailableError unless PDFs can be rendered here."""
+    if missing := missing_modules():
+        raise PdfUnavailableError(
+            "PDF reports need the extra `pdf`: pip install 'ytcaption[pdf]'"
+            f" (missing: {', '.join(missing)})"
+        )
+
+
+async def render_pdf(
     collection: Collection, members: AsyncIterator[tuple[Member, Text]]
 ) -> AsyncGenerator[bytes, None]:
-    """The file in pieces. Texts are read one at a time; whoever stops listening stops the press."""
+    """The file in chunks. Reads one text at a time; closing the generator stops the process."""
+    require_pdf()
     process = await asyncio.create_subprocess_exec(
-        # -P: a folder named like us where we were started is not us.
+        # -P: a folder named `reports` in the working directory must not be imported.
         *(sys.executable, "-P", "-m", "reports"),
         stdin=PIPE,
         stdout=PIPE,
@@ -31,30 +57,30 @@ async def pressed(
     )
     assert process.stdout  # noqa: S101 - they are pipes
     assert process.stderr  # noqa: S101
-    complaint = asyncio.create_task(process.stderr.read())
+    errors = asyncio.create_task(process.stderr.read())
     try:
-        await _tell(process, collection, members)
-        while piece := await process.stdout.read(CHUNK):
-            yield piece
+        await _send(process, collection, members)
+        while chunk := await process.stdout.read(CHUNK):
+            yield chunk
         if await process.wait():
-            said = (await complaint)[-COMPLAINT:].decode(errors="replace")
-            raise PressError(f"the PDF could not be made: {said.strip()}")
+            last_errors = (await errors)[-MAX_ERROR_BYTES:].decode(errors="replace")
+            raise PdfError(f"the PDF could not be rendered: {last_errors.strip()}")
     finally:
-        complaint.cancel()
+        errors.cancel()
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
 
 
-async def _tell(
+async def _send(
     process: Process, collection: Collection, members: AsyncIterator[tuple[Member, Text]]
 ) -> None:
     assert process.stdin  # noqa: S101 - it is a pipe
-    # A press that died says why itself.
+    # A process that died explains itself on stderr.
     with suppress(BrokenPipeError, ConnectionResetError):
         process.stdin.write(pickle.dumps(collection))
-        async for said in members:
-            process.stdin.write(pickle.dumps(said))
+        async for member in members:
+            process.stdin.write(pickle.dumps(member))
             await process.stdin.drain()
         process.stdin.write(pickle.dumps(None))
         await process.stdin.drain()

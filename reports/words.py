@@ -1,10 +1,10 @@
-"""The words every format says things with, and strangers' words made harmless for the eye."""
+"""The wording all report formats share, and clean-up of untrusted text."""
 
 import unicodedata
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
-from reports.languages import named
 from reports.model import Collection, Failure, Listing, Member, MemberState, State, Text
 
 STATES = {
@@ -16,15 +16,41 @@ STATES = {
     MemberState.CANCELLED: "cancelled",
 }
 COLUMNS = ("#", "Title", "State", "Length", "Language", "Failure")
-"""What the table of recordings has of each."""
+"""Columns of the table of recordings."""
 _JOINERS = "\u200c\u200d\u00ad"
-"""Of what nobody sees these belong to words; others turn text round, or hide."""
+"""Invisible characters that belong to words; others hide text or reverse its direction."""
+_LANGUAGES = """
+af Afrikaans, am Amharic, ar Arabic, as Assamese, az Azerbaijani, ba Bashkir, be Belarusian,
+bg Bulgarian, bn Bengali, bo Tibetan, br Breton, bs Bosnian, ca Catalan, cs Czech, cy Welsh,
+da Danish, de German, el Greek, en English, es Spanish, et Estonian, eu Basque, fa Persian,
+fi Finnish, fo Faroese, fr French, gl Galician, gu Gujarati, ha Hausa, haw Hawaiian, he Hebrew,
+hi Hindi, hr Croatian, ht Haitian Creole, hu Hungarian, hy Armenian, id Indonesian, is Icelandic,
+it Italian, ja Japanese, jv Javanese, ka Georgian, kk Kazakh, km Khmer, kn Kannada, ko Korean,
+la Latin, lb Luxembourgish, ln Lingala, lo Lao, lt Lithuanian, lv Latvian, mg Malagasy, mi Maori,
+mk Macedonian, ml Malayalam, mn Mongolian, mr Marathi, ms Malay, mt Maltese, my Burmese, ne Nepali,
+nl Dutch, nn Norwegian Nynorsk, no Norwegian, oc Occitan, pa Punjabi, pl Polish, ps Pashto,
+pt Portuguese, ro Romanian, ru Russian, sa Sanskrit, sd Sindhi, si Sinhala, sk Slovak, sl Slovenian,
+sn Shona, so Somali, sq Albanian, sr Serbian, su Sundanese, sv Swedish, sw Swahili, ta Tamil,
+te Telugu, tg Tajik, th Thai, tk Turkmen, tl Tagalog, tr Turkish, tt Tatar, uk Ukrainian, ur Urdu,
+uz Uzbek, vi Vietnamese, yi Yiddish, yo Yoruba, yue Cantonese, zh Chinese
+"""
+
+LANGUAGE_NAMES = {
+    tag: name for tag, _, name in (entry.strip().partition(" ") for entry in _LANGUAGES.split(","))
+}
+"""English names of languages by the primary subtag."""
+
+
+def language_name(tag: str) -> str:
+    """`Portuguese (pt-BR)`; only the tag if the language is unknown."""
+    name = LANGUAGE_NAMES.get(tag.partition("-")[0].lower())
+    return f"{name} ({tag})" if name else tag
 
 
 def on_one_line(text: str) -> str:
-    """Without line breaks, control signs and signs that change the direction of what follows."""
+    """The text without line breaks, control characters and direction overrides."""
     if text.isprintable() and "  " not in text:
-        return text.strip()  # nearly all of what is said
+        return text.strip()  # the common case
     spaced = " ".join(text.split())
     if not spaced.isprintable():
         spaced = "".join(filter(_visible, spaced))
@@ -39,7 +65,7 @@ def _visible(sign: str) -> bool:
 
 
 def heading(collection: Collection) -> str:
-    """What the report is called: the collection's title, or its sources, or how many it has."""
+    """Title of the report: the collection's title, else its sources, else its member count."""
     if title := on_one_line(collection.title):
         return title
     if sources := [on_one_line(source) for source in collection.sources]:
@@ -49,31 +75,31 @@ def heading(collection: Collection) -> str:
 
 
 def name(member: Member) -> str:
-    """What a member is called."""
+    """Title of a member, else its address, else its number."""
     return on_one_line(member.title) or on_one_line(member.url) or f"Recording {member.number}"
 
 
 def summary(collection: Collection) -> str:
-    """In one or two sentences: complete or partial, and what is missing."""
+    """One or two sentences: complete or partial, and what is missing."""
     counts, total = collection.counts, len(collection.members)
     completed = counts.get(MemberState.COMPLETED, 0)
-    said = f"{completed} of {counted(total, 'recording')} completed"
+    counted_members = f"{completed} of {counted(total, 'recording')} completed"
     others = [f"{count} {STATES[state]}" for state, count in counts.items()]
     rest = ", ".join(others[1:] if completed else others)
-    said += f" ({rest})" if rest else ""
+    counted_members += f" ({rest})" if rest else ""
     if collection.late_count:
-        said += f"; {collection.late_count} ended after the deadline"
+        counted_members += f"; {collection.late_count} ended after the deadline"
     broken = len(collection.broken_listings)
     if broken:
-        said += f"; {counted(broken, 'listing')} broke off"
-    return f"{_verdict(collection)} {said[0].upper()}{said[1:]}."
+        counted_members += f"; {counted(broken, 'listing')} broke off"
+    return f"{_verdict(collection)} {counted_members}."
 
 
 def _verdict(collection: Collection) -> str:
     match collection.state:
         case State.RUNNING:
             found = "" if collection.discovery_complete else " and sources are still being listed"
-            return f"Still running{found}: things stood like this when the report was asked for."
+            return f"Still running{found}: this is the state when the report was requested."
         case State.COMPLETE:
             return "Complete."
         case State.CANCELLED:
@@ -87,20 +113,20 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def facts(collection: Collection) -> list[tuple[str, str]]:
-    """What is known of the collection, as names and values."""
+def collection_fields(collection: Collection) -> list[tuple[str, str]]:
+    """Labels and values of what is known about the collection."""
     known = [
         ("Collection", collection.collection_id),
         ("Correlation id", on_one_line(collection.correlation_id)),
         ("Sources", ", ".join(map(on_one_line, collection.sources))),
         ("Published", _period(collection)),
-        ("Asked for", moment(collection.create_time)),
-        ("Asked by", on_one_line(collection.caller)),
-        ("Translation asked for", named(on_one_line(collection.language_out))),
+        ("Created", moment(collection.create_time)),
+        ("Requested by", on_one_line(collection.caller)),
+        ("Translation requested", language_name(on_one_line(collection.language_out))),
         ("Deadline", moment(collection.deadline) or "none"),
-        ("Gathered", moment(collection.end_time) or "not yet"),
-        ("Cancelled because", on_one_line(collection.cancel_note)),
-        ("Report of", moment(collection.report_time)),
+        ("Ended", moment(collection.end_time) or "not yet"),
+        ("Cancellation reason", on_one_line(collection.cancel_note)),
+        ("Report time", moment(collection.report_time)),
     ]
     return [(label, value) for label, value in known if value]
 
@@ -110,8 +136,8 @@ def _period(collection: Collection) -> str:
     return " ".join(filter(None, [since and f"from {since}", until and f"until {until}"]))
 
 
-def particulars(member: Member, text: Text) -> list[tuple[str, str]]:
-    """What is known of a member besides its title, address, state and failure."""
+def member_fields(member: Member, text: Text) -> list[tuple[str, str]]:
+    """Labels and values of what is known about a member, besides title, address, state, failure."""
     known = [
         ("Length", clock(member.duration_seconds)),
         ("Language", on_one_line(member.language)),
@@ -125,12 +151,12 @@ def particulars(member: Member, text: Text) -> list[tuple[str, str]]:
 
 
 def state(member: Member) -> str:
-    """Its state in words."""
+    """The member's state in words."""
     return STATES[member.state] + (" (late)" if member.late else "")
 
 
 def row(member: Member) -> tuple[str, ...]:
-    """Its line in the table of recordings."""
+    """The member's row in the table of recordings."""
     return (
         str(member.number),
         name(member),
@@ -141,13 +167,13 @@ def row(member: Member) -> tuple[str, ...]:
     )
 
 
-def broke_off(listing: Listing) -> str:
-    """How far a listing came."""
+def incomplete_listing(listing: Listing) -> str:
+    """A listing that failed, and how many recordings it had found."""
     return f"Listing broke off after {listing.found}: {on_one_line(listing.source)}"
 
 
-def failed(failure: Failure | None) -> str:
-    """Reason and message in one line; the reason comes first, as it can be looked up."""
+def failure_text(failure: Failure | None) -> str:
+    """Reason and message in one line; the reason first, as it can be looked up."""
     if not failure:
         return ""
     reason = on_one_line(failure.reason)
@@ -158,7 +184,7 @@ def failed(failure: Failure | None) -> str:
 
 
 def moment(time: datetime | None) -> str:
-    """In UTC, to the second."""
+    """The time in UTC, to the second."""
     return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if time else ""
 
 
@@ -172,7 +198,7 @@ def clock(seconds: float | None) -> str:
 
 
 def link(address: str) -> str:
-    """The address if a reader may follow it, in ASCII without quotes or brackets; else empty."""
+    """The address as a safe link, in ASCII without quotes or brackets; empty unless it is HTTP."""
     try:
         scheme = urlsplit(address).scheme
     except ValueError:
@@ -180,3 +206,29 @@ def link(address: str) -> str:
     if scheme not in ("http", "https"):
         return ""
     return quote(on_one_line(address), safe=":/?#@!$&'()*+,;=%-._~").replace("'", "%27")
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """A member's text in one language."""
+
+    label: str
+    """Its heading; empty if the member has only one text."""
+    language: str
+    paragraphs: list[str]
+
+
+def text_blocks(member: Member, text: Text) -> list[TextBlock]:
+    """The original and, if there is one, its translation; empty if there is no text."""
+    language = on_one_line(text.language or member.language)
+    if not text.translation:
+        return [TextBlock("", language, text.paragraphs)] if text.paragraphs else []
+    other = on_one_line(text.translation.language)
+    return [
+        TextBlock(_label("Original", language), language, text.paragraphs),
+        TextBlock(_label("Translation", other), other, text.translation.paragraphs),
+    ]
+
+
+def _label(kind: str, language: str) -> str:
+    return f"{kind}: {language_name(language)}" if language else kind

@@ -5,22 +5,37 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 import grpc
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
-from mesh.addresses import free_ports, is_taken
-from tests.client import Client
-from tests.processes import Newborn, lives
-from tests.site import Site, serving
+from mesh.addresses import free_ports, free_row
+from tests.support.client import Client
+from tests.support.processes import Newborn, lives
+from tests.support.site import Site, serving
+from tests.support.unretrieved import Unretrieved, recording_unretrieved
 
 DATA = Path(__file__).parent / "data"
+# Before NumPy is imported: one thread, as in model processes, so that features round the same.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 COMMAND = str(Path(sys.executable).with_name("ytcaption"))
-START_SECONDS = 90
+START_SECONDS = 240
+POLL_SECONDS = 0.1
+
+# Every property test: no limit of time, and the same examples for the same code.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],  # a measure of time, too
+)
+settings.load_profile("suite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +59,39 @@ def real_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
 @contextmanager
 def running_mesh(data_dir: Path, **variables: str) -> Iterator[RealMesh]:
     """A mesh with settings of its own until the block ends."""
-    port, http_port = four_free_ports(), free_ports(1)[0]
+    port, http_port = free_row(4), free_ports(1)[0]
     command = [COMMAND, "up", "--port", str(port), "--metrics-port", "0"]
     command += ["--http-port", str(http_port)]
     command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
-    hurried = {"ORCHESTRATOR_RETRY_SECONDS": "0.1", "GATEWAY_RATE_PER_SECOND": "0"}
-    environment = {**os.environ, **hurried, **variables}
+    usual = {
+        "ORCHESTRATOR_RETRY_SECONDS": "0.1",
+        "GATEWAY_RATE_PER_SECOND": "0",
+        # On a busy machine the broker and the sites of the tests are slow, not away.
+        "ORCHESTRATOR_NATS_SECONDS": "60",
+        "DOWNLOADER_SOCKET_TIMEOUT_SECONDS": "240",
+    }
+    environment = {**os.environ, **usual, **variables}
     with (data_dir / "up.log").open("wb") as log:
         process = subprocess.Popen(
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
         )
     try:
         server = f"127.0.0.1:{port}"
-        _wait_until_healthy(server, process, data_dir / "up.log")
-        yield RealMesh(server, f"http://127.0.0.1:{http_port}", process.pid, data_dir)
+        http = f"http://127.0.0.1:{http_port}"
+        _wait_until_healthy(http, process, data_dir / "up.log")
+        yield RealMesh(server, http, process.pid, data_dir)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
 
 
-def four_free_ports() -> int:
-    """The first of four in a row."""
-    while True:
-        port = free_ports(1)[0]
-        if port < 65_000 and not any(is_taken(f"127.0.0.1:{port + more}") for more in range(4)):
-            return port
-
-
-def _wait_until_healthy(server: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _wait_until_healthy(http: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Polls the gateway: cheap, and it answers 200 only once every stage serves."""
     deadline = time.monotonic() + START_SECONDS
-    # Asked by the command: blocking gRPC beside grpc.aio in one process crashes it now and then.
-    question = [COMMAND, "health", "--server", server]
     while time.monotonic() < deadline and process.poll() is None:
-        if subprocess.run(question, capture_output=True, check=False).returncode == 0:
+        with suppress(OSError), urlopen(f"{http}/health", timeout=10):  # noqa: S310 # our own
             return
+        time.sleep(POLL_SECONDS)
     pytest.fail(f"the mesh did not come up: {log.read_text()}")
 
 
@@ -109,3 +123,10 @@ def newborn() -> Newborn:
         return [process for process in now if process not in before and lives(process)]
 
     return look
+
+
+@pytest.fixture
+async def unretrieved() -> AsyncIterator[Unretrieved]:
+    """Exceptions of tasks that no caller retrieved since the test began."""
+    with recording_unretrieved() as recorded:
+        yield recorded

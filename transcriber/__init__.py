@@ -1,1 +1,1 @@
-"""The transcriber: faster-whisper behind a contract."""
+"""The transcriber service: speech to timed text with faster-whisper, over gRPC."""

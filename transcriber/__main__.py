@@ -9,19 +9,19 @@ from structlog import get_logger
 from mesh.errors import MeshError
 from mesh.server import Service
 from mesh.service import run_process, serve
-from transcriber.ctranslate import load_translator
 from transcriber.decoder import Decoder
-from transcriber.engine import ModelFacts
-from transcriber.killable import KillableTranslator
-from transcriber.nursery import open_nursery
-from transcriber.pool import Pool, choose_crew
-from transcriber.preparing import Preparation
+from transcriber.engine import ModelInfo
+from transcriber.model.fork_server import start_fork_server
+from transcriber.model.loading import load_whisper
+from transcriber.model.pool import DecoderPool, plan_workers
+from transcriber.model.restartable import RestartableTranslator
+from transcriber.model.weights import describe, locate
 from transcriber.servicer import TranscriberServicer
 from transcriber.settings import Settings
-from transcriber.streaming import StreamingEngine
-from transcriber.translating import Models, Translator
-from transcriber.weights import describe, locate
-from transcriber.whisper import choose_compute_type, choose_device, load_whisper
+from transcriber.speech.streaming import Preparation, StreamingEngine
+from transcriber.speech.whisper import choose_compute_type, choose_device
+from transcriber.translation.ctranslate import CTranslator
+from transcriber.translation.translator import Models, Translator
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 
@@ -29,21 +29,21 @@ log = get_logger(__name__)
 
 
 def load(settings: Settings, preparation: Preparation) -> Models:
-    """Finds the weights and loads them; takes seconds, or minutes if they must be fetched."""
+    """Locates and loads the models: seconds, or minutes if the weights must be fetched."""
     device = choose_device(settings.device)
     compute_type = choose_compute_type(settings.compute_type, device)
     weights = locate(settings.model, settings.cache_dir, device, preparation.fetching)
     preparation.loading(weights.name)
-    crew = choose_crew(settings.workers, settings.cpu_threads, device, weights)
-    decoder = Pool(
-        partial(load_whisper, weights, device, compute_type, crew.threads_each),
-        crew.workers,
+    plan = plan_workers(settings.workers, settings.cpu_threads, device, weights)
+    decoder = DecoderPool(
+        partial(load_whisper, weights, device, compute_type, plan.threads_per_worker),
+        plan.workers,
         settings.idle_unload_seconds,
     )
     log.info("model loaded", model=decoder.model, device=device, compute_type=compute_type)
     if not settings.translation_model:
         return Models(decoder)
-    threads = crew.workers * crew.threads_each
+    threads = plan.workers * plan.threads_per_worker
     try:
         return Models(decoder, _translator(settings, preparation, device, threads))
     except MeshError:
@@ -54,13 +54,13 @@ def load(settings: Settings, preparation: Preparation) -> Models:
 def _translator(
     settings: Settings, preparation: Preparation, device: str, threads: int
 ) -> Translator:
-    """One for all recordings: text is through soon, and the weights are large."""
+    """One translator serves all recordings: translating text is fast, and the weights are large."""
     folder = Path(settings.translation_model).expanduser().resolve()
     preparation.loading(folder.name)
     compute_type = choose_compute_type(settings.compute_type, device)
-    translator = KillableTranslator(
+    translator = RestartableTranslator(
         partial(
-            load_translator,
+            CTranslator,
             folder,
             settings.translation_languages,
             device,
@@ -74,9 +74,9 @@ def _translator(
 
 
 def new_engine(settings: Settings) -> StreamingEngine:
-    """The engine as the settings want it; not ready yet."""
+    """Builds the engine from the settings; it loads its models later."""
 
-    def list_models(decoder: Decoder | None) -> Sequence[ModelFacts]:
+    def list_models(decoder: Decoder | None) -> Sequence[ModelInfo]:
         device = choose_device(settings.device)
         if decoder is None:
             return describe(device, None, frozenset(), loaded=False)
@@ -91,7 +91,7 @@ def new_engine(settings: Settings) -> StreamingEngine:
 
 
 async def main(settings: Settings) -> None:
-    """Serves until told to stop."""
+    """Serves until SIGTERM."""
     engine = new_engine(settings)
     service = Service.of(
         pb.DESCRIPTOR.services_by_name["TranscriberService"],
@@ -105,5 +105,5 @@ async def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    open_nursery()
+    start_fork_server()
     run_process("transcriber", Settings, main)

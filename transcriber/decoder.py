@@ -1,12 +1,25 @@
-"""What the streaming engine needs from a speech model: one window in, phrases out."""
+"""Interface of a speech model: one window of audio in, phrases out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
-from transcriber.vad import Audio
+import numpy as np
+import numpy.typing as npt
+
+Audio = npt.NDArray[np.float32]
+"""Samples at 16 kHz, mono."""
 
 Task = Literal["transcribe", "translate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A model that can be loaded."""
+
+    name: str
+    folder: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,27 +34,31 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """What was said between two moments of a window, in seconds from its beginning."""
+    """Text between two times, in seconds from the beginning of its window."""
 
     start: float
     end: float
     text: str
     confidence: float
     words: tuple[Word, ...] = ()
+    uncertain: bool = False
+    """Whether the text failed the quality checks in every way it was decoded."""
 
 
 @dataclass(frozen=True, slots=True)
-class How:
-    """How a window is to be decoded."""
+class DecodeOptions:
+    """How to decode a window."""
 
     beam_size: int
     word_timestamps: bool = False
     initial_prompt: str = ""
     hotwords: str = ""
     task: Task = "transcribe"
-    """Translation is always into English: Whisper knows no other."""
+    """Whisper translates into English only."""
     joints: tuple[float, ...] = ()
-    """Seconds at which a pause was left out: a phrase across one gets its words timed, too."""
+    """Seconds at which a pause was cut out; a phrase that spans one gets word timestamps."""
+    speech: tuple[tuple[float, float], ...] = ()
+    """Begin and end of each stretch of speech, in seconds; empty: all of the window."""
 
 
 class Decoder(Protocol):
@@ -51,34 +68,34 @@ class Decoder(Protocol):
     device: str
     compute_type: str
     languages: frozenset[str]
-    """Whisper's codes of what it hears."""
+    """Whisper's codes of the languages it transcribes."""
     translates: bool
-    """Whether it was taught to put other languages into English."""
-    at_once: int
-    """How many threads may ask it at the same time."""
+    """Whether it was trained to translate into English."""
+    concurrency: int
+    """How many threads may call it at the same time."""
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it has its memory now; if not, it loads for the next window by itself."""
+        """Whether it is in memory; if not, the next window loads it."""
         ...
 
-    def wake(self) -> None:
-        """Returns when it is loaded."""
+    def ensure_loaded(self) -> None:
+        """Loads the model unless it is loaded, and returns when it is."""
         ...
 
-    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
-        """The code of the language spoken, and how sure that is."""
+    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> Mapping[str, float]:
+        """The probability of each language it transcribes, by code, from the first 30 seconds."""
         ...
 
     def decode(
-        self, audio: Audio, language: str, how: How, abandoned: Callable[[], bool]
+        self, audio: Audio, language: str, options: DecodeOptions, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
-        """Phrases in time order; the same for the same audio, always.
+        """Phrases in time order. The same audio always gives the same phrases.
 
-        Nobody waits for the result any more once `abandoned` says so.
+        `abandoned` returns True once the caller no longer needs the result.
         """
         ...
 
     def close(self) -> None:
-        """Frees the model, even in the middle of a window; may be called from any thread."""
+        """Frees the model, even during a decode; may be called from any thread."""
         ...

@@ -1,4 +1,4 @@
-"""What the transcriber needs from a speech engine, free of gRPC and of Whisper."""
+"""Interface of a speech engine and its events, free of gRPC and of Whisper."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How one recording is to be heard."""
+    """How to transcribe one recording."""
 
     language: str = ""
     """BCP-47 tag; empty means detect."""
@@ -20,30 +20,33 @@ class Request:
     word_timestamps: bool = False
     initial_prompt: str = ""
     beam_size: int = 0
-    """0: as the operator set it."""
+    """0: the configured default."""
 
     settled_offset: timedelta = timedelta(0)
-    """What ends by here is known already: it is listened to, but not put into words again."""
+    """Windows that end by here are already transcribed: they are read, but not decoded again."""
 
     next_index: int = 0
     hotwords: str = ""
     mixed_languages: bool = False
-    """Tell the language of every window anew."""
+    """Detect the language of every window."""
+
+    languages: tuple[str, ...] = ()
+    """BCP-47 tags detection chooses among; empty: every language of the model."""
 
 
 class Phase(Enum):
-    """What a model may still need."""
+    """What a model is waiting for."""
 
     FETCHING = auto()
-    """Its weights come from the hub."""
+    """The hub is sending its weights."""
 
     LOADING = auto()
-    """Its weights are here and go into memory."""
+    """Its weights are on disk and go into memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preparing:
-    """The model cannot listen yet; nothing but this comes before Ready."""
+    """The model is not ready yet; only this event comes before Started."""
 
     model: str
     """Empty until it is chosen."""
@@ -51,22 +54,22 @@ class Preparing:
     phase: Phase
     done_bytes: int = 0
     total_bytes: int | None = None
-    """None while nobody knows."""
+    """None while unknown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """Who listens; the first event but for Preparing."""
+class Started:
+    """Names the models in use; the first event except for Preparing."""
 
     model: str
     device: str
     compute_type: str
     translation_model: str = ""
-    """Empty if none is needed, or the speech model translates itself."""
+    """Empty if no translation is needed or the speech model translates."""
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenWord:
+class TimedWord:
     """One word, timed from the beginning of the recording."""
 
     start: timedelta
@@ -76,51 +79,54 @@ class SpokenWord:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
-    """Text settled between two moments of the recording."""
+class Segment:
+    """Final text between two times of the recording."""
 
     index: int
     start: timedelta
     end: timedelta
     text: str
-    words: tuple[SpokenWord, ...]
+    words: tuple[TimedWord, ...]
     confidence: float
     language: str
     settled_offset: timedelta
-    """A job that is resumed from here, once this piece is stored, loses and repeats nothing."""
+    """A job resumed from here, with this segment stored, loses and repeats nothing."""
 
     translation: str = ""
-    """Empty unless it was really translated."""
+    """Empty if it was not translated."""
+
+    uncertain: bool = False
+    """Whether the text failed the quality checks in every way it was decoded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """Everything before this moment has been heard, silence included."""
+class Progress:
+    """Everything before this offset is transcribed, silence included."""
 
     offset: timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """Facts about the whole recording; always the last event."""
+class Finished:
+    """Summary of the whole recording; always the last event."""
 
     language: str
-    """BCP-47 tag; empty if nothing was said and none was named."""
+    """BCP-47 tag; empty if there was no speech and the request named no language."""
 
     language_probability: float | None
-    """None unless the language was detected."""
+    """Among the languages of the request, if it names some; None unless it was detected."""
 
     duration: timedelta
     speech_duration: timedelta
     language_out: str = ""
-    """BCP-47 tag of the translations; empty if nothing was translated."""
+    """BCP-47 tag of the translations; empty if there are none."""
 
 
-Event = Preparing | Ready | Spoken | Reached | Heard
+Event = Preparing | Started | Segment | Progress | Finished
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFacts:
+class ModelInfo:
     """A model on this machine."""
 
     name: str
@@ -130,8 +136,8 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class TranslationFacts:
-    """Languages a model translates: each of the first into each of the others."""
+class TranslationInfo:
+    """Languages a model translates: each source into each target."""
 
     model: str
     sources: tuple[str, ...]
@@ -140,12 +146,12 @@ class TranslationFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """How the model jobs get is."""
+    """State of the selected model."""
 
     model: str
     loaded: bool
     preparing: Preparing | None
-    """None if nothing is under way."""
+    """None if it is not being fetched or loaded."""
 
 
 class SpeechEngine(Protocol):
@@ -154,20 +160,20 @@ class SpeechEngine(Protocol):
     def transcribe(
         self, samples: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
-        """Preparing while it must, Ready, then Spoken in time order among Reached, one Heard.
+        """Preparing until loaded, Started, then Segment in time order and Progress, then Finished.
 
-        Closing it stops the listening at once and frees the model for the next recording.
+        Closing it stops decoding at once and frees the model for the next recording.
         """
         ...
 
     def state(self) -> ModelState:
-        """What the model still needs; known at once, whatever is under way."""
+        """State of the model; answers at once, also while it loads."""
         ...
 
-    def translations(self) -> Sequence[TranslationFacts]:
-        """What can be translated now, the preferred way first; nothing until all is loaded."""
+    def translations(self) -> Sequence[TranslationInfo]:
+        """Available translations, the preferred model first; empty until all models are loaded."""
         ...
 
-    async def models(self) -> Sequence[ModelFacts]:
-        """What could be loaded without a network, best first."""
+    async def models(self) -> Sequence[ModelInfo]:
+        """Models that load without a network, best first."""
         ...

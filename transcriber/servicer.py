@@ -1,54 +1,52 @@
-"""gRPC face of the transcriber: frames in, engine calls, events out."""
+"""gRPC servicer of the transcriber: maps frames to engine calls and events to messages."""
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any
 
 import grpc
-from google.protobuf.duration import from_timedelta, to_timedelta
+from google.protobuf.duration import from_timedelta
 from structlog.contextvars import bind_contextvars
 
 from mesh.frames import read_data, read_start
+from mesh.messages import dataclass_from, message_from
 from transcriber.engine import (
     Event,
-    Heard,
+    Finished,
     Phase,
     Preparing,
-    Reached,
-    Ready,
+    Progress,
     Request,
+    Segment,
     SpeechEngine,
-    Spoken,
+    Started,
 )
 from ytcaption.v1 import media_pb2 as media
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 
+Context = grpc.aio.ServicerContext[Any, Any]
 Frames = AsyncIterator[pb.TranscribeRequest]
 Events = AsyncIterator[pb.TranscribeResponse]
 
 
 class TranscriberServicer(rpc.TranscriberServiceServicer):
-    """Translates between the wire and a SpeechEngine; decides nothing itself."""
+    """Maps between protobuf messages and a SpeechEngine."""
 
     def __init__(self, engine: SpeechEngine) -> None:
         self._engine = engine
 
-    async def Transcribe(
-        self, request_iterator: Frames, context: grpc.aio.ServicerContext[Frames, Events]
-    ) -> Events:
+    async def Transcribe(self, request_iterator: Frames, context: Context) -> Events:
         start: pb.TranscribeStart = await read_start(request_iterator)
         bind_contextvars(job_id=start.job_id)
-        heard = self._engine.transcribe(read_data(request_iterator, "audio"), _request(start))
-        async with aclosing(heard) as events:  # a cancelled call must stop the engine at once
+        samples = read_data(request_iterator, "audio")
+        events = self._engine.transcribe(samples, dataclass_from(Request, start))
+        async with aclosing(events):  # a cancelled call must stop the engine at once
             async for event in events:
                 yield _to_wire(event)
 
     async def GetModelState(
-        self,
-        request: pb.GetModelStateRequest,
-        context: grpc.aio.ServicerContext[
-            pb.GetModelStateRequest, Awaitable[pb.GetModelStateResponse]
-        ],
+        self, request: pb.GetModelStateRequest, context: Context
     ) -> pb.GetModelStateResponse:
         state = self._engine.state()
         return pb.GetModelStateResponse(
@@ -58,20 +56,10 @@ class TranscriberServicer(rpc.TranscriberServiceServicer):
         )
 
     async def ListModels(
-        self,
-        request: pb.ListModelsRequest,
-        context: grpc.aio.ServicerContext[pb.ListModelsRequest, Awaitable[pb.ListModelsResponse]],
+        self, request: pb.ListModelsRequest, context: Context
     ) -> pb.ListModelsResponse:
         return pb.ListModelsResponse(
-            models=[
-                pb.Model(
-                    name=model.name,
-                    languages=model.languages,
-                    loaded=model.loaded,
-                    selected=model.selected,
-                )
-                for model in await self._engine.models()
-            ],
+            models=[message_from(pb.Model, model) for model in await self._engine.models()],
             translations=[
                 pb.Translation(
                     model=can.model, source_languages=can.sources, target_languages=can.targets
@@ -81,58 +69,25 @@ class TranscriberServicer(rpc.TranscriberServiceServicer):
         )
 
     async def Purge(
-        self,
-        request: pb.TranscriberServicePurgeRequest,
-        context: grpc.aio.ServicerContext[
-            pb.TranscriberServicePurgeRequest, Awaitable[pb.TranscriberServicePurgeResponse]
-        ],
+        self, request: pb.TranscriberServicePurgeRequest, context: Context
     ) -> pb.TranscriberServicePurgeResponse:
-        # Nothing is kept between calls but weights, and those stay.
+        # The service stores only weights, and a purge keeps those.
         return pb.TranscriberServicePurgeResponse(files_removed=0, bytes_removed=0)
-
-
-def _request(start: pb.TranscribeStart) -> Request:
-    return Request(
-        language=start.language,
-        language_out=start.language_out,
-        word_timestamps=start.word_timestamps,
-        initial_prompt=start.initial_prompt,
-        beam_size=start.beam_size,
-        settled_offset=to_timedelta(start.settled_offset),
-        next_index=start.next_index,
-        hotwords=start.hotwords,
-        mixed_languages=start.mixed_languages,
-    )
 
 
 def _to_wire(event: Event) -> pb.TranscribeResponse:
     match event:
         case Preparing():
             return pb.TranscribeResponse(preparing=_preparation(event))
-        case Ready():
-            return pb.TranscribeResponse(
-                started=pb.TranscribeStarted(
-                    model=event.model,
-                    device=event.device,
-                    compute_type=event.compute_type,
-                    translation_model=event.translation_model,
-                )
-            )
-        case Spoken():
+        case Started():
+            return pb.TranscribeResponse(started=message_from(pb.TranscribeStarted, event))
+        case Segment():
             return pb.TranscribeResponse(segment=_segment(event))
-        case Reached():
+        case Progress():
             done = from_timedelta(event.offset)
             return pb.TranscribeResponse(progress=media.MediaProgress(done=done))
-        case Heard():
-            return pb.TranscribeResponse(
-                finished=pb.TranscribeFinished(
-                    language=event.language,
-                    language_probability=event.language_probability,
-                    duration=from_timedelta(event.duration),
-                    speech_duration=from_timedelta(event.speech_duration),
-                    language_out=event.language_out,
-                )
-            )
+        case Finished():
+            return pb.TranscribeResponse(finished=message_from(pb.TranscribeFinished, event))
 
 
 def _preparation(preparing: Preparing) -> media.ModelPreparation:
@@ -147,12 +102,12 @@ def _preparation(preparing: Preparing) -> media.ModelPreparation:
     )
 
 
-def _segment(spoken: Spoken) -> media.Segment:
+def _segment(segment: Segment) -> media.Segment:
     return media.Segment(
-        index=spoken.index,
-        start_offset=from_timedelta(spoken.start),
-        end_offset=from_timedelta(spoken.end),
-        text=spoken.text,
+        index=segment.index,
+        start_offset=from_timedelta(segment.start),
+        end_offset=from_timedelta(segment.end),
+        text=segment.text,
         words=[
             media.Word(
                 start_offset=from_timedelta(word.start),
@@ -160,10 +115,11 @@ def _segment(spoken: Spoken) -> media.Segment:
                 text=word.text,
                 confidence=word.confidence,
             )
-            for word in spoken.words
+            for word in segment.words
         ],
-        confidence=spoken.confidence,
-        language=spoken.language,
-        settled_offset=from_timedelta(spoken.settled_offset),
-        translation=spoken.translation,
+        confidence=segment.confidence,
+        language=segment.language,
+        settled_offset=from_timedelta(segment.settled_offset),
+        translation=segment.translation,
+        uncertain=segment.uncertain,
     )

@@ -55,4 +55,4 @@ class Settings(ServiceSettings):
     """Where weights that come in pieces are put together."""
 
     max_recordings: int = Field(default=4, ge=1)
-    """Recordings heard at once; the rest wait under gRPC flow control."""
+    """Recordings transcribed at once; the rest wait under gRPC flow control."""

@@ -1,44 +1,58 @@
-"""What a mesh holds, and getting rid of it."""
+"""Calls of AdminService: health, stats, webhook deliveries, cleanup, factory reset."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import UTC, timedelta
 from typing import Any
 
 import click
 from google.protobuf.duration import from_timedelta
+from google.protobuf.message import Message
 
-from cli.channel import UNARY_SECONDS, connected
+from cli.channel import call, connected
+from cli.client.lists import print_list
 from cli.exits import Exit
-from cli.text import for_terminal, size, to_json
-from mesh.correlation import call_metadata
+from cli.render.live_listing import ListSpec
+from cli.render.messages import as_dict, enum_word
+from cli.render.text import for_terminal, size, to_json
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2 as job_pb
 
-# Every job is removed by itself, and there may be many.
-REMOVING_SECONDS = 3600
+# Jobs are removed one by one, and there may be many.
+REMOVAL_SECONDS = 3600
+
+
+async def show_health(address: str, *, as_json: bool) -> Exit:
+    """Prints a line for each component; exits with 4 unless a job would run."""
+    async with connected(address) as server:
+        found = await call(server.admin.GetHealth, pb.GetHealthRequest())
+    if as_json:
+        click.echo(to_json({"healthy": found.healthy, **as_dict(found)}))
+    else:
+        for part in found.components:
+            state = "ok" if part.healthy else "NOT OK"
+            detail = for_terminal(f"{part.address}  {part.detail}")
+            click.echo(f"{for_terminal(part.name):<13} {state:<7} {detail}")
+        click.echo("a job would run" if found.healthy else "a job would not run now")
+    return Exit.OK if found.healthy else Exit.UNAVAILABLE
 
 
 async def show_stats(address: str, *, as_json: bool) -> Exit:
-    """A line for each figure; every state is named, though no job be in it."""
+    """Prints a line for each figure, and for every job state even without jobs in it."""
     async with connected(address) as server:
-        found = await server.admin.GetStats(
-            pb.GetStatsRequest(), timeout=UNARY_SECONDS, metadata=call_metadata()
-        )
-    jobs = {_word(state): 0 for state in job_pb.JobState.values()[1:]}
-    jobs |= {_word(one.state): one.count for one in found.jobs}
+        found = await call(server.admin.GetStats, pb.GetStatsRequest())
+    jobs = {enum_word(job_pb.JobState, state): 0 for state in job_pb.JobState.values()[1:]}
+    jobs |= {enum_word(job_pb.JobState, one.state): one.count for one in found.jobs}
     uptime = found.uptime.ToTimedelta()
     if as_json:
-        click.echo(
-            to_json(
-                {
-                    "version": found.version,
-                    "jobs": jobs,
-                    "queue_depth": found.queue_depth,
-                    "dead_letters": found.dead_letters,
-                    "stored_bytes": found.stored_bytes,
-                    "uptime_seconds": uptime.total_seconds(),
-                }
-            )
-        )
+        figures = {
+            "version": found.version,
+            "jobs": jobs,
+            "queue_depth": found.queue_depth,
+            "dead_letters": found.dead_letters,
+            "stored_bytes": found.stored_bytes,
+            "uptime_seconds": uptime.total_seconds(),
+        }
+        click.echo(to_json(figures))
         return Exit.OK
     facts = {
         **{name: str(count) for name, count in jobs.items()},
@@ -49,25 +63,58 @@ async def show_stats(address: str, *, as_json: bool) -> Exit:
         "version": found.version,
     }
     for label, value in facts.items():
-        click.echo(f"{label:<13} {for_terminal(value)}")
+        _print_aligned(label, value)
     return Exit.OK
 
 
-def _word(state: "job_pb.JobState.ValueType") -> str:
-    return job_pb.JobState.Name(state).removeprefix("JOB_STATE_").lower()
+def _print_aligned(label: str, value: str) -> None:
+    click.echo(f"{for_terminal(label):<13} {for_terminal(value)}")
+
+
+async def list_deliveries(
+    address: str, job_id: str, collection_id: str, limit: int, *, as_json: bool
+) -> Exit:
+    """Prints webhook deliveries as a table, or as one JSON object a line."""
+    request = pb.ListWebhookDeliveriesRequest(job_id=job_id, collection_id=collection_id)
+    async with connected(address) as server:
+        method = server.admin.ListWebhookDeliveries
+        await print_list(method, request, DELIVERIES, limit, as_json=as_json)
+    return Exit.OK
+
+
+def _delivery_row(delivery: pb.WebhookDelivery) -> Sequence[str]:
+    due = delivery.HasField("next_attempt_time")
+    return (
+        delivery.job_id or delivery.collection_id,
+        delivery.type,
+        enum_word(pb.DeliveryState, delivery.state),
+        delivery.create_time.ToDatetime(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        str(len(delivery.attempts)),
+        _answer(delivery.attempts[-1]) if delivery.attempts else "",
+        delivery.next_attempt_time.ToDatetime(UTC).strftime("%H:%M:%S") if due else "",
+        delivery.url,
+    )
+
+
+DELIVERIES: ListSpec[pb.WebhookDelivery] = ListSpec(
+    id_field="event_id",
+    heads=("of", "event", "state", "happened", "tries", "last answer", "next try", "to"),
+    row=_delivery_row,
+    items=lambda page: page.deliveries,
+)
+
+
+def _answer(attempt: pb.DeliveryAttempt) -> str:
+    return f"{attempt.status or ''} {attempt.error}".strip()
 
 
 async def clean_up(address: str, max_age: timedelta, *, dry_run: bool, as_json: bool) -> Exit:
-    """Says what went, or would."""
+    """Prints what was removed, or would be."""
+    request = pb.CleanupRequest(max_age=from_timedelta(max_age), dry_run=dry_run)
     async with connected(address) as server:
-        done = await server.admin.Cleanup(
-            pb.CleanupRequest(max_age=from_timedelta(max_age), dry_run=dry_run),
-            timeout=REMOVING_SECONDS,
-            metadata=call_metadata(),
-        )
+        done = await call(server.admin.Cleanup, request, REMOVAL_SECONDS)
     if as_json:
-        removed = {field.name: getattr(done, field.name) for field in done.DESCRIPTOR.fields}
-        click.echo(to_json({"dry_run": dry_run, **removed}))
+        click.echo(to_json({"dry_run": dry_run, **_all_fields(done)}))
     else:
         click.echo(
             f"{_removed(dry_run)}: {done.jobs_removed} jobs, "
@@ -78,25 +125,22 @@ async def clean_up(address: str, max_age: timedelta, *, dry_run: bool, as_json: 
 
 
 async def reset(address: str, confirmation: str, *, dry_run: bool, as_json: bool) -> Exit:
-    """A line for each service; a service that could not do it is the exit code."""
+    """Prints a line for each service; exits with 4 if one could not be reset."""
+    request = pb.FactoryResetRequest(confirmation=confirmation, dry_run=dry_run)
     async with connected(address) as server:
-        done = await server.admin.FactoryReset(
-            pb.FactoryResetRequest(confirmation=confirmation, dry_run=dry_run),
-            timeout=REMOVING_SECONDS,
-            metadata=call_metadata(),
-        )
+        done = await call(server.admin.FactoryReset, request, REMOVAL_SECONDS)
     if as_json:
-        services = [_plain(service) for service in done.services]
+        services = [_all_fields(service) for service in done.services]
         click.echo(to_json({"dry_run": dry_run, "services": services}))
     else:
         for service in done.services:
-            outcome = for_terminal(_outcome(service, dry_run=dry_run))
-            click.echo(f"{for_terminal(service.name):<13} {outcome}")
+            _print_aligned(service.name, _outcome(service, dry_run=dry_run))
     return Exit.OK if all(service.done for service in done.services) else Exit.UNAVAILABLE
 
 
-def _plain(service: pb.ServiceReset) -> dict[str, Any]:
-    return {field.name: getattr(service, field.name) for field in service.DESCRIPTOR.fields}
+def _all_fields(message: Message) -> dict[str, Any]:
+    """Zeros too, which `as_dict` leaves out."""
+    return {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields}
 
 
 def _outcome(service: pb.ServiceReset, *, dry_run: bool) -> str:

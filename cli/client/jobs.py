@@ -1,110 +1,77 @@
-"""Looking at the jobs of a mesh, and ending them."""
+"""jobs, job and captions: lists jobs, shows one, prints its captions."""
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-from cli.bars import figure
-from cli.channel import UNARY_SECONDS, connected
+from cli.channel import call, connected
+from cli.client.lists import print_list, watch_list
 from cli.exits import Exit
-from cli.listing import print_list, read_list
-from cli.live_listing import Kind, watch_list
-from cli.outputs import get_captions, write_whole
-from cli.reporting import as_dict, failure_line
-from cli.tables import minute, print_facts
-from cli.text import lines_for_terminal, to_json
-from mesh.correlation import call_metadata
+from cli.files.captions import write_whole
+from cli.render.bars import figure
+from cli.render.live_listing import ListSpec
+from cli.render.messages import (
+    enum_word,
+    failure_line,
+    job_source,
+    job_state,
+    job_title,
+    message_json,
+)
+from cli.render.tables import minute, print_facts
+from cli.render.text import lines_for_terminal
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which jobs to list."""
-
-    states: Sequence[str]
-    search: str
-    limit: int
-
-    def fields(self) -> dict[str, Any]:
-        """Of a request."""
-        states = [job_pb.JobState.Value(f"JOB_STATE_{name.upper()}") for name in self.states]
-        return {"states": states, "query": self.search}
-
-
-async def list_jobs(address: str, wanted: Wanted, *, as_json: bool) -> Exit:
-    """A table, or one JSON object a line."""
-    request = pb.ListJobsRequest(**wanted.fields())
+async def list_jobs(  # noqa: PLR0913 # one for each option
+    address: str, states: Sequence[str], search: str, limit: int, *, watch: bool, as_json: bool
+) -> Exit:
+    """Prints the list, or with `watch` shows it and its changes until it is interrupted."""
+    numbers = [job_pb.JobState.Value(f"JOB_STATE_{name.upper()}") for name in states]
     async with connected(address) as server:
-        call = server.pipeline.ListJobs
-        found = await read_list(call, request, JOBS.items, wanted.limit)
-    print_list(found, JOBS.heads, JOBS.row, as_json=as_json)
-    return Exit.OK
-
-
-async def watch_jobs(address: str, wanted: Wanted, *, as_json: bool) -> Exit:
-    """The same for as long as somebody looks."""
-    request = pb.WatchJobsRequest(**wanted.fields())
-    async with connected(address) as server:
-        call = server.pipeline.WatchJobs
-        await watch_list(call, request, JOBS, wanted.limit, as_json=as_json)
+        if watch:
+            watched = pb.WatchJobsRequest(states=numbers, query=search)
+            await watch_list(server.pipeline.WatchJobs, watched, JOBS, limit, as_json=as_json)
+        else:
+            listed = pb.ListJobsRequest(states=numbers, query=search)
+            await print_list(server.pipeline.ListJobs, listed, JOBS, limit, as_json=as_json)
     return Exit.OK
 
 
 def _row(job: job_pb.Job) -> Sequence[str]:
-    heard = f"{job.progress:.0%}" if job.HasField("progress") else ""
-    return job.job_id, state_of(job), heard, minute(job.create_time), title_of(job)
+    progress = f"{job.progress:.0%}" if job.HasField("progress") else ""
+    return job.job_id, job_state(job), progress, minute(job.create_time), job_title(job)
 
 
-JOBS: Kind[job_pb.Job] = Kind(
+JOBS: ListSpec[job_pb.Job] = ListSpec(
     id_field="job_id",
-    heads=("job", "state", "heard", "accepted", "source"),
+    heads=("job", "state", "progress", "accepted", "source"),
     row=_row,
     items=lambda page: page.jobs,
 )
 
 
-def state_of(job: job_pb.Job) -> str:
-    """The state in one word."""
-    return job_pb.JobState.Name(job.state).removeprefix("JOB_STATE_").lower()
-
-
-def priority_of(job: job_pb.Job) -> str:
-    """The priority in one word, if it is not the usual one."""
-    if job.priority in (job_pb.PRIORITY_UNSPECIFIED, job_pb.PRIORITY_NORMAL):
-        return ""
-    return job_pb.Priority.Name(job.priority).removeprefix("PRIORITY_").lower()
-
-
-def title_of(job: job_pb.Job) -> str:
-    """What a person would call it."""
-    return job.media.title or job.source.url or job.source.upload.file_name
-
-
 async def show_job(address: str, job_id: str, *, as_json: bool) -> Exit:
-    """Everything worth knowing about one job."""
+    """Prints the facts of one job."""
     async with connected(address) as server:
-        request = pb.GetJobRequest(job_id=job_id)
-        found = await server.pipeline.GetJob(
-            request, timeout=UNARY_SECONDS, metadata=call_metadata()
-        )
+        job = (await call(server.pipeline.GetJob, pb.GetJobRequest(job_id=job_id))).job
     if as_json:
-        click.echo(to_json(as_dict(found.job)))
+        click.echo(message_json(job))
     else:
-        print_facts(_facts(found.job))
+        print_facts(_facts(job))
     return Exit.OK
 
 
 def _facts(job: job_pb.Job) -> list[tuple[str, str]]:
     stages = [one for one in map(figure, job.stages) if one is not None]
+    usual = job.priority in (job_pb.PRIORITY_UNSPECIFIED, job_pb.PRIORITY_NORMAL)
     return [
         ("job", job.job_id),
-        ("state", state_of(job)),
-        ("source", job.source.url or job.source.upload.file_name),
+        ("state", job_state(job)),
+        ("source", job_source(job)),
         ("title", job.media.title),
         ("attempt", f"{job.attempt} of {job.max_attempts}" if job.attempt else ""),
         ("language", job.language),
@@ -115,7 +82,7 @@ def _facts(job: job_pb.Job) -> list[tuple[str, str]]:
         *(("warning", f"{warning.message} ({warning.reason})") for warning in job.warnings),
         ("cancelled", job.cancel_note),
         ("caller", job.caller),
-        ("priority", priority_of(job)),
+        ("priority", "" if usual else enum_word(job_pb.Priority, job.priority)),
         ("webhook", job.webhook_url),
         ("collection", job.collection_id),
         ("correlation", job.correlation_id),
@@ -123,9 +90,9 @@ def _facts(job: job_pb.Job) -> list[tuple[str, str]]:
 
 
 async def print_captions(address: str, request: pb.GetCaptionsRequest, output: Path | None) -> Exit:
-    """As they are for a file or a pipe; harmless for a terminal."""
+    """Writes captions unchanged to a file or a pipe; made safe for a terminal."""
     async with connected(address) as server:
-        content = await get_captions(server, request)
+        content = (await call(server.pipeline.GetCaptions, request)).content
     if output is not None:
         write_whole(output, content)
         click.echo(f"wrote {output}", err=True)

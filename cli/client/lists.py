@@ -1,18 +1,19 @@
-"""Lists the server gives a page at a time, as a table or as JSON."""
+"""Paged lists of a server, read once or watched."""
 
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
-from typing import Protocol, TypeVar
+from contextlib import aclosing, closing
+from typing import Any, Protocol, TypeVar
 
 import click
 from google.protobuf.message import Message
 
-from cli.channel import UNARY_SECONDS
-from cli.reporting import as_dict
-from cli.tables import print_table
-from cli.text import to_json
-from mesh.correlation import call_metadata
+from cli.channel import call
+from cli.render.live_listing import ListSpec, list_view_for
+from cli.render.messages import message_json
+from cli.render.screen import ConnectionNotice
+from cli.render.tables import print_table
+from mesh.watching import follow_pages
 
 PAGE_SIZE = 200
 EVERYTHING = sys.maxsize
@@ -28,20 +29,19 @@ class _Page(Protocol):
 
 
 PageT = TypeVar("PageT", bound=_Page)
-FoundT = TypeVar("FoundT", bound=Message)
 
 
 async def pages(
-    call: Callable[..., Awaitable[PageT]],
+    method: Callable[..., Awaitable[PageT]],
     request: _Request,
     items: Callable[[PageT], Sequence[Message]],
     limit: int,
 ) -> AsyncGenerator[PageT, None]:
-    """As many as it takes to have `limit` items; the last may hold more of them."""
+    """Reads pages until they hold `limit` items; the last page may hold more."""
     left = limit
     while True:
         request.page_size = min(PAGE_SIZE, left)
-        page = await call(request, timeout=UNARY_SECONDS, metadata=call_metadata())
+        page = await call(method, request)
         yield page
         request.page_token = page.next_page_token
         left -= len(items(page))
@@ -49,29 +49,29 @@ async def pages(
             return
 
 
-async def read_list(
-    call: Callable[..., Awaitable[PageT]],
-    request: _Request,
-    items: Callable[[PageT], Sequence[FoundT]],
-    limit: int,
-) -> list[FoundT]:
-    """At most `limit`, in the server's order."""
-    async with aclosing(pages(call, request, items, limit)) as read:
-        return [one async for page in read for one in items(page)][:limit]
-
-
-def print_list(
-    found: Sequence[FoundT],
-    heads: Sequence[str],
-    row: Callable[[FoundT], Sequence[str]],
-    *,
-    as_json: bool,
+async def print_list(
+    method: Callable[..., Any], request: Any, spec: ListSpec[Any], limit: int, *, as_json: bool
 ) -> None:
-    """A table, or one JSON object a line."""
+    """Prints at most `limit` items, in the server's order: a table, or one JSON object a line."""
+    async with aclosing(pages(method, request, spec.items, limit)) as read:
+        found = [one async for page in read for one in spec.items(page)][:limit]
     if as_json:
         for one in found:
-            click.echo(to_json(as_dict(one)))
+            click.echo(message_json(one))
     elif found:
-        print_table(heads, [row(one) for one in found])
+        print_table(spec.heads, map(spec.row, found))
     else:
         click.echo("nothing found", err=True)
+
+
+async def watch_list(
+    method: Callable[..., Any], request: Any, spec: ListSpec[Any], limit: int, *, as_json: bool
+) -> None:
+    """Shows the first page and its changes until it is cancelled."""
+    request.page_size = limit
+    with closing(list_view_for(spec, as_json=as_json)) as view:
+        connection = ConnectionNotice(view.line)
+        async with aclosing(follow_pages(method, request, on_cut=connection.lost)) as read:
+            async for page in read:
+                connection.restored()
+                view.show(spec.items(page))

@@ -1,4 +1,4 @@
-"""Reports over all members of a collection, fetched piece by piece."""
+"""report: streams a report over all members of a collection to a file or to stdout."""
 
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -10,34 +10,34 @@ import click
 
 from cli.channel import Server, connected
 from cli.exits import Exit
-from cli.outputs import FORMATS as CAPTION_FORMATS
-from cli.outputs import whole_file
-from cli.text import file_stem, lines_for_terminal
+from cli.files.captions import FORMATS as CAPTION_FORMATS
+from cli.files.captions import whole_file
+from cli.render.text import file_stem, lines_for_terminal
 from mesh.correlation import call_metadata
 from ytcaption.v1 import collection_service_pb2 as pb
 
-FORMATS = {
+REPORT_FORMATS = {
     "html": pb.REPORT_FORMAT_HTML,
     "pdf": pb.REPORT_FORMAT_PDF,
     "md": pb.REPORT_FORMAT_MARKDOWN,
     "json": pb.REPORT_FORMAT_JSON,
     "zip": pb.REPORT_FORMAT_ZIP,
 }
-# A PDF of a thousand transcripts takes its time.
+# A PDF of a thousand transcripts takes minutes.
 REPORT_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
-    """Which reports are wanted beside the captions."""
+class ReportOutput:
+    """The directory and formats of the reports that `collect` writes."""
 
     directory: Path
     formats: Sequence[str]
     captions: str = "srt"
-    """What a zip holds."""
+    """Caption format of the files in a zip."""
 
     async def fetch(self, server: Server, collection_id: str) -> list[Path]:
-        """Writes them; returns their paths."""
+        """Writes the reports; returns their paths."""
         paths = []
         for name in self.formats:
             path = self.directory / ("captions.zip" if name == "zip" else f"report.{name}")
@@ -47,9 +47,11 @@ class Reports:
 
 
 def report_request(collection_id: str, name: str, captions: str) -> pb.GetReportRequest:
-    """What the server is asked for."""
+    """Builds the request for one report."""
     return pb.GetReportRequest(
-        collection_id=collection_id, format=FORMATS[name], caption_format=CAPTION_FORMATS[captions]
+        collection_id=collection_id,
+        format=REPORT_FORMATS[name],
+        caption_format=CAPTION_FORMATS[captions],
     )
 
 
@@ -61,12 +63,12 @@ async def _frames(
         async for frame in call:
             yield frame
     finally:
-        # Abandoned calls are never collected.
+        # grpc.aio never frees an abandoned call.
         call.cancel()
 
 
 async def save_report(server: Server, request: pb.GetReportRequest, path: Path) -> Path:
-    """In a folder it gets the name the server thought of; a file is there whole or not at all."""
+    """Writes the report atomically; in a directory under the name the server gives it."""
     async with aclosing(_frames(server, request)) as frames:
         first = await anext(frames, pb.GetReportResponse())
         path = _named(path, first.file_name)
@@ -82,7 +84,7 @@ def _named(path: Path, name: str) -> Path:
 
 
 async def print_report(address: str, request: pb.GetReportRequest, output: Path | None) -> Exit:
-    """As it is for a file or a pipe; harmless for a terminal."""
+    """Writes a report unchanged to a file or a pipe; made safe for a terminal."""
     async with connected(address) as server:
         if output is not None:
             path = await save_report(server, request, output)

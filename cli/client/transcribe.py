@@ -1,163 +1,181 @@
-"""One source to captions, from the order to the files."""
+"""transcribe and submit: one source becomes a job, and its captions become files."""
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 
-from cli.bars import bars_for
-from cli.channel import Server
-from cli.embedded import mesh_at
+from cli.channel import Server, call, connected
+from cli.client.interruption import CANCEL_SECONDS, clean_up
 from cli.exits import CommandError, Exit
-from cli.following import verdict
-from cli.outputs import Output
-from cli.reporting import Report
-from cli.screen import Screen
-from cli.sources import LocalFile, Order, create_job
-from cli.text import file_stem, to_json
-from mesh.correlation import call_metadata
+from cli.files.captions import CaptionOutput
+from cli.files.sources import JobSpec, LocalFile, create_job
+from cli.local.embedded import server_or_embedded
+from cli.render.bars import bars_for
+from cli.render.job_updates import JobRenderer, job_exit
+from cli.render.messages import job_state, message_json
+from cli.render.screen import Screen
+from cli.render.text import file_stem, to_json
 from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
-LAST_WORDS_SECONDS = 3.0
+
+async def submit(address: str, spec: JobSpec, *, wait: bool, as_json: bool) -> Exit:
+    """Prints the job's id as soon as the job is durable."""
+    async with connected(address) as server:
+        with Screen() as screen:
+            with closing(bars_for(screen)) as bars:
+                renderer = JobRenderer(screen, bars, captions=False)
+                await _create(server, spec, renderer)
+                if not (wait and as_json):
+                    screen.out(message_json(renderer.job) if as_json else renderer.job.job_id)
+                if not wait:
+                    return Exit.OK
+                await follow_job(server, renderer)
+            if as_json:
+                screen.out(message_json(renderer.job))
+            return job_exit(renderer.job)
+
+
+async def _create(server: Server, spec: JobSpec, renderer: JobRenderer) -> None:
+    renderer.job.CopyFrom(await create_job(server, spec, renderer.show_upload))
+
+
+async def follow_job(server: Server, renderer: JobRenderer) -> None:
+    """Renders the updates of the renderer's job to its end."""
+    job_id, on_cut = renderer.job.job_id, renderer.connection.lost
+    async with aclosing(follow(server.pipeline, job_id, on_cut=on_cut)) as updates:
+        async for update in updates:
+            renderer.render(update)
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """Everything `transcribe` was told."""
+class TranscribeOptions:
+    """The command line of `transcribe`."""
 
-    order: Order
-    output: Output | None
+    spec: JobSpec
+    output: CaptionOutput | None
     server: str | None
-    """None means a mesh of our own."""
+    """None starts a mesh for this command."""
 
     json_lines: bool = False
     quiet: bool = False
 
 
-async def transcribe(task: Task) -> Exit:
-    """Captions on stdout while they are heard, files at the end."""
-    if task.output is not None:
-        task.output.prepare()
-    with Screen(quiet=task.quiet) as screen:
-        async with mesh_at(task.server, screen) as server:
-            return await _Transcription(task, server, screen).run()
+async def transcribe(options: TranscribeOptions) -> Exit:
+    """Prints captions while they are transcribed, and writes files at the end."""
+    if options.output is not None:
+        options.output.prepare()
+    with Screen(quiet=options.quiet) as screen:
+        async with server_or_embedded(options.server, screen) as server:
+            return await _Transcription(options, server, screen).run()
 
 
 class _Transcription:
-    def __init__(self, task: Task, server: Server, screen: Screen) -> None:
-        self._task = task
+    def __init__(self, options: TranscribeOptions, server: Server, screen: Screen) -> None:
+        self._options = options
         self._server = server
         self._screen = screen
         self._bars = bars_for(screen)
-        self._report = Report(screen, self._bars, json_lines=task.json_lines)
+        self._renderer = JobRenderer(screen, self._bars, json_lines=options.json_lines)
 
     async def run(self) -> Exit:
         try:
-            await self._to_the_end()
+            await _create(self._server, self._options.spec, self._renderer)
+            await follow_job(self._server, self._renderer)
         except (asyncio.CancelledError, BrokenPipeError):
             self._bars.close()
-            await self._leave()
+            await self._interrupt()
             raise
         except grpc.aio.AioRpcError:
             self._bars.close()
-            self._tell_where_it_was()
+            self._print_watch_hint()
             raise
         self._bars.close()
         return await self._conclude()
 
-    async def _to_the_end(self) -> None:
-        report = self._report
-        job = await create_job(self._server, self._task.order, report.sent)
-        report.job.CopyFrom(job)
-        updates = follow(self._server.pipeline, job.job_id, on_cut=report.cut_off)
-        async with aclosing(updates):
-            async for update in updates:
-                report.take(update)
-
     async def _conclude(self) -> Exit:
-        job = self._report.job
+        job = self._renderer.job
         for warning in job.warnings:
             self._screen.line(f"warning: {warning.message} ({warning.reason})")
         if job.state == job_pb.JOB_STATE_SUCCEEDED:
-            self._finish(await self._write())
+            self._print_result(await self._write())
             return Exit.OK
-        self._finish(await self._write_what_was_heard())
-        return verdict(job)
+        self._print_result(await self._write_partial())
+        return job_exit(job)
 
-    def _finish(self, paths: list[Path]) -> None:
+    def _print_result(self, paths: list[Path]) -> None:
         for path in paths:
             self._screen.line(f"wrote {path}")
-        if self._task.json_lines:
+        if self._options.json_lines:
             self._screen.out(to_json(self._result(paths)))
 
     def _result(self, paths: list[Path]) -> dict[str, object]:
-        job = self._report.job
+        job = self._renderer.job
         failure = {"reason": job.failure.reason, "message": job.failure.message}
+        warnings = [{"reason": one.reason, "message": one.message} for one in job.warnings]
         return {
             "type": "finished",
             "job_id": job.job_id,
-            "state": job_pb.JobState.Name(job.state).removeprefix("JOB_STATE_"),
+            "state": job_state(job).upper(),
             "language": job.language,
             "model": job.model,
             **({"language_out": job.language_out} if job.language_out else {}),
             "files": [str(path) for path in paths],
+            **({"warnings": warnings} if warnings else {}),
             **({"failure": failure} if job.HasField("failure") else {}),
         }
 
     async def _write(self) -> list[Path]:
-        if self._task.output is None:
+        if self._options.output is None:
             return []
-        return await self._task.output.fetch(self._server, self._report.job, self._stem())
+        return await self._options.output.fetch(self._server, self._renderer.job, self._stem())
 
-    async def _write_what_was_heard(self) -> list[Path]:
-        """Nothing that was heard is lost; but nobody takes it for the whole."""
-        output, job = self._task.output, self._report.job
-        if output is None or not self._report.segments:
+    async def _write_partial(self) -> list[Path]:
+        """Keeps the captions of a job that did not succeed, under names that say so."""
+        output, job = self._options.output, self._renderer.job
+        if output is None or not self._renderer.segments:
             return []
         try:
-            paths = await output.fetch(
-                self._server, job, f"{self._stem()}.partial", LAST_WORDS_SECONDS
-            )
+            paths = await output.fetch(self._server, job, f"{self._stem()}.partial", CANCEL_SECONDS)
         except (grpc.aio.AioRpcError, CommandError) as error:
             what = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
-            self._screen.line(f"what was heard so far could not be written: {what}")
+            self._screen.line(f"the captions so far could not be written: {what}")
             return []
-        self._screen.line(f"captions heard before the end: {self._report.segments}")
+        self._screen.line(f"captions before the end: {self._renderer.segments}")
         return paths
 
     def _stem(self) -> str:
-        source, job = self._task.order.source, self._report.job
+        source, job = self._options.spec.source, self._renderer.job
         title = source.path.stem if isinstance(source, LocalFile) else job.media.title
         return file_stem(title, job.job_id)
 
-    async def _leave(self) -> None:
-        """We were told to stop: so is the job, and what was heard is kept."""
-        job_id = self._report.job.job_id
-        if not job_id:
-            return
-        if self._task.server is not None:
-            await self._cancel(job_id)
-        for path in await self._write_what_was_heard():
+    async def _interrupt(self) -> None:
+        """Cancels the job, and keeps the captions so far; a second signal skips that."""
+        if self._renderer.job.job_id:
+            await clean_up(self._clean_up(), self._screen)
+
+    async def _clean_up(self) -> None:
+        if self._options.server is not None:
+            await self._cancel(self._renderer.job.job_id)
+        for path in await self._write_partial():
             self._screen.line(f"wrote {path}")
 
     async def _cancel(self, job_id: str) -> None:
         request = pb.CancelJobRequest(job_id=job_id, note="interrupted at the terminal")
         try:
-            await self._server.pipeline.CancelJob(
-                request, timeout=LAST_WORDS_SECONDS, metadata=call_metadata()
-            )
+            await call(self._server.pipeline.CancelJob, request, CANCEL_SECONDS)
         except grpc.aio.AioRpcError:
             self._screen.line(f"job {job_id} could not be cancelled and may still run")
         else:
             self._screen.line(f"job {job_id} was cancelled")
 
-    def _tell_where_it_was(self) -> None:
-        job_id = self._report.job.job_id
-        if job_id and self._task.server is not None:
+    def _print_watch_hint(self) -> None:
+        job_id = self._renderer.job.job_id
+        if job_id and self._options.server is not None:
             self._screen.line(
                 f"job {job_id} may still run; follow it with: ytcaption watch {job_id}"
             )

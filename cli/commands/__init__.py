@@ -1,1 +1,4 @@
-"""What can be typed. Each command imports what it needs when it runs: `--help` must be quick."""
+"""The click commands: options, usage checks and help texts, one module for each group.
+
+May import every other room, but only within functions: `--help` must be quick.
+"""

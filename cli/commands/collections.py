@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.choices import to_job_options, to_priority
-from cli.commands.captioning import ask_for_words
+from cli.commands.transcribe import require_word_times
+from cli.execution import async_command, run
 from cli.exits import Exit
+from cli.job_spec import to_job_options, to_priority
 from cli.options import (
     FORMATS,
     USUAL_FORMATS,
     caption_files_options,
+    check_watch_limit,
     job_options,
     json_lines_option,
-    json_option,
     limit_option,
-    order_options,
-    own_mesh_option,
-    refuse_a_webhook_nobody_would_send,
-    refuse_to_watch_too_many,
+    optional_server_option,
+    require_server,
+    server_command,
     server_option,
+    submission_options,
     watch_option,
     webhook_option,
     word_cues_option,
 )
-from cli.running import run
-from cli.wishes import Day, Period, Span, check_number, check_sources, read_addresses
+from cli.params import DAY, PERIOD, DurationParam, check_number, check_sources, read_addresses
 
 if TYPE_CHECKING:
     from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
@@ -41,97 +41,107 @@ collection_argument = click.argument("collection_id", metavar="COLLECTION")
 
 @click.command()
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
+@click.option("--each", is_flag=True, help="Each SOURCE is one recording, not a list of them.")
 @click.option(
-    "--each", is_flag=True, help="Each SOURCE is one recording: nobody looks for others behind it."
+    "--from-file",
+    "file",
+    metavar="FILE",
+    help="More sources, one a line; - is stdin, # starts a comment.",
+)
+@click.option("--period", type=PERIOD, help="Only what was published then, such as 2025-10.")
+@click.option("--from", "from_date", type=DAY, help="Only what was published on this day or later.")
+@click.option("--to", "to_date", type=DAY, help="Only what was published on this day or earlier.")
+@click.option(
+    "--max-members", type=click.IntRange(1), metavar="N", help="At most this many recordings."
 )
 @click.option(
-    "--from-file", "file", metavar="FILE", help="More sources, one a line; - is stdin, # a comment."
+    "--max-in-flight", type=click.IntRange(1), metavar="N", help="At most this many at once."
 )
-@click.option("--period", type=Period(), help="Only what was published then, such as 2025-10.")
-@click.option("--from", "from_date", type=Day(), help="Only what was published since.")
-@click.option("--to", "to_date", type=Day(), help="Only what was published until then.")
-@click.option("--max-members", type=click.IntRange(1), metavar="N", help="Recordings at most.")
-@click.option("--max-in-flight", type=click.IntRange(1), metavar="N", help="At most at once.")
-@click.option("--timeout", type=Span(), help="What is missing then is left out: 90s, 30m, 2h.")
 @click.option(
-    "--late", is_flag=True, help="After the timeout, wait for what had begun before it, too."
+    "--timeout",
+    type=DurationParam(),
+    help="Give up members that are not done by then: 90s, 30m, 2h.",
 )
-@click.option("--title", default="", metavar="TEXT", help="What it is called in reports.")
+@click.option(
+    "--late",
+    is_flag=True,
+    help="After the timeout, still wait for members that had begun before it.",
+)
+@click.option("--title", default="", metavar="TEXT", help="Title of the collection in reports.")
 @click.option(
     "--request-id",
     default="",
     metavar="WORD",
-    help="Your own unique word: sent twice, it is one collection.",
+    help="Idempotency key: sent twice, it is one collection.",
 )
-@caption_files_options("Write every recording's captions there as soon as it is heard.")
+@caption_files_options("Write each recording's captions there as soon as it is transcribed.")
 @click.option(
     "--report",
     "reports",
     type=click.Choice(REPORTS),
     multiple=True,
-    help="At the end a report beside the captions; may be repeated.",
+    help="Write a report at the end, beside the captions; may be repeated.",
 )
 @job_options
-@order_options
+@submission_options
 @word_cues_option
 @webhook_option
 @click.option("--detach", is_flag=True, help="Print the collection's id and leave it running.")
-@own_mesh_option("the collection")
+@optional_server_option("the collection")
 @json_lines_option
-@click.option("-q", "--quiet", is_flag=True, help="Members as they end and errors only.")
+@click.option("-q", "--quiet", is_flag=True, help="Ended members and errors only.")
 def collect(sources: tuple[str, ...], **given: Any) -> None:
     """Captions everything behind SOURCE: playlists, channels, searches ("ytsearch5:cats").
 
-    Each recording is a line on stdout when it has ended; bars and everything else are on stderr.
-    Ctrl-C stops the collection and keeps what was heard; a second one leaves at once.
+    Each recording is a line on stdout when it has ended; progress and messages are on stderr.
+    Ctrl-C cancels the collection and keeps its captions so far; a second one exits at once.
     """
+    # Read before the event loop runs: within it, Ctrl-C would have to wait for stdin.
     wanted = [*sources, *(read_addresses(file) if (file := given.pop("file")) else [])]
     each = given.pop("each")
     check_number(wanted, each=each)
     if each and (given["period"] or given["from_date"] or given["to_date"]):
-        raise click.UsageError("days of publication choose among what is listed, not with --each")
+        raise click.UsageError("--period, --from and --to filter listings, not with --each")
     _check(given)
     run(_collect(wanted, each, given))
 
 
 def _check(given: dict[str, Any]) -> None:
-    refuse_a_webhook_nobody_would_send(given["webhook_url"], given["server"])
+    if given["webhook_url"]:
+        require_server("--webhook", given["server"])
     if given["period"] and (given["from_date"] or given["to_date"]):
         raise click.UsageError("give --period, or --from and --to, not both")
     if given["from_date"] and given["to_date"] and given["from_date"] > given["to_date"]:
         raise click.UsageError("--to is before --from")
     if given["late"] and given["timeout"] is None:
-        raise click.UsageError("--late is for a collection with a --timeout")
+        raise click.UsageError("--late needs a --timeout")
     if given["word_cues"]:
-        ask_for_words(given)
+        require_word_times(given)
     if given["detach"]:
-        if given["server"] is None:
-            raise click.UsageError(
-                "--detach needs a mesh that goes on running: give --server or YTCAPTION_SERVER"
-            )
+        require_server("--detach", given["server"])
         if given["output"] or given["formats"] or given["reports"] or given["late"]:
-            raise click.UsageError("--detach does not wait: nothing can be written at the end")
+            raise click.UsageError("--detach does not wait, so it cannot write files or reports")
 
 
 async def _collect(wanted: list[str], each: bool, given: dict[str, Any]) -> Exit:
-    from cli.aggregates import Reports
-    from cli.collecting import Task, collect
-    from cli.outputs import Output
+    from cli.client.collect import CollectOptions, collect
+    from cli.client.reports import ReportOutput
+    from cli.files.captions import CaptionOutput
 
     check_sources(wanted, each=each)
     named: dict[str, Any] = {"addresses" if each else "sources": wanted}
     directory, formats = given.pop("output"), given.pop("formats")
     reports, word_cues = given.pop("reports"), given.pop("word_cues")
     place = directory or Path()
-    output = Output(place, formats or USUAL_FORMATS, word_cues)
+    output = CaptionOutput(place, formats or USUAL_FORMATS, word_cues)
     flags = {name: given.pop(name) for name in ("server", "late", "detach", "as_json", "quiet")}
-    task = Task(
+    options = CollectOptions(
         request=_request(named, given),
         output=output if directory is not None or formats else None,
-        reports=Reports(place, reports, output.formats[0]) if reports else None,
+        reports=ReportOutput(place, reports, output.formats[0]) if reports else None,
         **flags,
     )
-    return await collect(task)
+    return await collect(options)
 
 
 def _request(named: dict[str, Any], given: dict[str, Any]) -> "CreateCollectionRequest":
@@ -158,41 +168,36 @@ def _request(named: dict[str, Any], given: dict[str, Any]) -> "CreateCollectionR
 @click.command()
 @limit_option
 @watch_option
-@server_option
-@json_option
-def collections(limit: int, watch: bool, server: str, as_json: bool) -> None:
+@server_command
+async def collections(limit: int, watch: bool, server: str, as_json: bool) -> Exit:
     """Lists collections, newest first."""
     if watch:
-        refuse_to_watch_too_many(limit)
+        check_watch_limit(limit)
+    from cli.client.collections import list_collections
 
-    async def main() -> Exit:
-        from cli.collections import list_collections, watch_collections
-
-        shown = watch_collections if watch else list_collections
-        return await shown(server, limit, as_json=as_json)
-
-    run(main())
+    return await list_collections(server, limit, watch=watch, as_json=as_json)
 
 
 @click.command()
 @collection_argument
 @click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Members at most."
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="At most this many members.",
 )
-@click.option("--all", "everyone", is_flag=True, help="Every member.")
-@server_option
-@json_option
-def collection(collection_id: str, limit: int, everyone: bool, server: str, as_json: bool) -> None:
-    """Shows how COLLECTION and its members stand."""
+@click.option("--all", "all_members", is_flag=True, help="Every member.")
+@server_command
+async def collection(
+    collection_id: str, limit: int, all_members: bool, server: str, as_json: bool
+) -> Exit:
+    """Shows the state of COLLECTION and its members."""
+    from cli.client.collections import show_collection
+    from cli.client.lists import EVERYTHING
 
-    async def main() -> Exit:
-        from cli.collections import show_collection
-        from cli.listing import EVERYTHING
-
-        most = EVERYTHING if everyone else limit
-        return await show_collection(server, collection_id, most, as_json=as_json)
-
-    run(main())
+    limit = EVERYTHING if all_members else limit
+    return await show_collection(server, collection_id, limit, as_json=as_json)
 
 
 @click.command()
@@ -203,7 +208,7 @@ def collection(collection_id: str, limit: int, everyone: bool, server: str, as_j
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write it there instead of to stdout; a folder gets it under a name of its own.",
+    help="Write to this file instead of stdout; in a directory the server names the file.",
 )
 @click.option(
     "--captions",
@@ -211,19 +216,16 @@ def collection(collection_id: str, limit: int, everyone: bool, server: str, as_j
     help="Format of the captions in a zip.  [default: srt]",
 )
 @server_option
-def report(
+@async_command
+async def report(
     collection_id: str, name: str, output: Path | None, captions: str | None, server: str
-) -> None:
+) -> Exit:
     """Fetches one report over all members of COLLECTION, or a zip of their captions."""
     if captions and name != "zip":
         raise click.UsageError("--captions is for -f zip")
     if output is None and name in BINARY_REPORTS and sys.stdout.isatty():
-        raise click.UsageError(f"a {name} is nothing for a terminal: give -o FILE, or pipe it")
+        raise click.UsageError(f"a {name} cannot be shown on a terminal: give -o FILE, or pipe it")
+    from cli.client.reports import print_report, report_request
 
-    async def main() -> Exit:
-        from cli.aggregates import print_report, report_request
-
-        request = report_request(collection_id, name, captions or "srt")
-        return await print_report(server, request, output)
-
-    run(main())
+    request = report_request(collection_id, name, captions or "srt")
+    return await print_report(server, request, output)

@@ -5,19 +5,19 @@ from typing import Any
 
 import click
 
-from cli.choices import to_cue_rules
+from cli.execution import async_command
 from cli.exits import Exit
+from cli.job_spec import to_cue_rules
 from cli.options import (
     FORMATS,
+    check_watch_limit,
     cue_options,
-    json_option,
     limit_option,
-    refuse_to_watch_too_many,
+    server_command,
     server_option,
     watch_option,
     word_cues_option,
 )
-from cli.running import run
 
 STATES = ("queued", "running", "succeeded", "failed", "cancelled")
 
@@ -33,41 +33,30 @@ id_argument = click.argument("wanted", metavar="ID")
     "--search",
     default="",
     metavar="TEXT",
-    help="Only those with this in title, address or file name, or at the beginning of the id.",
+    help="Only jobs with this in title, address or file name, or at the start of the id.",
 )
 @limit_option
 @watch_option
-@server_option
-@json_option
-def jobs(  # noqa: PLR0913 # one for each option
+@server_command
+async def jobs(  # noqa: PLR0913 # one for each option
     states: tuple[str, ...], search: str, limit: int, watch: bool, server: str, as_json: bool
-) -> None:
+) -> Exit:
     """Lists jobs, newest first."""
     if watch:
-        refuse_to_watch_too_many(limit)
+        check_watch_limit(limit)
+    from cli.client.jobs import list_jobs
 
-    async def main() -> Exit:
-        from cli.jobs import Wanted, list_jobs, watch_jobs
-
-        wanted = Wanted(states, search, limit)
-        return await (watch_jobs if watch else list_jobs)(server, wanted, as_json=as_json)
-
-    run(main())
+    return await list_jobs(server, states, search, limit, watch=watch, as_json=as_json)
 
 
 @click.command()
 @job_argument
-@server_option
-@json_option
-def job(job_id: str, server: str, as_json: bool) -> None:
-    """Shows how JOB stands."""
+@server_command
+async def job(job_id: str, server: str, as_json: bool) -> Exit:
+    """Shows the state of JOB."""
+    from cli.client.jobs import show_job
 
-    async def main() -> Exit:
-        from cli.jobs import show_job
-
-        return await show_job(server, job_id, as_json=as_json)
-
-    run(main())
+    return await show_job(server, job_id, as_json=as_json)
 
 
 @click.command()
@@ -80,61 +69,48 @@ def job(job_id: str, server: str, as_json: bool) -> None:
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write them there instead of to stdout.",
+    help="Write to this file instead of stdout.",
 )
 @cue_options
 @word_cues_option
-@click.option("--translated", is_flag=True, help="What was translated instead of what was said.")
+@click.option("--translated", is_flag=True, help="The translation instead of the original.")
 @server_option
-def captions(job_id: str, **given: Any) -> None:
-    """Prints the captions of JOB; while it runs, those heard so far.
+@async_command
+async def captions(job_id: str, **given: Any) -> Exit:
+    """Prints the captions of JOB; while it runs, those so far.
 
-    Limits of cues that are not given are the job's, then those usual in its language.
+    Cue limits that are not given are the job's, then the defaults of its language.
     """
+    from cli.client.jobs import print_captions
+    from cli.files.captions import FORMATS as FORMAT_IDS
+    from ytcaption.v1.pipeline_service_pb2 import GetCaptionsRequest
 
-    async def main() -> Exit:
-        from cli.jobs import print_captions
-        from cli.outputs import FORMATS as FORMAT_IDS
-        from ytcaption.v1.pipeline_service_pb2 import GetCaptionsRequest
-
-        request = GetCaptionsRequest(
-            job_id=job_id,
-            format=FORMAT_IDS[given["name"]],
-            cue_rules=to_cue_rules(given),
-            word_cues=given["word_cues"],
-            translated=given["translated"],
-        )
-        return await print_captions(given["server"], request, given["output"])
-
-    run(main())
+    request = GetCaptionsRequest(
+        job_id=job_id,
+        format=FORMAT_IDS[given["name"]],
+        cue_rules=to_cue_rules(given),
+        word_cues=given["word_cues"],
+        translated=given["translated"],
+    )
+    return await print_captions(given["server"], request, given["output"])
 
 
 @click.command()
 @id_argument
-@click.option("--note", default="", help="Why, for people.")
-@server_option
-@json_option
-def cancel(wanted: str, note: str, server: str, as_json: bool) -> None:
-    """Stops the job or the collection ID; what was heard stays readable."""
+@click.option("--note", default="", help="The reason, for people.")
+@server_command
+async def cancel(wanted: str, note: str, server: str, as_json: bool) -> Exit:
+    """Cancels the job or the collection ID; captions so far stay readable."""
+    from cli.client.id_lookup import cancel
 
-    async def main() -> Exit:
-        from cli.ending import cancel
-
-        return await cancel(server, wanted, note, as_json=as_json)
-
-    run(main())
+    return await cancel(server, wanted, note, as_json=as_json)
 
 
 @click.command()
 @id_argument
-@server_option
-@json_option
-def delete(wanted: str, server: str, as_json: bool) -> None:
-    """Removes every trace of the job or the collection ID; if it runs, it is stopped first."""
+@server_command
+async def delete(wanted: str, server: str, as_json: bool) -> Exit:
+    """Deletes the job or the collection ID with all its data; cancels it first if it runs."""
+    from cli.client.id_lookup import delete
 
-    async def main() -> Exit:
-        from cli.ending import delete
-
-        return await delete(server, wanted, as_json=as_json)
-
-    run(main())
+    return await delete(server, wanted, as_json=as_json)

@@ -5,91 +5,86 @@ from typing import Any
 
 import click
 
-from cli.choices import to_order
 from cli.commands.jobs import id_argument
+from cli.execution import async_command
 from cli.exits import Exit
+from cli.job_spec import to_job_spec
 from cli.options import (
     USUAL_FORMATS,
+    WORD_CUE_FORMATS,
     caption_files_options,
     job_options,
     json_lines_option,
-    json_option,
-    order_options,
-    own_mesh_option,
-    refuse_a_webhook_nobody_would_send,
+    optional_server_option,
+    require_server,
+    server_command,
     server_option,
+    submission_options,
     webhook_option,
     word_cues_option,
 )
-from cli.running import run
 
 
 @click.command()
 @click.argument("source")
 @caption_files_options("Write caption files there.")
 @job_options
-@order_options
+@submission_options
 @word_cues_option
 @webhook_option
-@own_mesh_option("this job")
+@optional_server_option("this job")
 @json_lines_option
 @click.option("-q", "--quiet", is_flag=True, help="Captions and errors only.")
-def transcribe(source: str, **given: Any) -> None:
+@async_command
+async def transcribe(source: str, **given: Any) -> Exit:
     """Captions SOURCE, an http(s) address or a local file.
 
-    Captions appear on stdout while they are heard; bars and everything else on stderr.
-    Ctrl-C stops the job; what was heard until then is kept if -o was given.
+    Captions appear on stdout while they are transcribed; progress and messages on stderr.
+    Ctrl-C cancels the job; with -o the captions so far are kept.
     """
-    refuse_a_webhook_nobody_would_send(given["webhook_url"], given["server"])
+    if given["webhook_url"]:
+        require_server("--webhook", given["server"])
     if given["word_cues"]:
-        ask_for_words(given)
-    run(_transcribe(source, given))
-
-
-def ask_for_words(given: dict[str, Any]) -> None:
-    """Words in cues need the times of words, and a file to be in."""
-    if given["word_timestamps"] is False:
-        raise click.UsageError("--word-cues needs --word-timestamps")
-    if "vtt" not in given["formats"] and (given["formats"] or given["output"] is None):
-        raise click.UsageError("--word-cues are for VTT: add -f vtt")
-    given["word_timestamps"] = True
-
-
-async def _transcribe(source: str, given: dict[str, Any]) -> Exit:
-    from cli.outputs import Output
-    from cli.transcribing import Task, transcribe
+        require_word_times(given)
+    from cli.client.transcribe import TranscribeOptions, transcribe
+    from cli.files.captions import CaptionOutput
 
     directory, formats = given.pop("output"), given.pop("formats")
     wanted = directory is not None or formats
-    output = Output(directory or Path(), formats or USUAL_FORMATS, given.pop("word_cues"))
-    task = {
+    output = CaptionOutput(directory or Path(), formats or USUAL_FORMATS, given.pop("word_cues"))
+    rest = {
         "output": output if wanted else None,
         "server": given.pop("server"),
         "json_lines": given.pop("as_json"),
         "quiet": given.pop("quiet"),
     }
-    return await transcribe(Task(to_order(source, given), **task))
+    return await transcribe(TranscribeOptions(to_job_spec(source, given), **rest))
+
+
+def require_word_times(given: dict[str, Any]) -> None:
+    """Turns word timestamps on for --word-cues; refuses what contradicts it."""
+    if given["word_timestamps"] is False:
+        raise click.UsageError("--word-cues needs --word-timestamps")
+    wanted = given["formats"] or (USUAL_FORMATS if given["output"] is not None else ())
+    if not set(wanted) & set(WORD_CUE_FORMATS):
+        raise click.UsageError(f"--word-cues need one of: -f {', -f '.join(WORD_CUE_FORMATS)}")
+    given["word_timestamps"] = True
 
 
 @click.command()
 @click.argument("source")
 @job_options
-@order_options
+@submission_options
 @webhook_option
 @click.option("--wait", is_flag=True, help="Return when the job has ended.")
-@server_option
-@json_option
-def submit(source: str, **given: Any) -> None:
-    """Gives SOURCE to a running mesh and prints the job's id."""
-    run(_submit(source, given))
-
-
-async def _submit(source: str, given: dict[str, Any]) -> Exit:
-    from cli.following import submit
+@server_command
+async def submit(source: str, **given: Any) -> Exit:
+    """Submits SOURCE to a running mesh and prints the job's id."""
+    from cli.client.transcribe import submit
 
     server, as_json = given.pop("server"), given.pop("as_json")
     wait = given.pop("wait")
-    return await submit(server, to_order(source, given), wait=wait, as_json=as_json)
+    return await submit(server, to_job_spec(source, given), wait=wait, as_json=as_json)
 
 
 @click.command()
@@ -99,20 +94,17 @@ async def _submit(source: str, given: dict[str, Any]) -> Exit:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Only what follows this sequence number of the story.",
+    help="Only events after this sequence number of the event log.",
 )
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="Every update as one JSON object a line.")
 @click.option("-q", "--quiet", is_flag=True, help="Captions and errors only.")
-def watch(wanted: str, after: int, server: str, as_json: bool, quiet: bool) -> None:
+@async_command
+async def watch(wanted: str, after: int, server: str, as_json: bool, quiet: bool) -> Exit:
     """Follows the job or the collection ID from its beginning to its end.
 
     Ctrl-C leaves it running.
     """
-    run(_watch(wanted, after, server, as_json, quiet))
-
-
-async def _watch(wanted: str, after: int, server: str, as_json: bool, quiet: bool) -> Exit:
-    from cli.following import watch
+    from cli.client.id_lookup import watch
 
     return await watch(server, wanted, after, as_json=as_json, quiet=quiet)

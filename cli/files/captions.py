@@ -1,4 +1,4 @@
-"""Caption files: fetched when the job has ended, whole or not there at all."""
+"""Caption files: fetched from the server and written atomically."""
 
 import asyncio
 import os
@@ -8,34 +8,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from cli.channel import UNARY_SECONDS, Server
+from captions import formats
+from cli.channel import UNARY_SECONDS, Server, call
 from cli.exits import CommandError, Exit
-from mesh.correlation import call_metadata
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 FORMATS = {
-    "srt": media_pb.CAPTION_FORMAT_SRT,
-    "vtt": media_pb.CAPTION_FORMAT_VTT,
-    "txt": media_pb.CAPTION_FORMAT_TXT,
-    "json": media_pb.CAPTION_FORMAT_JSON,
-    "tsv": media_pb.CAPTION_FORMAT_TSV,
-    "lrc": media_pb.CAPTION_FORMAT_LRC,
+    name: media_pb.CaptionFormat.Value(f"CAPTION_FORMAT_{name.upper()}") for name in formats.FORMATS
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """Which files are wanted, and where."""
+class CaptionOutput:
+    """The directory and formats of the caption files to write."""
 
     directory: Path
     formats: Sequence[str]
     word_cues: bool = False
-    """In the formats that have them."""
+    """Word times within cues, in the formats that have them."""
 
     def prepare(self) -> None:
-        """Makes the directory now: nobody wants to hear about it an hour later."""
+        """Creates the directory now, so that a bad path fails before an hour of transcription."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             if not os.access(self.directory, os.W_OK | os.X_OK):
@@ -51,7 +46,7 @@ class Output:
         stem: str,
         timeout: float = UNARY_SECONDS,
     ) -> list[Path]:
-        """Writes every file, the translated ones too if there are any; returns their paths."""
+        """Writes a file for each format, and for the translation if there is one; returns paths."""
         tracks = [(stem, False)]
         if job.language_out:
             tracks.append((f"{stem}.{job.language_out}", True))
@@ -67,39 +62,31 @@ class Output:
         request = pb.GetCaptionsRequest(
             job_id=job_id,
             format=FORMATS[name],
-            word_cues=self.word_cues and name == "vtt" and not translated,
+            word_cues=self.word_cues and formats.FORMATS[name].word_cues and not translated,
             translated=translated,
         )
-        content = await get_captions(server, request, timeout)
+        content = (await call(server.pipeline.GetCaptions, request, timeout)).content
         path = self.directory / f"{stem}.{name}"
         await asyncio.to_thread(write_whole, path, content)
         return path
 
 
-async def get_captions(
-    server: Server, request: pb.GetCaptionsRequest, timeout: float = UNARY_SECONDS
-) -> bytes:
-    """The captions as the server has them now."""
-    found = await server.pipeline.GetCaptions(request, timeout=timeout, metadata=call_metadata())
-    return found.content
-
-
 def write_whole(path: Path, content: bytes) -> None:
-    """Either the old file or the new one is there, never half of one."""
+    """Writes a file atomically: a reader finds the old content or the new."""
     with whole_file(path) as opened:
         opened.write(content)
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes its name when all is written, and is gone if not all was."""
-    half = path.with_name(f".{path.name}.{os.getpid()}")
+    """Opens a temporary file that takes its name on success and is removed on failure."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         try:
-            with half.open("wb") as opened:
+            with temporary.open("wb") as opened:
                 yield opened
-            half.replace(path)
+            temporary.replace(path)
         finally:
-            half.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise CommandError(f"cannot write {path}: {error.strerror}", Exit.REFUSED) from error

@@ -1,27 +1,27 @@
-"""Where the audio comes from, as the user wrote it, and how it gets to the server."""
+"""The source of a job: an address, or a local file that is uploaded."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from cli.channel import UNARY_SECONDS, Server
+from cli.channel import Server, call
 from cli.exits import CommandError, Exit
-from mesh.calls import truthful
 from mesh.correlation import call_metadata, current
-from mesh.frames import cut
+from mesh.frames import cut, truthful
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 READ_BYTES = 1024 * 1024
 
 OnSent = Callable[[int, int], None]
-"""Takes the bytes sent and the bytes there are."""
+"""Takes the bytes sent so far and the size of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A page or a media file on the net."""
+    """The address of a page or a media file."""
 
     url: str
 
@@ -38,7 +38,7 @@ Source = Address | LocalFile
 
 
 def parse_source(text: str) -> Source:
-    """An http(s) address, or a file that exists and can be read."""
+    """Accepts an http(s) address, or a file that exists and can be read."""
     if text.lower().startswith(("http://", "https://")):
         return Address(text)
     path = Path(text).expanduser()
@@ -56,8 +56,8 @@ def parse_source(text: str) -> Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What is asked of the server."""
+class JobSpec:
+    """A job request: the source and everything chosen for the job."""
 
     source: Source
     options: job_pb.JobOptions
@@ -67,42 +67,33 @@ class Order:
     webhook_url: str = ""
 
 
-async def create_job(server: Server, order: Order, on_sent: OnSent) -> job_pb.Job:
+async def create_job(server: Server, spec: JobSpec, on_sent: OnSent) -> job_pb.Job:
     """Returns once the server has made the job durable."""
-    if isinstance(order.source, LocalFile):
-        return await _upload(server, order, order.source, on_sent)
-    request = pb.CreateJobRequest(
-        source_url=order.source.url,
-        options=order.options,
-        correlation_id=current(),
-        force=order.force,
-        caller=order.caller,
-        priority=order.priority,
-        webhook_url=order.webhook_url,
-    )
-    created = await server.pipeline.CreateJob(
-        request, timeout=UNARY_SECONDS, metadata=call_metadata()
-    )
-    return created.job
+    common: dict[str, Any] = {
+        "options": spec.options,
+        "correlation_id": current(),
+        "force": spec.force,
+        "caller": spec.caller,
+        "priority": spec.priority,
+        "webhook_url": spec.webhook_url,
+    }
+    if isinstance(spec.source, LocalFile):
+        return await _upload(server, spec.source, common, on_sent)
+    request = pb.CreateJobRequest(source_url=spec.source.url, **common)
+    return (await call(server.pipeline.CreateJob, request)).job
 
 
-async def _upload(server: Server, order: Order, file: LocalFile, on_sent: OnSent) -> job_pb.Job:
-    start = pb.UploadStart(
-        file_name=file.path.name.encode(errors="replace").decode(),
-        options=order.options,
-        correlation_id=current(),
-        size_bytes=file.size_bytes,
-        force=order.force,
-        caller=order.caller,
-        priority=order.priority,
-        webhook_url=order.webhook_url,
-    )
+async def _upload(
+    server: Server, file: LocalFile, common: dict[str, Any], on_sent: OnSent
+) -> job_pb.Job:
+    file_name = file.path.name.encode(errors="replace").decode()
+    start = pb.UploadStart(file_name=file_name, size_bytes=file.size_bytes, **common)
     frames = _frames(start, file.path, on_sent)
-    call = truthful(server.pipeline.CreateJobFromUpload(frames, metadata=call_metadata()))
+    upload = truthful(server.pipeline.CreateJobFromUpload(frames, metadata=call_metadata()))
     try:
-        return (await call).job
+        return (await upload).job
     finally:
-        call.cancel()
+        upload.cancel()
 
 
 async def _frames(

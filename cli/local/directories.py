@@ -1,4 +1,4 @@
-"""Directories that belong to one process at a time, held by a lock that dies with it."""
+"""Directories owned by one process at a time, through a lock that ends with the process."""
 
 import fcntl
 import os
@@ -13,14 +13,14 @@ from cli.exits import CommandError, Exit
 
 RUN_PREFIX = "ytcaption-run-"
 LOCK_NAME = "lock"
-# Between the making of a directory and its lock it looks abandoned.
+# Between its creation and its lock a directory looks abandoned.
 YOUNG_SECONDS = 60
 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[bool]:
-    """Whether we hold the directory; if so, until the block ends."""
-    # Not "w": the file names the holder, and it may not be us.
+    """Tries to lock the directory for the block; yields whether that worked."""
+    # Not "w": the file names its holder, which may be another process.
     with (directory / LOCK_NAME).open("a+", encoding="ascii") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -35,11 +35,11 @@ def locked(directory: Path) -> Iterator[bool]:
 
 @contextmanager
 def data_directory(directory: Path) -> Iterator[None]:
-    """Ours until the block ends; somebody else's is refused."""
+    """Locks the data directory for the block; refuses one that another process holds."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(directory) as ours:
-            if not ours:
+        with locked(directory) as acquired:
+            if not acquired:
                 holder = (directory / LOCK_NAME).read_text(encoding="ascii", errors="replace")
                 raise CommandError(
                     f"another `ytcaption up` (process {holder}) uses {directory}; "
@@ -53,8 +53,8 @@ def data_directory(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def run_directory() -> Iterator[Path]:
-    """A directory that is gone afterwards, as are those of runs that were killed."""
-    _sweep(Path(tempfile.gettempdir()))
+    """Creates a directory for the block; also removes those of runs that were killed."""
+    _remove_abandoned(Path(tempfile.gettempdir()))
     directory = Path(tempfile.mkdtemp(prefix=RUN_PREFIX))
     try:
         with locked(directory):
@@ -63,7 +63,7 @@ def run_directory() -> Iterator[Path]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _sweep(parent: Path) -> None:
+def _remove_abandoned(parent: Path) -> None:
     for directory in parent.glob(f"{RUN_PREFIX}*"):
         try:
             facts = directory.lstat()
@@ -72,5 +72,5 @@ def _sweep(parent: Path) -> None:
             with locked(directory) as abandoned:
                 if abandoned:
                     shutil.rmtree(directory, ignore_errors=True)
-        except OSError:  # somebody else was faster
+        except OSError:  # another process removed it
             continue

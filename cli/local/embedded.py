@@ -1,56 +1,56 @@
-"""A mesh for the time of one job: free ports, a run directory, nothing left afterwards."""
+"""An embedded mesh for one command: free ports, a temporary directory, nothing left behind."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from cli.channel import Server, connected
-from cli.directories import run_directory
-from cli.local_mesh import SERVICES, MeshPlan, phases, reachable
-from cli.supervisor import Narrator, supervised
+from cli.local.directories import run_directory
+from cli.local.mesh import SERVICES, MeshPlan, phases, reachable
+from cli.local.supervisor import StatusDisplay, supervised
 from mesh.addresses import free_ports
 from mesh.errors import UnavailableError
 
-# Nothing here is to be kept, and somebody waits for their prompt.
+# No data has to survive, and a user waits for the prompt.
 GRACE_SECONDS = 1.0
 ATTEMPTS = 3
 
 
 @asynccontextmanager
-async def mesh_at(address: str | None, narrator: Narrator) -> AsyncIterator[Server]:
-    """The mesh that is there; without an address, one of our own for as long as this lasts."""
+async def server_or_embedded(address: str | None, display: StatusDisplay) -> AsyncIterator[Server]:
+    """Connects to the server at `address`; without one, to an embedded mesh for this block."""
     async with AsyncExitStack() as stack:
         if address is None:
-            address = await stack.enter_async_context(embedded_mesh(narrator))
+            address = await stack.enter_async_context(embedded_mesh(display))
         yield await stack.enter_async_context(connected(address))
 
 
 @asynccontextmanager
-async def embedded_mesh(narrator: Narrator) -> AsyncIterator[str]:
-    """The address of an orchestrator that is ours alone."""
+async def embedded_mesh(display: StatusDisplay) -> AsyncIterator[str]:
+    """Runs an embedded mesh; yields the address of its orchestrator."""
     with run_directory() as run_dir:
         async with AsyncExitStack() as running:
-            plan = await _start(run_dir, narrator, running)
+            plan = await _start(run_dir, display, running)
             yield reachable(plan.listen["orchestrator"])
 
 
-async def _start(run_dir: Path, narrator: Narrator, running: AsyncExitStack) -> MeshPlan:
-    """A port may be taken between the moment it was found free and its use; then take others."""
+async def _start(run_dir: Path, display: StatusDisplay, running: AsyncExitStack) -> MeshPlan:
+    """Starts the mesh; tries other ports if one was taken after it was found free."""
     attempt = 1
     while True:
         plan = _plan(run_dir)
-        mesh = supervised(phases(plan), run_dir, grace_seconds=GRACE_SECONDS, narrator=narrator)
+        mesh = supervised(phases(plan), run_dir, grace_seconds=GRACE_SECONDS, display=display)
         try:
             await running.enter_async_context(mesh)
         except UnavailableError as error:
-            if attempt == ATTEMPTS or not _tells_of_a_taken_port(error):
+            if attempt == ATTEMPTS or not _is_port_conflict(error):
                 raise
             attempt += 1
         else:
             return plan
 
 
-def _tells_of_a_taken_port(error: UnavailableError) -> bool:
+def _is_port_conflict(error: UnavailableError) -> bool:
     text = str(error).lower()
     return "cannot listen" in text or "address already in use" in text
 
@@ -64,6 +64,6 @@ def _plan(run_dir: Path) -> MeshPlan:
         data_dir=run_dir / "nats",
         work_dir=run_dir / "work",
         grace_seconds=GRACE_SECONDS,
-        # It fetches for the user who runs it, and reaches no more than they do.
+        # It runs as the user, and reaches no more than the user does.
         allow_private_addresses=True,
     )

@@ -1,4 +1,4 @@
-"""One child process of the supervisor: on a leash, with a log file, asked whether it is ready."""
+"""One supervised process: run by a reaper, with a log file and a readiness check."""
 
 import asyncio
 import os
@@ -11,50 +11,50 @@ from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
 
-from cli import leash
+from cli.local import reaper
 from mesh.errors import TimedOutError, UnavailableError
 from mesh.reasons import Reason
 
 MAX_LOG_BYTES = 10_000_000
 TAIL_LINES = 8
 POLL_SECONDS = 0.05
-WORD_SECONDS = 0.25
-# What the leash may take beyond the grace to kill what is left.
-LEASH_SECONDS = leash.KILL_SECONDS + 2
+ACTIVITY_SECONDS = 0.25
+# What the reaper may take beyond the grace to kill descendants.
+REAPER_SECONDS = reaper.KILL_SECONDS + 2
 
 
 @dataclass(frozen=True, slots=True)
-class ChildSpec:
-    """What to run, and how to know that it works."""
+class ProcessSpec:
+    """A command to run, and its readiness check."""
 
     name: str
     command: Sequence[str]
     is_ready: Callable[[], Awaitable[bool]]
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Added to ours."""
+    """Added to the environment of this process."""
 
-    doing: Callable[[], Awaitable[str]] | None = None
-    """Asked while it is not ready: what keeps it, for people; "" if it does not say."""
+    activity: Callable[[], Awaitable[str]] | None = None
+    """Called while it is not ready: what it is doing, for people; "" if unknown."""
 
     start_seconds: float = 60
-    """How long it may take to become ready."""
+    """Time limit to become ready."""
 
 
-class Child:
-    """A process and all it starts; either everything runs or nothing does."""
+class ManagedProcess:
+    """A process with all its descendants: none outlives it."""
 
-    def __init__(self, spec: ChildSpec, log_dir: Path, grace_seconds: float) -> None:
+    def __init__(self, spec: ProcessSpec, log_dir: Path, grace_seconds: float) -> None:
         self.spec = spec
         self.log_path = log_dir / f"{spec.name}.log"
         self._grace = grace_seconds
         self._process: asyncio.subprocess.Process | None = None
-        self._said_before = 0
+        self._log_start = 0
 
     async def start(self) -> None:
-        """Starts it; its output is added to the log."""
+        """Starts the process; its output is appended to the log."""
         with self._open_log() as log_file:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", leash.__file__),
+                *(sys.executable, "-I", "-S", reaper.__file__),
                 *("--grace", str(self._grace), "--", *self.spec.command),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=log_file,
@@ -67,16 +67,16 @@ class Child:
         if self.log_path.exists() and self.log_path.stat().st_size > MAX_LOG_BYTES:
             self.log_path.replace(self.log_path.with_suffix(".log.1"))
         log_file = self.log_path.open("ab")
-        self._said_before = log_file.tell()
+        self._log_start = log_file.tell()
         return log_file
 
-    async def until_ready(self, on_word: Callable[[str], None] = lambda _: None) -> None:
-        """Returns once it works; raises with its own last words if it ended instead.
+    async def until_ready(self, on_activity: Callable[[str], None] = lambda _: None) -> None:
+        """Returns once the process is ready; raises with the end of its log if it exits first.
 
-        What it is doing meanwhile is told now and then.
+        Calls `on_activity` now and then meanwhile.
         """
         deadline = monotonic() + self.spec.start_seconds
-        next_word = monotonic()
+        next_activity = monotonic()
         while monotonic() < deadline:
             if self.exit_code is not None:
                 raise UnavailableError(
@@ -86,9 +86,9 @@ class Child:
                 )
             if await self.spec.is_ready():
                 return
-            if self.spec.doing and monotonic() >= next_word:
-                on_word(await self.spec.doing())
-                next_word = monotonic() + WORD_SECONDS
+            if self.spec.activity and monotonic() >= next_activity:
+                on_activity(await self.spec.activity())
+                next_activity = monotonic() + ACTIVITY_SECONDS
             await asyncio.sleep(POLL_SECONDS)
         raise TimedOutError(
             f"{self.spec.name} was not ready after {self.spec.start_seconds:.0f} seconds"
@@ -97,40 +97,40 @@ class Child:
         )
 
     def _quote(self) -> str:
-        lines = self.last_words()
-        return "\n".join(["\nits last words:", *lines]) if lines else ""
+        lines = self.log_tail()
+        return "\n".join(["\nend of its log:", *lines]) if lines else ""
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs, or if it never did."""
+        """None while it runs, and before it is started."""
         return None if self._process is None else self._process.returncode
 
     async def until_ended(self) -> int:
-        """Its exit code, once it and all it had started are gone."""
+        """Returns the exit code, once the process and its descendants are gone."""
         assert self._process is not None, "not started"  # noqa: S101
         return await self._process.wait()
 
     async def stop(self) -> None:
-        """Asks it to stop, then makes it; returns when nothing of it is left."""
+        """Terminates, then kills the process; returns when its descendants are gone."""
         process = self._process
         if process is None or process.returncode is not None:
             return
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         try:
-            async with asyncio.timeout(self._grace + LEASH_SECONDS):
+            async with asyncio.timeout(self._grace + REAPER_SECONDS):
                 await process.wait()
         except TimeoutError:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
 
-    def last_words(self) -> list[str]:
-        """The end of what it wrote since it was last started."""
+    def log_tail(self) -> list[str]:
+        """The last lines it has logged since its last start."""
         try:
             with self.log_path.open("rb") as log_file:
                 size = log_file.seek(0, os.SEEK_END)
-                log_file.seek(max(self._said_before, size - 8_192))
+                log_file.seek(max(self._log_start, size - 8_192))
                 text = log_file.read().decode(errors="replace")
         except FileNotFoundError:
             return []

@@ -1,12 +1,12 @@
-"""Runs one command and sees to it that nothing of it outlives us.
+"""Reaper: runs one command, and leaves none of its processes behind.
 
-    python leash.py --grace SECONDS -- COMMAND ARGUMENT…
+    python reaper.py --grace SECONDS -- COMMAND ARGUMENT…
 
-Stands between the supervisor and a service. Its standard input is a pipe the supervisor holds
-open: when it closes, however the supervisor ended, the command is stopped the orderly way and
-whatever it left behind is killed. A service's own children live in sessions of their own, so a
-group kill would miss them; on Linux a leash is therefore their subreaper, and finds them by
-parentage. Uses the standard library only and runs isolated, so it costs little.
+Runs between the supervisor and a service. Its standard input is a pipe the supervisor holds
+open: when that closes, however the supervisor ended, the reaper terminates the command and kills
+all processes it leaves. The children of a service run in sessions of their own, so a group kill
+would miss them; on Linux the reaper is therefore their subreaper and finds them by parentage. It
+uses the standard library only and runs isolated, so it costs little.
 """
 
 import ctypes
@@ -20,27 +20,28 @@ from time import monotonic, sleep
 
 SET_PARENT_DEATH_SIGNAL = 1
 SET_CHILD_SUBREAPER = 36
-NOT_FOUND = 127
-KILL_SECONDS = 5.0
+COMMAND_NOT_FOUND = 127
+KILL_SECONDS = 30.0
+"""Killed processes end at once, but a busy machine may hold them up."""
 
 ON_LINUX = sys.platform.startswith("linux")
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command; returns its exit code, as a shell would give it."""
+    """Runs the command; returns its exit code as a shell does, 128 + n for signal n."""
     grace, command = float(arguments[1]), arguments[3:]
     libc = ctypes.CDLL(None, use_errno=True) if ON_LINUX else None
     if libc is not None:
         libc.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    woken = _listen_for_signals()
+    signals = _signal_pipe()
     child = _spawn(command, libc)
-    code = _until_it_ends(child, grace, woken)
-    _kill_what_is_left(child)
+    code = _wait(child, grace, signals)
+    _kill_descendants(child)
     return code
 
 
-def _listen_for_signals() -> int:
-    """A descriptor that becomes readable when a child ended or we are told to stop."""
+def _signal_pipe() -> int:
+    """A descriptor that becomes readable on SIGCHLD, SIGTERM and SIGINT."""
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
     os.set_blocking(writable, False)
@@ -51,7 +52,7 @@ def _listen_for_signals() -> int:
 
 
 def _spawn(command: list[str], libc: "ctypes.CDLL | None") -> int:
-    leash = os.getpid()
+    reaper = os.getpid()
     child = os.fork()
     if child:
         return child
@@ -59,46 +60,46 @@ def _spawn(command: list[str], libc: "ctypes.CDLL | None") -> int:
         os.setsid()
         if libc is not None:
             libc.prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != leash:  # it died before we asked to be told
+            if os.getppid() != reaper:  # it died before the request took effect
                 os._exit(1)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.execvp(command[0], command)  # noqa: S606 # the supervisor's own command
     except OSError as error:
         os.write(2, f"cannot run {command[0]}: {error.strerror}\n".encode())
-    os._exit(NOT_FOUND)
+    os._exit(COMMAND_NOT_FOUND)
 
 
-def _until_it_ends(child: int, grace: float, woken: int) -> int:
+def _wait(child: int, grace: float, signals: int) -> int:
+    """Waits for the child; stops it on a signal, or when the supervisor is gone."""
     deadline: float | None = None
-    watched = [woken, 0]
+    watched = [signals, 0]
     while True:
         code = _reap(child)
         if code is not None:
             return code
         left = None if deadline is None else max(0.0, deadline - monotonic())
         readable, _, _ = select.select(watched, [], [], left)
-        told = woken in readable and _was_told_to_stop(woken)
+        stop = signals in readable and _asks_to_stop(signals)
         if 0 in readable and not os.read(0, 1024):  # the supervisor is gone
             watched.remove(0)
-            told = True
-        if told and deadline is None:
+            stop = True
+        if stop and deadline is None:
             deadline = monotonic() + grace
             os.kill(child, signal.SIGTERM)
         elif deadline is not None and monotonic() >= deadline:
-            _kill_what_is_left(child)
-            deadline = monotonic() + 0.1  # if even that takes a moment
+            _kill_descendants(child)
+            deadline = monotonic() + 0.1  # the kill may take a moment
 
 
-def _was_told_to_stop(woken: int) -> bool:
-    return bool({signal.SIGTERM, signal.SIGINT} & set(os.read(woken, 1024)))
+def _asks_to_stop(signals: int) -> bool:
+    return bool({signal.SIGTERM, signal.SIGINT} & set(os.read(signals, 1024)))
 
 
 def _reap(child: int) -> int | None:
-    """Collects every child that ended, adopted ones too; the code of ours if it is among them."""
+    """Reaps all children that ended, adopted ones too; returns the code of `child` if it did."""
     code = None
     while True:
         try:
@@ -112,14 +113,14 @@ def _reap(child: int) -> int | None:
             code = value if value >= 0 else 128 - value
 
 
-def _kill_what_is_left(child: int) -> None:
-    """Kills the command's group and all our descendants until there are none."""
+def _kill_descendants(child: int) -> None:
+    """Kills the command's process group and all descendants until none is left."""
     deadline = monotonic() + KILL_SECONDS
     _kill(-child)
     while left := list(_descendants(os.getpid())):
         for pid in left:
             _kill(pid)
-        # Ours is collected where its exit code is wanted.
+        # `_wait` reaps the child itself, for its exit code.
         if left == [child] or monotonic() > deadline:
             return
         _reap_others(child)
@@ -143,7 +144,7 @@ def _kill(pid: int) -> None:
 
 
 def _descendants(ancestor: int) -> Iterator[int]:
-    """Nearest first."""
+    """Nearest generation first."""
     if not ON_LINUX:
         return
     parents = dict(_parents())
@@ -156,7 +157,7 @@ def _parents() -> Iterator[tuple[int, int]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                # The name in brackets may itself hold brackets and blanks.
+                # The process name in brackets may itself hold brackets and blanks.
                 after_name = (entry / "stat").read_text(errors="replace").rpartition(")")[2]
             except OSError:
                 continue

@@ -1,4 +1,4 @@
-"""`ytcaption up`: the whole mesh in the foreground, until somebody stops it."""
+"""`ytcaption up`: the whole mesh in the foreground, until it is stopped."""
 
 import asyncio
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 from platformdirs import user_data_dir
 
-from cli.directories import data_directory
 from cli.exits import CommandError, Exit
-from cli.local_mesh import SERVICES, MeshPlan, phases, reachable
-from cli.screen import Screen
-from cli.supervisor import supervised
+from cli.local.directories import data_directory
+from cli.local.mesh import SERVICES, MeshPlan, phases, reachable
+from cli.local.supervisor import supervised
+from cli.render.screen import Screen
 from mesh.addresses import free_ports, is_taken
 
 GRACE_SECONDS = 10.0
@@ -19,48 +19,48 @@ LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the user asked for."""
+class UpOptions:
+    """The command line of `up`."""
 
     host: str
     port: int
     metrics_port: int
-    """0 means none."""
+    """The first of the metrics ports; 0 serves no metrics."""
 
     data_dir: Path | None
     allow_private_addresses: bool
     http_host: str = LOOPBACK
     http_port: int = 0
-    """0 means no gateway."""
+    """0 runs no gateway."""
 
 
-async def bring_up(wish: Wish) -> Exit:
-    """Being told to stop is how it ends well."""
-    data_dir = (wish.data_dir or Path(user_data_dir("ytcaption", appauthor=False))).absolute()
+async def bring_up(options: UpOptions) -> Exit:
+    """Runs the mesh until it is cancelled, which is its normal end."""
+    data_dir = (options.data_dir or Path(user_data_dir("ytcaption", appauthor=False))).absolute()
     with data_directory(data_dir), Screen() as screen:
-        plan = plan_for(wish, data_dir)
+        plan = plan_for(options, data_dir)
         refuse_taken_ports(plan)
         log_dir = data_dir / "logs"
         log_dir.mkdir(exist_ok=True)
         screen.line(f"logs: {log_dir}")
         try:
             async with supervised(
-                phases(plan), log_dir, grace_seconds=plan.grace_seconds, narrator=screen
+                phases(plan), log_dir, grace_seconds=plan.grace_seconds, display=screen
             ):
-                _say_ready(plan)
+                _print_ready(plan)
                 await asyncio.Event().wait()
         except asyncio.CancelledError:
             screen.line("stopped")
     return Exit.OK
 
 
-def plan_for(wish: Wish, data_dir: Path) -> MeshPlan:
-    """Orchestrator and gateway listen where the user says: nobody else is to be called."""
-    hosts = dict.fromkeys(SERVICES, LOOPBACK) | {"orchestrator": _bracketed(wish.host)}
-    first = wish.metrics_port
-    measured = (*SERVICES, "gateway") if wish.http_port else SERVICES
+def plan_for(options: UpOptions, data_dir: Path) -> MeshPlan:
+    """Only the orchestrator and the gateway listen beyond loopback: clients call no other."""
+    hosts = dict.fromkeys(SERVICES, LOOPBACK) | {"orchestrator": _bracketed(options.host)}
+    first = options.metrics_port
+    measured = (*SERVICES, "gateway") if options.http_port else SERVICES
     return MeshPlan(
-        listen={name: f"{hosts[name]}:{wish.port + at}" for at, name in enumerate(SERVICES)},
+        listen={name: f"{hosts[name]}:{options.port + at}" for at, name in enumerate(SERVICES)},
         metrics=(
             {name: f"{LOOPBACK}:{first + at}" for at, name in enumerate(measured)} if first else {}
         ),
@@ -68,8 +68,8 @@ def plan_for(wish: Wish, data_dir: Path) -> MeshPlan:
         data_dir=data_dir / "nats",
         work_dir=data_dir / "work",
         grace_seconds=GRACE_SECONDS,
-        allow_private_addresses=wish.allow_private_addresses,
-        http=f"{_bracketed(wish.http_host)}:{wish.http_port}" if wish.http_port else "",
+        allow_private_addresses=options.allow_private_addresses,
+        http=f"{_bracketed(options.http_host)}:{options.http_port}" if options.http_port else "",
     )
 
 
@@ -78,7 +78,7 @@ def _bracketed(host: str) -> str:
 
 
 def refuse_taken_ports(plan: MeshPlan) -> None:
-    """Before anything starts."""
+    """Fails before anything starts if a port cannot be used."""
     for what, addresses, option in (
         ("", plan.listen, "--port"),
         (" metrics", plan.metrics, "--metrics-port"),
@@ -93,7 +93,7 @@ def refuse_taken_ports(plan: MeshPlan) -> None:
                 )
 
 
-def _say_ready(plan: MeshPlan) -> None:
+def _print_ready(plan: MeshPlan) -> None:
     where = ", ".join(f"{name} {address}" for name, address in plan.listen.items())
     click.echo(f"ready: {where}, nats {LOOPBACK}:{plan.nats_port}")
     if reachable(plan.listen["orchestrator"]) != "127.0.0.1:50051":

@@ -1,11 +1,11 @@
-"""How a collection is doing: bars on a terminal, now and then a line elsewhere."""
+"""Progress view of a collection: live bars on a terminal, periodic lines elsewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from time import monotonic
-from typing import Protocol
+from typing import TypeAlias
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -13,32 +13,33 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cli.bars import LINE_SECONDS
-from cli.roster import Roster, collection_state, in_words
-from cli.screen import Screen
-from cli.text import for_terminal, short_clock
+from cli.render.bars import LINE_SECONDS
+from cli.render.collection_state import CollectionProjection, count_summary
+from cli.render.messages import collection_state, member_title
+from cli.render.screen import Screen
+from cli.render.text import for_terminal, short_clock
 from ytcaption.v1 import collection_pb2 as pb
 
-REDRAWS_A_SECOND = 4
-MOST_ROWS = 100
-# Headline, counts, overall bar, "and more", and room for the line above that just moved up.
+REDRAWS_PER_SECOND = 4
+MAX_ROWS = 100
+# Headline, counts, overall bar, "and more", and space for the line that was just printed above.
 OTHER_LINES = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One member somebody hears now."""
+    """The bar of one member under way."""
 
     number: int
-    name: str
-    share: float | None
+    title: str
+    progress: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """What is shown at one moment. Never changes: a thread of its own draws it."""
+class ProgressSnapshot:
+    """What is shown at one moment; immutable, because rich draws it in its own thread."""
 
-    name: str
+    title: str
     state: str
     counts: Mapping[str, int]
     ended: int
@@ -48,22 +49,20 @@ class Picture:
     rows: Sequence[Row]
     under_way: int
 
-    def left(self) -> str:
-        """How long until the deadline."""
+    def time_left(self) -> str:
+        """The time until the deadline."""
         if self.deadline is None:
             return ""
         left = self.deadline - datetime.now(UTC)
         return f"{short_clock(left)} left" if left > timedelta(0) else "past its deadline"
 
     def summary(self) -> str:
-        """All of it in one line."""
-        parts = (in_words(self.counts), self.listing, self.left())
-        return " · ".join(part for part in parts if part)
+        """The whole snapshot in one line."""
+        return _joined(count_summary(self.counts), self.listing, self.time_left())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        parts = (self.name, self.state, self.left())
-        yield _line(" · ".join(part for part in parts if part))
-        yield _line(in_words(self.counts))
+        yield _line(_joined(self.title, self.state, self.time_left()))
+        yield _line(count_summary(self.counts))
         yield self._overall()
         shown = self.rows[: max(1, console.size.height - OTHER_LINES)]
         if shown:
@@ -80,6 +79,10 @@ class Picture:
         return row
 
 
+def _joined(*parts: str) -> str:
+    return " · ".join(part for part in parts if part)
+
+
 def _line(text: str) -> Text:
     return Text(for_terminal(text), no_wrap=True, overflow="ellipsis")
 
@@ -91,38 +94,31 @@ def _bars(rows: Sequence[Row]) -> Table:
     table.add_column(justify="right", min_width=4, no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for row in rows:
-        share = row.share
-        bar = ProgressBar(total=1, completed=share or 0, width=20)
-        percent = "" if share is None else f"{share:.0%}"
-        table.add_row(str(row.number), bar, percent, Text(for_terminal(row.name)))
+        bar = ProgressBar(total=1, completed=row.progress or 0, width=20)
+        percent = "" if row.progress is None else f"{row.progress:.0%}"
+        table.add_row(str(row.number), bar, percent, Text(for_terminal(row.title)))
     return table
 
 
-def picture_of(roster: Roster) -> Picture:
-    """Of a thousand members only those that move."""
-    collection = roster.collection
+def snapshot_of(state: CollectionProjection) -> ProgressSnapshot:
+    """Takes rows only of members under way: a collection may have a thousand members."""
+    collection = state.collection
     rows = [
-        Row(number, name_of(roster.members[number]), share)
-        for number, share in islice(roster.under_way.items(), MOST_ROWS)
+        Row(number, member_title(state.members[number]), progress)
+        for number, progress in islice(state.under_way.items(), MAX_ROWS)
     ]
     ends = collection.HasField("deadline") and not collection.HasField("end_time")
-    return Picture(
-        name=collection.title or collection.collection_id,
+    return ProgressSnapshot(
+        title=collection.title or collection.collection_id,
         state=collection_state(collection),
-        counts=roster.counts,
-        ended=roster.ended,
-        found=len(roster.members),
+        counts=state.counts,
+        ended=state.ended,
+        found=len(state.members),
         listing=_listing(collection),
         deadline=collection.deadline.ToDatetime(UTC) if ends else None,
         rows=sorted(rows, key=lambda row: row.number),
-        under_way=len(roster.under_way),
+        under_way=len(state.under_way),
     )
-
-
-def name_of(member: pb.Member) -> str:
-    """What a person would call it."""
-    again = f" (attempt {member.attempt})" if member.attempt > 1 else ""
-    return f"{member.title or member.source_url}{again}"
 
 
 def _listing(collection: pb.Collection) -> str:
@@ -134,59 +130,52 @@ def _listing(collection: pb.Collection) -> str:
     return f"listing, {done} of {len(collection.sources)} sources done"
 
 
-class Board(Protocol):
-    """Shows how a collection stands."""
-
-    def show(self, roster: Roster) -> None:
-        """The newest state of things."""
-
-    def close(self) -> None:
-        """Nothing moves any more."""
-
-
-class LiveBoard:
+class LiveProgressView:
     """Counts and the bars of members under way, redrawn in place."""
 
     def __init__(self, console: Console) -> None:
-        self._picture: Picture | Text = Text("")
+        self._snapshot: ProgressSnapshot | Text = Text("")
         self._live = Live(
             console=console,
-            get_renderable=lambda: self._picture,
-            refresh_per_second=REDRAWS_A_SECOND,
-            # stdout may be a pipe, and then belongs to whoever reads it.
+            get_renderable=lambda: self._snapshot,
+            refresh_per_second=REDRAWS_PER_SECOND,
+            # stdout may be a pipe with its own reader.
             redirect_stdout=False,
             redirect_stderr=False,
         )
         self._live.start()
 
-    def show(self, roster: Roster) -> None:
-        """Drawn when it is time."""
-        self._picture = picture_of(roster)
+    def show(self, state: CollectionProjection) -> None:
+        """Drawn at the next refresh."""
+        self._snapshot = snapshot_of(state)
 
     def close(self) -> None:
-        """Leaves the last picture standing."""
+        """Leaves the last snapshot on the screen."""
         self._live.stop()
 
 
-class PlainBoard:
-    """A line every few seconds, for logs and pipes."""
+class PlainProgressView:
+    """At most one line every ten seconds, for logs and pipes."""
 
-    def __init__(self, say: Callable[[str], None], now: Callable[[], float] = monotonic) -> None:
-        self._say = say
+    def __init__(self, write: Callable[[str], None], now: Callable[[], float] = monotonic) -> None:
+        self._write = write
         self._now = now
-        self._said_at = now()
+        self._written_at = now()
         self._counts: Mapping[str, int] = {}
 
-    def show(self, roster: Roster) -> None:
-        """Says what is new if the last line is old enough."""
-        if self._now() - self._said_at >= LINE_SECONDS and roster.counts != self._counts:
-            self._said_at, self._counts = self._now(), roster.counts
-            self._say(picture_of(roster).summary())
+    def show(self, state: CollectionProjection) -> None:
+        """Writes a line if the last one is old enough and counts have changed since."""
+        if self._now() - self._written_at >= LINE_SECONDS and state.counts != self._counts:
+            self._written_at, self._counts = self._now(), state.counts
+            self._write(snapshot_of(state).summary())
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def board_for(screen: Screen) -> Board:
-    """What suits the place stderr leads to."""
-    return LiveBoard(screen.console) if screen.lively else PlainBoard(screen.line)
+ProgressView: TypeAlias = LiveProgressView | PlainProgressView
+
+
+def progress_view_for(screen: Screen) -> ProgressView:
+    """A live view if stderr is a terminal, else lines."""
+    return LiveProgressView(screen.console) if screen.lively else PlainProgressView(screen.line)

@@ -1,8 +1,9 @@
-"""A collection and its members as last heard of."""
+"""The state of a watched collection, folded from the updates of its watch."""
 
 from collections import Counter
 from collections.abc import Mapping
 
+from cli.render.messages import member_state
 from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import collection_service_pb2 as service_pb
 
@@ -15,38 +16,27 @@ ENDED = frozenset(
     }
 )
 ORDER = ("completed", "running", "pending", "failed", "timed out", "cancelled")
-"""How counts are told."""
-
-
-def member_state(state: "pb.MemberState.ValueType") -> str:
-    """The state in a word or two."""
-    return pb.MemberState.Name(state).removeprefix("MEMBER_STATE_").lower().replace("_", " ")
-
-
-def collection_state(collection: pb.Collection) -> str:
-    """The state in one word."""
-    name = pb.CollectionState.Name(collection.state)
-    return name.removeprefix("COLLECTION_STATE_").lower()
+"""The order in which counts are shown."""
 
 
 def counts_of(collection: pb.Collection) -> dict[str, int]:
     """Members by state as the server counts them."""
-    return in_order({member_state(one.state): one.count for one in collection.counts})
+    return _in_order({member_state(one.state): one.count for one in collection.counts})
 
 
-def in_order(counts: Mapping[str, int]) -> dict[str, int]:
-    """States nobody is in are left out; those of a newer server come last."""
+def _in_order(counts: Mapping[str, int]) -> dict[str, int]:
+    """Leaves out states without members; states of a newer server come last."""
     known = [*ORDER, *(name for name in counts if name not in ORDER)]
     return {name: counts[name] for name in known if counts.get(name)}
 
 
-def in_words(counts: Mapping[str, int]) -> str:
+def count_summary(counts: Mapping[str, int]) -> str:
     """27 completed, 3 failed."""
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or "no members"
 
 
-class Roster:
-    """Folds the updates of a watch."""
+class CollectionProjection:
+    """Projection of a watch: the collection, its members, and their counts."""
 
     def __init__(self) -> None:
         self.collection = pb.Collection()
@@ -54,31 +44,31 @@ class Roster:
         """By number."""
 
         self.under_way: dict[int, float | None] = {}
-        """How far each member is that somebody hears now; None while nobody knows."""
+        """Progress of each member that is being transcribed; None while it is unknown."""
 
         self._states: Counter[pb.MemberState.ValueType] = Counter()
 
-    def take(self, update: service_pb.WatchCollectionResponse) -> pb.Member | None:
-        """The member whose state this update changed, if any."""
+    def apply(self, update: service_pb.WatchCollectionResponse) -> pb.Member | None:
+        """Folds one update in; returns the member whose state it changed, if any."""
         match update.WhichOneof("update"):
             case "collection":
                 self.collection.CopyFrom(update.collection)
             case "progress":
-                self._move(update.progress)
+                self._apply_progress(update.progress)
             case "member":
-                return self._place(update.member)
+                return self._apply_member(update.member)
         return None
 
-    def _move(self, live: pb.MemberProgress) -> None:
-        member = self.members.get(live.number)
-        # One that timed out may still be heard, and end late.
+    def _apply_progress(self, update: pb.MemberProgress) -> None:
+        member = self.members.get(update.number)
+        # A member that timed out may still run, and end late.
         if member is not None and member.state in (
             pb.MEMBER_STATE_RUNNING,
             pb.MEMBER_STATE_TIMED_OUT,
         ):
-            self.under_way[live.number] = live.progress if live.HasField("progress") else None
+            self.under_way[update.number] = update.progress if update.HasField("progress") else None
 
-    def _place(self, member: pb.Member) -> pb.Member | None:
+    def _apply_member(self, member: pb.Member) -> pb.Member | None:
         before = self.members.get(member.number)
         self.members[member.number] = member
         if member.state != pb.MEMBER_STATE_RUNNING:
@@ -94,20 +84,20 @@ class Roster:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Members by state as we heard of them; updates of the collection do not tell."""
+        """Members by state, counted from member updates: collection updates carry no counts."""
         known = pb.MemberState.values()
-        return in_order(
+        return _in_order(
             {member_state(state): count for state, count in self._states.items() if state in known}
         )
 
     @property
     def ended(self) -> int:
-        """Members that ended, or were given up at the deadline."""
+        """Members that ended, or timed out at the deadline."""
         return sum(count for state, count in self._states.items() if state in ENDED)
 
     @property
     def gathered(self) -> bool:
-        """Whether the aggregate is there, and we have heard of every member in it."""
+        """Whether the collection has its result, and the watch has delivered all its members."""
         return (
             self.collection.HasField("end_time")
             and self.ended == len(self.members) >= self.collection.member_count

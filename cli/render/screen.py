@@ -1,6 +1,7 @@
-"""stdout for captions, stderr for the rest; on one terminal neither garbles the other."""
+"""Output streams: captions on stdout, the rest on stderr; on one terminal they do not mix."""
 
 import sys
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -8,11 +9,11 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from cli.text import for_terminal
+from cli.render.text import for_terminal
 
 
 class Screen:
-    """Where the command speaks."""
+    """stdout and stderr of the command."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.console = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -21,7 +22,7 @@ class Screen:
 
     @property
     def lively(self) -> bool:
-        """Whether things on stderr may move."""
+        """Whether stderr may show live views."""
         return self.console.is_terminal and not self.quiet
 
     def __enter__(self) -> Self:
@@ -36,12 +37,12 @@ class Screen:
         self.status("")
 
     def line(self, text: str) -> None:
-        """A line on stderr, above whatever moves there."""
+        """Writes a line to stderr, above a live view."""
         if not self.quiet:
             self.console.print(Text(for_terminal(text)), soft_wrap=True)
 
     def status(self, text: str) -> None:
-        """A line that moves while something is under way; "" ends it. Only on a terminal."""
+        """Shows a line with a spinner, on a terminal only; "" ends it."""
         if not text:
             if self._status is not None:
                 self._status.stop()
@@ -53,10 +54,30 @@ class Screen:
             self._status.update(Text(text))
 
     def out(self, text: str) -> None:
-        """A line on stdout, at once."""
+        """Writes a line to stdout and flushes it."""
         if sys.stdout.isatty() and self.lively:
-            # The same terminal, but drawn together with what moves below.
+            # The same terminal: rich prints it above the live view.
             self.console.print(Text(text), soft_wrap=True)
         else:
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
+
+
+class ConnectionNotice:
+    """Says once that the connection was lost, and once that it is back."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._lost = False
+
+    def lost(self) -> None:
+        """To be called whenever the server goes away."""
+        if not self._lost:
+            self._write("the connection was lost; reconnecting")
+        self._lost = True
+
+    def restored(self) -> None:
+        """To be called with every update."""
+        if self._lost:
+            self._write("connected again")
+        self._lost = False

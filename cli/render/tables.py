@@ -1,4 +1,4 @@
-"""Tables and facts on stdout, from text that may be anything."""
+"""Tables and facts on stdout; every cell is made safe for a terminal."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cli.text import for_terminal
+from cli.render.text import for_terminal
 
-# Nobody reads a pipe's width; an id cut short is no id.
+# A pipe has no width; ids must not be cut.
 PIPE_WIDTH = 200
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], whole: int = 0) -> None:
-    """The column `whole` holds ids: one cut short is no id."""
+    """Prints a table; the column `whole` holds ids and is never cut."""
     table = table_of(heads, rows, whole)
     width = None if sys.stdout.isatty() else PIPE_WIDTH
     Console(width=width, highlight=False).print(table)
@@ -30,11 +30,11 @@ def table_of(
     *,
     one_line: bool = False,
 ) -> Table:
-    """The same for who draws it; with `one_line` the last column is cut rather than wrapped."""
+    """Builds a table; with `one_line` the last column is cut instead of wrapped."""
     table = Table(*heads, box=None, pad_edge=False, expand=one_line)
     if one_line:
         table.columns[-1].no_wrap = True
-        table.columns[-1].ratio = 1  # what the others leave
+        table.columns[-1].ratio = 1  # the width the others leave
     table.columns[whole].no_wrap = True
     table.columns[whole].overflow = "fold"
     for row in rows:
@@ -43,12 +43,12 @@ def table_of(
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
-    """One a line; those with nothing to say are left out."""
+    """Prints one fact a line; skips empty ones."""
     for label, value in facts:
         if value:
             click.echo(f"{label:<14} {for_terminal(value)}")
 
 
 def minute(time: Timestamp) -> str:
-    """A moment as people write it, UTC; nothing if there is none."""
+    """A timestamp to the minute, UTC; empty if it is not set."""
     return time.ToDatetime(UTC).strftime("%Y-%m-%d %H:%M") if time.seconds else ""

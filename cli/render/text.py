@@ -1,4 +1,4 @@
-"""Text from strangers, made safe for a terminal, a file name and a line of JSON."""
+"""Untrusted text, made safe for a terminal, a file name and a line of JSON."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import unicodedata
 from datetime import timedelta
 from typing import Any
 
-# Control characters steer the terminal; bidi controls and separators make text lie about its order.
+# Control characters steer the terminal; bidi controls and separators disguise the order of text.
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 BLANKS = re.compile(r"[ \t\r\n\f\v]+")
 FORBIDDEN_IN_NAMES = re.compile(r'[<>:"/\\|?*]')
@@ -17,23 +17,23 @@ MAX_NAME_BYTES = 200
 
 
 def for_terminal(text: str) -> str:
-    """One line that can only ever show itself."""
+    """Replaces control characters and folds white space: one line, safe to print."""
     return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", BLANKS.sub(" ", text)).strip()
 
 
 def lines_for_terminal(text: str) -> str:
-    """Like `for_terminal`, but line ends stay."""
+    """Like `for_terminal`, but keeps line ends."""
     return "\n".join(for_terminal(line) for line in text.splitlines())
 
 
 def to_json(value: Any) -> str:
-    """One line of JSON; what a terminal would obey is escaped, and so is still there."""
+    """One line of JSON; control characters are escaped, not lost."""
     line = json.dumps(value, ensure_ascii=False)
     return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
 def file_stem(title: str, otherwise: str) -> str:
-    """A name for files, from text that may be anything."""
+    """A safe file name without extension; `otherwise` if nothing usable is left."""
     text = unicodedata.normalize("NFC", title)
     text = FORBIDDEN_IN_NAMES.sub("_", UNSAFE.sub(" ", text))
     text = BLANKS.sub(" ", text).lstrip(" .-")[:MAX_NAME_CHARACTERS]

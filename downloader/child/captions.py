@@ -1,4 +1,4 @@
-"""Captions a human made for a recording, in a wanted language; what machines made never counts."""
+"""Captions task: finds human-made captions in a requested language; ignores automatic ones."""
 
 import html
 import resource
@@ -8,100 +8,95 @@ from typing import Any
 
 import pysubs2
 
-from downloader import facts
-from downloader.errand import Errand, Say
-from downloader.guard import Guard
-from downloader.order import CaptionsOrder
-from downloader.recording import OneRecording, refuse_other_programs
+from downloader import metadata
+from downloader.child.download import SingleVideoClient, refuse_other_programs
+from downloader.child.guard import Guard
+from downloader.child.task import ChildTask, Send
+from downloader.commands import CaptionsCommand
 
 MAX_CAPTION_BYTES = 32 * 1024**2
 MAX_CAPTION_TEXT = 2000
 
 PARSERS = {"vtt": "vtt", "srt": "srt", "ttml": "ttml", "ass": "ass", "ssa": "ssa"}
-"""By file extension, best first: what pysubs2 calls it. The others are formats of single sites."""
+"""pysubs2 format by file extension, best first. Formats of single sites are not read."""
 
 NOT_CAPTIONS = frozenset({"live_chat", "danmaku", "comments", "rechat"})
 
 Info = dict[str, Any]
 
 
-class Captions(Errand):
-    """One search for captions."""
+class CaptionsTask(ChildTask):
+    """Looks for captions of one recording."""
 
-    def __init__(self, order: CaptionsOrder, guard: Guard, say: Say) -> None:
-        super().__init__(order, guard, say)
-        self._order = order
+    def __init__(self, command: CaptionsCommand, guard: Guard, send: Send) -> None:
+        super().__init__(command, guard, send)
+        self._command = command
 
     def run(self) -> Info:
-        """Says what it found, the track, each caption, and returns how many there were."""
+        """Sends the metadata, the track and each cue; returns how many cues there were."""
         resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_CAPTION_BYTES, MAX_CAPTION_BYTES))
         refuse_other_programs()
         options = {"noplaylist": True, "ignore_no_formats_error": True, "writesubtitles": True}
-        with self.visit(OneRecording, **options) as site:
-            site.max_seconds = self._order.max_seconds
-            info = site.extract_info(self._order.source_url, download=False)
-            self.say("found", **facts.describe(info))
-            for language in chosen(info, self._order.languages):
+        with self.open_client(SingleVideoClient, **options) as client:
+            client.max_seconds = self._command.max_seconds
+            info = client.extract_info(self._command.source_url, download=False)
+            self.send("found", **metadata.to_json(info))
+            for language in preferred_languages(info, self._command.languages):
                 for track in _readable(info["subtitles"][language]):
-                    if cues := self._cues(site, info, track):
-                        return self._tell(language, track, cues)
+                    if cues := self._cues(client, info, track):
+                        return self._send_cues(language, track, cues)
         return {"found": False, "count": 0}
 
-    def _tell(self, language: str, track: Info, cues: list[tuple[float, float, str]]) -> Info:
-        self.say("track", language=language, name=facts.text(track.get("name")))
+    def _send_cues(self, language: str, track: Info, cues: list[tuple[float, float, str]]) -> Info:
+        self.send("track", language=language, name=metadata.text(track.get("name")))
         for start, end, text in cues:
-            self.say("cue", start=start, end=end, text=text, language=language)
+            self.send("cue", start=start, end=end, text=text, language=language)
         return {"found": True, "count": len(cues)}
 
-    def _cues(self, site: OneRecording, info: Info, track: Info) -> list[tuple[float, float, str]]:
+    def _cues(
+        self, client: SingleVideoClient, info: Info, track: Info
+    ) -> list[tuple[float, float, str]]:
         text = track.get("data")
         if text is None:
             file = Path(f"captions.{track['ext']}")
             file.unlink(missing_ok=True)
-            site.dl(str(file), {"http_headers": info.get("http_headers"), **track}, subtitle=True)
+            client.dl(str(file), {"http_headers": info.get("http_headers"), **track}, subtitle=True)
             text = file.read_text(encoding="utf-8-sig", errors="replace")
-        return list(cues_in(text, PARSERS[track["ext"]]))
+        return list(parse_cues(text, PARSERS[track["ext"]]))
 
 
-def chosen(info: Info, wanted: tuple[str, ...]) -> Iterator[str]:
-    """The languages to try, best first."""
-    there = [each for each in info.get("subtitles") or {} if each not in NOT_CAPTIONS]
-    if not wanted:
+def preferred_languages(info: Info, requested: tuple[str, ...]) -> Iterator[str]:
+    """The languages of the recording's captions to try, best first.
+
+    Without a request: the recording's own language, else the only one there is.
+    """
+    available = [each for each in info.get("subtitles") or {} if each not in NOT_CAPTIONS]
+    if not requested:
         own = str(info.get("language") or "")
-        wanted = (own,) if own else tuple(there if len(there) == 1 else ())
-    for tag in wanted:
-        for fits in (_same, _is_a_form_of, _is_the_root_of):
-            yield from (each for each in there if fits(each, tag))
+        requested = (own,) if own else tuple(available if len(available) == 1 else ())
+    for tag in map(str.lower, requested):
+        # The same tag, then a regional variant of it (pt-BR for pt), then its base (pt for pt-BR).
+        yield from (each for each in available if each.lower() == tag)
+        yield from (each for each in available if each.lower().startswith(f"{tag}-"))
+        yield from (each for each in available if tag.startswith(f"{each.lower()}-"))
 
 
-def cues_in(text: str, parser: str) -> Iterator[tuple[float, float, str]]:
-    """Start, end and text of each caption in time order; nothing if the text makes no sense."""
+def parse_cues(text: str, parser: str) -> Iterator[tuple[float, float, str]]:
+    """Start, end and text of each caption in time order; nothing if the text cannot be parsed."""
     try:
         events = pysubs2.SSAFile.from_string(text, format_=parser)
-    except Exception:  # noqa: BLE001 - strangers' files; transcribing is the way out
+    except Exception:  # noqa: BLE001 - untrusted files; the recording is transcribed instead
         return
     for event in sorted(events, key=lambda each: (each.start, each.end)):
-        said = " ".join(html.unescape(event.plaintext).split())
-        if said and not event.is_comment and 0 <= event.start <= event.end:
-            yield event.start / 1000, event.end / 1000, facts.text(said, MAX_CAPTION_TEXT)
+        plain = " ".join(html.unescape(event.plaintext).split())
+        if plain and not event.is_comment and 0 <= event.start <= event.end:
+            yield event.start / 1000, event.end / 1000, metadata.text(plain, MAX_CAPTION_TEXT)
 
 
 def _readable(tracks: list[Info]) -> list[Info]:
-    order = list(PARSERS)
+    """The tracks in formats we can parse, best format first."""
+    best_first = list(PARSERS)
     return sorted(
         (each for each in tracks if each.get("ext") in PARSERS),
-        key=lambda each: order.index(each["ext"]),
+        key=lambda each: best_first.index(each["ext"]),
     )
-
-
-def _same(there: str, wanted: str) -> bool:
-    return there.lower() == wanted.lower()
-
-
-def _is_a_form_of(there: str, wanted: str) -> bool:
-    """pt-BR is a form of pt."""
-    return there.lower().startswith(f"{wanted.lower()}-")
-
-
-def _is_the_root_of(there: str, wanted: str) -> bool:
-    return wanted.lower().startswith(f"{there.lower()}-")

@@ -1,6 +1,7 @@
-"""What a child may do besides computing. Python reports each deed before it is done; we may refuse.
+"""Confines the child process with a Python audit hook: network, files, programs, environment.
 
-Unlike a patched function, an audit hook cannot be gone around by code in Python, nor be removed.
+Python reports each action to the hook before it happens, and the hook may refuse it. Unlike a
+patched function, an audit hook can be neither bypassed by Python code nor removed.
 """
 
 import os
@@ -10,29 +11,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from downloader.guard import Guard
+from downloader.child.guard import Guard
 
-WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-STARTING = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty.spawn")
+WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+START_EVENTS = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty.spawn")
 
 ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""All that strangers' code may know of ours."""
+"""The only variables third-party code gets to see."""
 
 Check = Callable[..., None]
 
 
-class ForbiddenDeedError(PermissionError):
-    """Somebody tried to start a program, or to write where we do not write."""
+class ForbiddenActionError(PermissionError):
+    """Code in the child tried to start a program, or to write outside its folder."""
 
 
 def confine(folder: str, guard: Guard | None, programs: dict[str, Check]) -> None:
-    """From here on: addresses the guard knows, files below the folder, these programs."""
+    """From now on the process reaches only addresses the guard allows, writes only below the
+    folder, and starts only these programs, each with arguments its check accepts."""
     sys.dont_write_bytecode = True
-    _forget_environment(folder)
+    _clear_environment(folder)
     checks: dict[str, Check] = {
         "open": _only_below(folder),
         "subprocess.Popen": _only(programs),
-        **dict.fromkeys(STARTING, _refuse),
+        **dict.fromkeys(START_EVENTS, _refuse),
     }
     if guard is not None:
         checks |= dict.fromkeys(("socket.connect", "socket.sendto"), _public(guard))
@@ -44,15 +46,15 @@ def confine(folder: str, guard: Guard | None, programs: dict[str, Check]) -> Non
     sys.addaudithook(watch)
 
 
-def caged_deno(arguments: list[str]) -> None:
-    """deno without permissions computes, and can do nothing else."""
+def check_deno_arguments(arguments: list[str]) -> None:
+    """Allows deno without permissions only: it can compute, but reach no file and no network."""
     mode, *options = arguments or [""]
     asks_for_more = any(re.match(r"--allow|--unstable|--env|-[A-Z]", each) for each in options)
     if mode not in ("run", "--version") or asks_for_more:
-        raise ForbiddenDeedError("a script gets no permissions")
+        raise ForbiddenActionError("deno scripts run without permissions")
 
 
-def _forget_environment(folder: str) -> None:
+def _clear_environment(folder: str) -> None:
     for name in set(os.environ) - set(ENVIRONMENT):
         del os.environ[name]
     os.environ.update(TMPDIR=folder, DENO_DIR=f"{folder}/deno", DENO_NO_UPDATE_CHECK="1")
@@ -69,10 +71,10 @@ def _only_below(folder: str) -> Check:
     root = Path(folder).resolve()
 
     def check(path: Any, _: Any, flags: Any) -> None:
-        if isinstance(path, int) or not (flags or 0) & WRITING or path == os.devnull:
+        if isinstance(path, int) or not (flags or 0) & WRITE_FLAGS or path == os.devnull:
             return
         if root not in Path(os.fsdecode(path)).resolve().parents:
-            raise ForbiddenDeedError("a child writes to its own folder only")
+            raise ForbiddenActionError("a child writes only to its own folder")
 
     return check
 
@@ -84,11 +86,12 @@ def _only(programs: dict[str, Check]) -> Check:
         )
         allowed = programs.get(words[0]) if words else None
         if allowed is None:
-            raise ForbiddenDeedError("a child starts no program but its own")
-        allowed(words[1:])
+            _refuse()
+        else:
+            allowed(words[1:])
 
     return check
 
 
 def _refuse(*_: Any) -> None:
-    raise ForbiddenDeedError("a child starts no program but its own")
+    raise ForbiddenActionError("a child starts only deno and ffmpeg")

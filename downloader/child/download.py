@@ -1,4 +1,4 @@
-"""One recording through yt-dlp: what it found, and its bytes as they come."""
+"""Download task: one recording through yt-dlp, its metadata first, then its bytes as they come."""
 
 import io
 import os
@@ -13,49 +13,49 @@ from yt_dlp.downloader.external import ExternalFD
 from yt_dlp.downloader.fragment import HttpQuietDownloader
 from yt_dlp.downloader.http import HttpFD
 
-from downloader import facts
-from downloader.errand import Errand, Say
-from downloader.guard import Guard
-from downloader.joining import MAX_PARTS, join, set_bounds
-from downloader.order import FetchOrder
-from downloader.visitor import Refusal, Visitor
+from downloader import metadata
+from downloader.child.guard import Guard
+from downloader.child.joining import MAX_PARTS, join, limit_resources
+from downloader.child.task import ChildTask, Send
+from downloader.child.ytdlp_client import Refusal, YtDlpClient
+from downloader.commands import DownloadCommand
 from mesh.reasons import Reason
 
 MAX_FRAGMENT_BYTES = 256 * 1024**2
-"""yt-dlp holds one fragment of HLS or DASH in memory; no honest one is near this."""
+"""yt-dlp holds one fragment of HLS or DASH in memory; no real one comes near this size."""
 
-# All of these yt-dlp fetches itself, in order, and can write to a pipe. The others need ffmpeg or
-# another program, which would connect wherever it likes.
+# yt-dlp fetches these protocols itself, in order, and can write them to a pipe. The others need
+# ffmpeg or another program, whose connections the guard could not check.
 STREAMED = (
     "[protocol~='^(https?|m3u8|m3u8_native|http_dash_segments|http_dash_segments_generator|ism)$']"
 )
 FORMAT = f"bestaudio{STREAMED}/best{STREAMED}"
 
 
-class Recording(Errand):
-    """One download, from address to last byte."""
+class DownloadTask(ChildTask):
+    """Downloads one recording, from its address to its last byte."""
 
-    def __init__(self, order: FetchOrder, guard: Guard, say: Say, media: int) -> None:
-        super().__init__(order, guard, say)
-        self._order = order
-        self._sink = Sink(media, order.max_bytes)
+    def __init__(self, command: DownloadCommand, guard: Guard, send: Send, media: int) -> None:
+        super().__init__(command, guard, send)
+        self._command = command
+        self._sink = Sink(media, command.max_bytes)
         self._total: int | None = None
         self._complete = False
         self._spooled = 0
-        self._is_in_parts = False
+        self._has_parts = False
 
     def run(self) -> dict[str, Any]:
-        """Says what it found, sends every byte, and returns how many there were."""
+        """Sends the metadata and every byte, and returns how many bytes there were."""
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FRAGMENT_BYTES, hard))
-        sys.stdout = Stdout(self._sink)
-        _write_to_a_pipe()
+        sys.stdout = StdoutToSink(self._sink)
+        _never_start_over()
         refuse_other_programs()
-        with self.visit(OneRecording, **self._options()) as yt_dlp:
-            yt_dlp.before_bytes = self._announce
-            yt_dlp.fetch_parts = self._fetch_parts
-            yt_dlp.max_seconds = self._order.max_seconds
-            yt_dlp.extract_info(self._order.source_url)
+        with self.open_client(SingleVideoClient, **self._options()) as client:
+            client.before_bytes = self._send_metadata
+            client.fetch_parts = self._fetch_parts
+            client.max_seconds = self._command.max_seconds
+            client.extract_info(self._command.source_url)
         if not self._complete:
             raise Refusal(Reason.NETWORK_ERROR, "the download ended before the recording did")
         return {"size": self._sink.size}
@@ -64,22 +64,26 @@ class Recording(Errand):
         return {
             "format": FORMAT,
             "outtmpl": {"default": "-"},
-            "progress_hooks": [self._follow],
+            "progress_hooks": [self._on_progress],
             "noplaylist": True,
-            # Else a hole in the recording would pass for success.
+            # Otherwise a recording with a missing fragment would count as complete.
             "skip_unavailable_fragments": False,
             "continuedl": False,
         }
 
     def _fetch_parts(self, info: dict[str, Any], fetch_to: Callable[[Any, str], None]) -> None:
-        """They are spooled: only when the last is here can they be made one recording."""
-        if not self._order.manner.ffmpeg:
-            raise Refusal(Reason.TOOL_MISSING, "the recording is in parts, and ffmpeg is missing")
-        if self._is_in_parts:
-            raise Refusal(Reason.UNSUPPORTED_URL, "the parts of the recording have parts")
-        self._announce(info)
-        self._is_in_parts = True
-        set_bounds(self._order.max_spool_bytes)
+        """Spools the parts to disk: they can be joined only once the last has arrived."""
+        if not self._command.client_options.ffmpeg:
+            raise Refusal(
+                Reason.TOOL_MISSING, "the recording comes in parts, and ffmpeg is not installed"
+            )
+        if self._has_parts:
+            raise Refusal(
+                Reason.UNSUPPORTED_URL, "a part of the recording is itself split into parts"
+            )
+        self._send_metadata(info)
+        self._has_parts = True
+        limit_resources(self._command.max_spool_bytes)
         parts: list[str] = []
         for entry in info.get("entries") or ():
             parts.append(f"part{len(parts)}")
@@ -87,48 +91,48 @@ class Recording(Errand):
                 raise Refusal(Reason.TOO_LARGE, f"the recording has more than {MAX_PARTS} parts")
             fetch_to(entry, parts[-1])
             self._spooled += Path(parts[-1]).stat().st_size
-        join(self._order.manner.ffmpeg, parts, self._sink)
+        join(self._command.client_options.ffmpeg, parts, self._sink.write)
 
-    def _announce(self, info: dict[str, Any]) -> None:
-        if self._is_in_parts:
+    def _send_metadata(self, info: dict[str, Any]) -> None:
+        if self._has_parts:
             return
         self._refuse_size(info.get("filesize"))
-        self.is_of_a_known_site = info.get("extractor_key") != "Generic"
-        self.say("found", **facts.describe(info))
+        self.has_site_metadata = info.get("extractor_key") != "Generic"
+        self.send("found", **metadata.to_json(info))
 
-    def _follow(self, status: dict[str, Any]) -> None:
+    def _on_progress(self, status: dict[str, Any]) -> None:
         self._complete = status["status"] == "finished"
         total = status.get("total_bytes")
-        if self._is_in_parts:
+        if self._has_parts:
             so_far = self._spooled + (status.get("downloaded_bytes") or 0)
-            if so_far > self._order.max_spool_bytes:
-                raise too_large(self._order.max_spool_bytes)
+            if so_far > self._command.max_spool_bytes:
+                raise too_large(self._command.max_spool_bytes)
         elif total is not None and total != self._total and not self._complete:
             self._refuse_size(total)
             self._total = total
-            self.say("total", bytes=total)
+            self.send("total", bytes=total)
 
     def _refuse_size(self, size: int | None) -> None:
-        if size is not None and size > self._order.max_bytes:
-            raise too_large(self._order.max_bytes)
+        if size is not None and size > self._command.max_bytes:
+            raise too_large(self._command.max_bytes)
 
 
-class OneRecording(Visitor):
-    """yt-dlp, but it asks before it fetches, and takes no playlist."""
+class SingleVideoClient(YtDlpClient):
+    """yt-dlp for one recording: checks it before the first byte, and refuses playlists."""
 
     max_seconds: float
-    before_bytes: Say
+    before_bytes: Send
     fetch_parts: Callable[[dict[str, Any], Callable[[Any, str], None]], None]
 
     def process_ie_result(
         self, ie_result: dict[str, Any], download: bool = True, extra_info: Any = None
     ) -> Any:
-        """Every result of an extractor passes here before anything is done with it."""
+        """Checks every extractor's result before yt-dlp acts on it."""
         if ie_result.get("_type") == "multi_video" and download:
 
             def fetch_to(entry: Any, name: str) -> None:
                 self.params["outtmpl"]["default"] = name
-                super(OneRecording, self).process_ie_result(entry, True, extra_info)
+                super(SingleVideoClient, self).process_ie_result(entry, True, extra_info)
 
             refuse_endless(ie_result, self.max_seconds)
             self.fetch_parts(ie_result, fetch_to)
@@ -139,34 +143,34 @@ class OneRecording(Visitor):
         return super().process_ie_result(ie_result, download, extra_info)
 
     def process_video_result(self, info_dict: dict[str, Any], download: bool = True) -> Any:
-        """All formats are known, and one has yet to be chosen."""
+        """Refuses a recording without audio: all formats are known, none is chosen yet."""
         formats = info_dict.get("formats") or ()
         if (
             download
             and formats
             and all(each.get("acodec") == "none" and not each.get("has_drm") for each in formats)
         ):
-            raise Refusal(Reason.NO_AUDIO, "the recording has no sound")
+            raise Refusal(Reason.NO_AUDIO, "the recording has no audio")
         return super().process_video_result(info_dict, download)
 
     def process_info(self, info_dict: dict[str, Any]) -> Any:
-        """The format is chosen; the next step is the first byte."""
+        """Runs the hook: the format is chosen, and the download begins next."""
         self.before_bytes(info_dict)
         return super().process_info(info_dict)
 
     def report_file_already_downloaded(self, file_name: str) -> None:
-        """yt-dlp takes a file that lacks less than 100 bytes for whole; we do not."""
-        raise broken()
+        """Fails: yt-dlp takes a file that lacks fewer than 100 bytes for complete."""
+        raise connection_lost()
 
 
 def refuse_endless(info: dict[str, Any], max_seconds: float) -> None:
-    """Live streams have no end, and some recordings end too late."""
+    """Refuses live and upcoming streams, and recordings longer than allowed."""
     status = info.get("live_status")
     if status == "is_upcoming":
-        raise Refusal(Reason.NOT_YET_AVAILABLE, "the recording has not begun yet")
+        raise Refusal(Reason.NOT_YET_AVAILABLE, "the recording has not started yet")
     if info.get("is_live") or status == "is_live":
         raise Refusal(Reason.LIVE_STREAM, "the address is a live stream")
-    length = facts.seconds(info.get("duration"))
+    length = metadata.seconds(info.get("duration"))
     if length is not None and length > max_seconds:
         raise Refusal(
             Reason.TOO_LONG,
@@ -175,7 +179,7 @@ def refuse_endless(info: dict[str, Any], max_seconds: float) -> None:
 
 
 class Sink:
-    """The pipe, as a file that counts. Writing blocks while nobody reads."""
+    """The media pipe as a file that counts bytes; writes block until the service reads."""
 
     def __init__(self, descriptor: int, max_bytes: int) -> None:
         self._descriptor = descriptor
@@ -193,47 +197,50 @@ class Sink:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing waits here."""
+        """Does nothing: writes are not buffered."""
 
     def close(self) -> None:
-        """yt-dlp closes its file after the last fragment; the pipe ends with the process."""
+        """Does nothing: yt-dlp closes its file, but the pipe closes with the process."""
 
 
-class Stdout(io.StringIO):
-    """Text written here is lost; `buffer` is where "-" leads."""
+class StdoutToSink(io.StringIO):
+    """Discards text; its `buffer`, which yt-dlp writes to for the file name "-", is the sink."""
 
     def __init__(self, buffer: Sink) -> None:
         super().__init__()
         self.buffer = buffer  # type: ignore[misc, assignment] # all of a file that yt-dlp needs
 
     def write(self, text: str) -> int:
-        """Forgets it."""
+        """Discards the text."""
         return len(text)
 
 
 def too_large(limit: int) -> Refusal:
-    """The refusal of a recording with more bytes than this."""
+    """The recording has more bytes than the limit."""
     return Refusal(Reason.TOO_LARGE, f"the recording has more than the {limit} bytes allowed")
 
 
-def broken() -> Refusal:
-    """The refusal of a recording that stopped in the middle."""
-    return Refusal(Reason.NETWORK_ERROR, "the connection broke, and the site cannot resume")
+def connection_lost() -> Refusal:
+    """The transfer stopped in the middle."""
+    return Refusal(Reason.NETWORK_ERROR, "the connection was lost, and the site cannot resume it")
 
 
 def refuse_other_programs() -> None:
-    """What yt-dlp would hand to ffmpeg or curl is not fetched."""
+    """Refuses recordings that yt-dlp would fetch with ffmpeg or curl."""
 
     def refuse(*_: Any) -> None:
-        raise Refusal(Reason.UNSUPPORTED_URL, "the recording needs a program that is not trusted")
+        raise Refusal(
+            Reason.UNSUPPORTED_URL, "the recording can only be fetched with an external program"
+        )
 
     ExternalFD.real_download = refuse
 
 
-def _write_to_a_pipe() -> None:
+def _never_start_over() -> None:
+    """Where yt-dlp would rewrite a file from its beginning, fails: a pipe cannot be rewritten."""
+
     def refuse_to_start_over(*_: Any) -> None:
-        # To a file it would write from the beginning again; a pipe has no beginning.
-        raise broken()
+        raise connection_lost()
 
     HttpFD.report_unable_to_resume = refuse_to_start_over
     HttpQuietDownloader.report_unable_to_resume = FileDownloader.report_unable_to_resume

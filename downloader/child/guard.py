@@ -1,8 +1,8 @@
-"""Keeps a process from talking to this machine and its private networks.
+"""SSRF guard: keeps a process from reaching this machine and its private networks.
 
-Names and redirects can lie until the very last moment, so the check sits where the lie ends: at
-connect(), on the address really connected to. What is handed to a proxy is connected to elsewhere:
-there the host that is named is looked up and checked, which is the best that can be done from here.
+Host names and redirects can change until the last moment, so the check runs at connect(), on the
+address actually connected to. A proxy connects elsewhere: there the guard resolves and checks the
+host name itself, which is the best it can do from here.
 """
 
 import socket
@@ -16,7 +16,8 @@ SCHEMES = ("http", "https")
 
 
 class ForbiddenAddressError(PermissionError):
-    """Somebody tried to reach an address that is not public, or by other means than HTTP."""
+    """Code in the child tried to reach an address that is not public, or used another protocol
+    than HTTP."""
 
 
 class Guard:
@@ -26,16 +27,16 @@ class Guard:
         self._exempt = set(exempt)
         self._proxies: set[tuple[str, int]] = set()
         self.refused: list[str] = []
-        """Why, for each thing that was asked for in vain."""
+        """The message of each refusal so far."""
 
     def trust_proxy(self, proxy: str) -> None:
-        """The operator chose it, so it may be anywhere; but nothing else on its machine may."""
+        """Allows the operator's proxy at any address, but no other port of that host."""
         host, port = host_and_port(proxy)
         for *_, address in socket.getaddrinfo(host, port):
             self._proxies.add((str(address[0]), port))
 
     def check(self, address: Any) -> None:
-        """Takes what connect() takes; raises unless it is an IP address we may reach."""
+        """Takes the argument of connect(); raises unless it is an allowed IP address."""
         if isinstance(address, tuple) and address[:2] in self._proxies:
             return
         host = str(address[0]) if isinstance(address, tuple) and address else str(address)
@@ -43,12 +44,12 @@ class Guard:
             raise self.refusal(f"{host} is not a public address")
 
     def check_url(self, url: str) -> None:
-        """Raises unless it is HTTP; on every hop, before anything is sent."""
+        """Raises unless the URL is HTTP; called on every redirect, before the request is sent."""
         if urlsplit(url).scheme.lower() not in SCHEMES:
             raise self.refusal("only http and https addresses are fetched")
 
     def check_host(self, url: str) -> None:
-        """For what a proxy will connect to; a name only the proxy knows passes."""
+        """Checks a host that a proxy will connect to; a name only the proxy can resolve passes."""
         host = urlsplit(url).hostname or ""
         try:
             answers = socket.getaddrinfo(host, None)
@@ -58,13 +59,13 @@ class Guard:
             self.check(address)
 
     def refusal(self, why: str) -> ForbiddenAddressError:
-        """Remembers it; yt-dlp tends to forget the error itself."""
+        """Records the refusal, since yt-dlp may swallow the exception, and returns it to raise."""
         self.refused.append(why)
         return ForbiddenAddressError(why)
 
 
 def host_and_port(proxy: str) -> tuple[str, int]:
-    """Where a proxy listens."""
-    found = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    ordinary = {"http": 80, "https": 443}.get(found.scheme, 1080)
-    return found.hostname or "", found.port or ordinary
+    """Host and port a proxy listens on."""
+    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    default_port = {"http": 80, "https": 443}.get(parts.scheme, 1080)
+    return parts.hostname or "", parts.port or default_port

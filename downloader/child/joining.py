@@ -1,13 +1,12 @@
-"""A recording that only comes in parts: they are put on disk, and ffmpeg makes one of them."""
+"""Joins a recording that comes in several parts: ffmpeg concatenates the files on disk."""
 
 import resource
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
-from downloader.confinement import ForbiddenDeedError
-from downloader.visitor import Refusal
+from downloader.child.confinement import ForbiddenActionError
+from downloader.child.ytdlp_client import Refusal
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
 
@@ -16,7 +15,7 @@ MAX_MEMORY_BYTES = 2 * 1024**3
 LIST = "parts.txt"
 
 DEMUXERS = "concat,aac,flac,flv,matroska,mov,mp3,mpegts,ogg,wav"
-"""Real media, and our own list; a playlist in disguise would open other files and addresses."""
+"""Media formats and our own concat list. A disguised playlist would open other files and URLs."""
 
 COMMAND = (
     *("-nostdin", "-hide_banner", "-loglevel", "error"),
@@ -26,30 +25,22 @@ COMMAND = (
 )
 
 
-class Writable(Protocol):
-    """Where the recording goes."""
-
-    def write(self, data: bytes) -> int:
-        """Takes all of it or raises."""
-        ...
-
-
-def only_joining(arguments: list[str]) -> None:
-    """ffmpeg is called in this one way, or not at all."""
+def check_ffmpeg_arguments(arguments: list[str]) -> None:
+    """Allows exactly the ffmpeg call that joins parts."""
     if tuple(arguments) != COMMAND:
-        raise ForbiddenDeedError("ffmpeg only joins parts")
+        raise ForbiddenActionError("ffmpeg may only join parts")
 
 
-def set_bounds(max_bytes: int) -> None:
-    """From here on: no file larger than all parts may be, and no program that eats the machine."""
+def limit_resources(max_bytes: int) -> None:
+    """Limits the size of every file and the memory of every program started from here on."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
 
 
-def join(ffmpeg: str, parts: Sequence[str], sink: Writable) -> None:
-    """Writes the sound of all parts, one after the other, as one recording."""
+def join(ffmpeg: str, parts: Sequence[str], write: Callable[[bytes], int]) -> None:
+    """Writes the audio of all parts, one after the other, as one recording."""
     Path(LIST).write_text("".join(f"file {part}\n" for part in parts))
-    with subprocess.Popen(  # noqa: S603 - our own command on our own files
+    with subprocess.Popen(  # noqa: S603 - a fixed command on files we wrote
         [ffmpeg, *COMMAND],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -58,6 +49,6 @@ def join(ffmpeg: str, parts: Sequence[str], sink: Writable) -> None:
     ) as process:
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         while data := process.stdout.read(MAX_FRAME_BYTES):
-            sink.write(data)
+            write(data)
     if process.returncode:
         raise Refusal(Reason.CORRUPT_MEDIA, "the parts of the recording do not fit together")

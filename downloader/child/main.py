@@ -1,119 +1,108 @@
-"""The other side of the pipes: runs yt-dlp, in a process that may be killed at any moment.
+"""Entry point of the child process, which runs one yt-dlp task and may be killed at any moment.
 
-Media bytes leave through one pipe as they arrive. The other carries one JSON object a line: what
-was found, as it is found, and at last `done` or `failed`.
+Media bytes leave through one pipe as they arrive. The other carries one JSON object a line:
+messages about what was found, then a last one, `done` or `failed`.
 """
 
 import json
 import os
-import select
-import signal
 from collections.abc import Iterator
-from threading import Thread
 from typing import Any
 
-from downloader.captions import Captions
-from downloader.confinement import caged_deno, confine
-from downloader.errand import Errand, Say
-from downloader.guard import Guard
-from downloader.joining import only_joining
-from downloader.listing import Listing
-from downloader.order import CaptionsOrder, FetchOrder, ListOrder, Order
-from downloader.recording import Recording
-from downloader.visitor import Refusal, deno_of
+from downloader.child.captions import CaptionsTask
+from downloader.child.confinement import check_deno_arguments, confine
+from downloader.child.download import DownloadTask
+from downloader.child.guard import Guard
+from downloader.child.joining import check_ffmpeg_arguments
+from downloader.child.resolve import ResolveTask
+from downloader.child.task import ChildTask, Send
+from downloader.child.ytdlp_client import Refusal, deno_path
+from downloader.commands import CaptionsCommand, Command, DownloadCommand, ResolveCommand
+from mesh.forking import end_with_parent
 from mesh.reasons import Reason
 
 
-class Control:
-    """Tells the service how it goes."""
+class ControlPipe:
+    """The child's end of the control pipe."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def say(self, kind: str, **facts: Any) -> None:
-        """Writes one line."""
-        line = memoryview(json.dumps({"kind": kind, **facts}).encode() + b"\n")
+    def send(self, kind: str, **fields: Any) -> None:
+        """Writes one message as a line of JSON."""
+        line = memoryview(json.dumps({"kind": kind, **fields}).encode() + b"\n")
         while line:
             line = line[os.write(self._descriptor, line) :]
 
 
-def main(order: Order, media: int, control: int) -> None:
-    """Carries out one order and ends the process."""
-    os.setsid()
-    os.chdir(order.folder)
-    _silence()
-    Thread(target=_die_with_the_service, args=(control,), daemon=True).start()
-    guard = Guard(order.manner.exempt_addresses)
-    voice = Control(control)
-    errand = _errand(order, guard, voice.say, media)
+def main(command: Command, media: int, control: int) -> None:
+    """Executes one command and exits the process."""
+    end_with_parent(control)
+    os.chdir(command.folder)
+    _redirect_standard_streams()
+    guard = Guard(command.client_options.exempt_addresses)
+    pipe = ControlPipe(control)
+    task = _task(command, guard, pipe.send, media)
     try:
-        _enclose(order, guard)
-        voice.say("done", **errand.run())
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the service must hear of it
-        voice.say("failed", **_explain(error, guard, errand))
+        _confine(command, guard)
+        pipe.send("done", **task.run())
+    except BaseException as error:  # noqa: BLE001 - the service must learn of every failure
+        pipe.send("failed", **_describe_failure(error, guard, task))
     finally:
-        # Nothing here is worth tidying up, and threads of yt-dlp must not hold us.
+        # No cleanup is needed, and yt-dlp's threads must not delay the exit.
         os._exit(0)
 
 
-def _silence() -> None:
-    """Strangers' prints go nowhere: our stdout and stderr are the service's."""
+def _redirect_standard_streams() -> None:
+    """Discards what third-party code prints: stdout and stderr belong to the service."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
 
 
-def _die_with_the_service(control: int) -> None:
-    """A pipe without a reader reports an error: nobody is left to download for."""
-    reader_gone = select.poll()
-    reader_gone.register(control, 0)
-    reader_gone.poll()
-    os.killpg(0, signal.SIGKILL)
+def _task(command: Command, guard: Guard, send: Send, media: int) -> ChildTask:
+    match command:
+        case DownloadCommand():
+            return DownloadTask(command, guard, send, media)
+        case ResolveCommand():
+            return ResolveTask(command, guard, send)
+        case CaptionsCommand():
+            return CaptionsTask(command, guard, send)
+    raise TypeError(type(command))
 
 
-def _errand(order: Order, guard: Guard, say: Say, media: int) -> Errand:
-    match order:
-        case FetchOrder():
-            return Recording(order, guard, say, media)
-        case ListOrder():
-            return Listing(order, guard, say)
-        case CaptionsOrder():
-            return Captions(order, guard, say)
-    raise TypeError(type(order))
-
-
-def _enclose(order: Order, guard: Guard) -> None:
-    manner = order.manner
-    if manner.proxy and manner.proxy_is_trusted:
-        guard.trust_proxy(manner.proxy)
+def _confine(command: Command, guard: Guard) -> None:
+    options = command.client_options
+    if options.proxy and options.proxy_is_trusted:
+        guard.trust_proxy(options.proxy)
     confine(
-        order.folder,
-        None if manner.allow_private_addresses else guard,
-        {deno_of(manner): caged_deno, manner.ffmpeg: only_joining},
+        command.folder,
+        None if options.allow_private_addresses else guard,
+        {deno_path(options): check_deno_arguments, options.ffmpeg: check_ffmpeg_arguments},
     )
 
 
-def _explain(error: BaseException, guard: Guard, errand: Errand) -> dict[str, Any]:
+def _describe_failure(error: BaseException, guard: Guard, task: ChildTask) -> dict[str, Any]:
     if guard.refused:
-        return {"message": guard.refused[-1], "verdict": Reason.ADDRESS_FORBIDDEN}
+        return {"message": guard.refused[-1], "reason": Reason.ADDRESS_FORBIDDEN}
     if refusal := next((each for each in _causes(error) if isinstance(each, Refusal)), None):
-        return {"message": str(refusal), "verdict": refusal.reason}
+        return {"message": str(refusal), "reason": refusal.reason}
     statuses = (getattr(each, "status", None) for each in _causes(error))
     status = next((each for each in statuses if isinstance(each, int)), None)
-    # A site that described its recording and then forbids the bytes has only grown tired of
-    # these links: new ones may work.
-    tired = status == 403 and errand.is_of_a_known_site
+    # A site that described the recording and then answers 403 for the bytes has let the media
+    # links expire: new ones may work.
+    links_expired = status == 403 and task.has_site_metadata
     return {
-        "message": errand.without_secrets(str(error) or type(error).__name__),
-        "kinds": [type(each).__name__ for each in _causes(error)],
+        "message": task.without_secrets(str(error) or type(error).__name__),
+        "exceptions": [type(each).__name__ for each in _causes(error)],
         "status": status,
-        "verdict": Reason.SITE_ERROR if tired else "",
-        "retry_after": errand.retry_after,
+        "reason": Reason.SITE_ERROR if links_expired else "",
+        "retry_after": task.retry_after,
     }
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The exception and all behind it; yt-dlp has ways of its own to remember them."""
+    """The exception and everything that caused it; yt-dlp also keeps causes in its own fields."""
     seen: set[int] = set()
     waiting: list[Any] = [error]
     while waiting:

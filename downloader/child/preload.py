@@ -1,4 +1,4 @@
-"""Loaded once by the fork server: does beforehand what every download would do again."""
+"""Preloaded by the fork server: does the slow start-up work once, before any child is forked."""
 
 import gc
 import re
@@ -8,33 +8,33 @@ from typing import Any
 from yt_dlp import YoutubeDL
 from yt_dlp.networking import common as networking
 
-from downloader import child
-from downloader.order import Manner
-from downloader.recording import FORMAT
-from downloader.visitor import Silence, deno_of, known_extractors
+from downloader.child import main
+from downloader.child.download import FORMAT
+from downloader.child.ytdlp_client import NullLogger, deno_path, known_extractors
+from downloader.commands import ClientOptions
 
-__all__ = ["child"]
+__all__ = ["main"]
 
-NOWHERE = "https://warm.invalid/a.mp3"
-ROOM_FOR_PATTERNS = 1 << 16
-"""By default Python forgets a compiled pattern after five hundred others."""
+UNREACHABLE_URL = "https://warm.invalid/a.mp3"
+PATTERN_CACHE_SIZE = 1 << 16
+"""By default Python evicts a compiled pattern after 500 others."""
 
 
 def _warm_up() -> None:
-    re._MAXCACHE = ROOM_FOR_PATTERNS  # type: ignore[attr-defined]
-    deno_of(Manner(1))
+    re._MAXCACHE = PATTERN_CACHE_SIZE  # type: ignore[attr-defined]
+    deno_path(ClientOptions(1))
     networking.make_ssl_context(verify=True, legacy_support=False, use_certifi=True)
-    options: dict[str, Any] = {"logger": Silence(), "quiet": True, "cachedir": False}
-    with YoutubeDL({**options, "format": FORMAT, "proxy": ""}) as nobody:
-        nobody.process_ie_result({"id": "a", "title": "a", "url": NOWHERE}, download=False)
-        # Each extractor compiles its patterns when first asked, and there are nearly two thousand.
+    options: dict[str, Any] = {"logger": NullLogger(), "quiet": True, "cachedir": False}
+    with YoutubeDL({**options, "format": FORMAT, "proxy": ""}) as client:
+        client.process_ie_result({"id": "a", "title": "a", "url": UNREACHABLE_URL}, download=False)
+        # Each of nearly two thousand extractors compiles its patterns on first use.
         for extractor in known_extractors():
-            extractor.suitable(NOWHERE)
-            # For pages that embed something; loads the extractor itself.
+            extractor.suitable(UNREACHABLE_URL)
+            # For pages with embedded players; loads the extractor itself.
             with suppress(Exception):
-                list(extractor.extract_from_webpage(nobody, NOWHERE, ""))
+                list(extractor.extract_from_webpage(client, UNREACHABLE_URL, ""))
 
 
 _warm_up()
-# Children share these pages as long as nobody touches them.
+# Frozen objects stay in memory pages that the children share.
 gc.freeze()

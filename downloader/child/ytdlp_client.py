@@ -1,72 +1,63 @@
-"""yt-dlp as we let it be: what it may do, how it asks a site, and what we hear from it."""
+"""The yt-dlp client: yt-dlp restricted to HTTP, guarded on every request, without side effects."""
 
-import math
-import os
-import sys
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
 from http.cookiejar import LoadError
 from pathlib import Path
 from typing import Any
 
-from downloader.guard import Guard
-from downloader.order import Manner
+import yt_dlp.extractor.extractors
+import yt_dlp.extractor.generic
+import yt_dlp.extractor.youtube
+from yt_dlp import YoutubeDL
+from yt_dlp.cookies import YoutubeDLCookieJar
+from yt_dlp.extractor.common import UnsupportedURLIE
+from yt_dlp.networking import common as networking
+from yt_dlp.networking._requests import RequestsRH, RequestsSession
+from yt_dlp.networking.exceptions import HTTPError, NoSupportingHandlers
+from yt_dlp.utils._jsruntime import _determine_runtime_path
+
+from downloader.child.guard import Guard
+from downloader.commands import ClientOptions
 from mesh.reasons import Reason
+from mesh.retry_after import retry_after_seconds
 
-# Plugins are strangers' code, and curl connects behind the guard's back. Both count at import.
-os.environ["YTDLP_NO_PLUGINS"] = "1"
-sys.modules["curl_cffi"] = None  # type: ignore[assignment]
-
-import yt_dlp.extractor.extractors  # noqa: E402
-import yt_dlp.extractor.generic  # noqa: E402
-import yt_dlp.extractor.youtube  # noqa: E402
-from yt_dlp import YoutubeDL  # noqa: E402
-from yt_dlp.cookies import YoutubeDLCookieJar  # noqa: E402
-from yt_dlp.extractor.common import UnsupportedURLIE  # noqa: E402
-from yt_dlp.networking import common as networking  # noqa: E402
-from yt_dlp.networking._requests import RequestsRH, RequestsSession  # noqa: E402
-from yt_dlp.networking.exceptions import HTTPError, NoSupportingHandlers  # noqa: E402
-from yt_dlp.utils._jsruntime import _determine_runtime_path  # noqa: E402
-
-# Reading every certificate takes its time; what a fork server has made, its children share.
+# Loading the certificates is slow; children share the context their fork server has made.
 networking.make_ssl_context = cache(networking.make_ssl_context)
 
 RETRIES = 2
 COOKIES = "cookies.txt"
-LONGEST_WAIT_SECONDS = 86400
 
 
 class Refusal(Exception):  # noqa: N818 - a decision, not an error
-    """We will not go on, and know why."""
+    """The task stops on purpose, for a known reason."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
 
-class Visitor(YoutubeDL):  # type: ignore[misc] # ships no types
-    """Asks sites over HTTP alone, in the operator's manner, and tells the guard of every hop."""
+class YtDlpClient(YoutubeDL):  # type: ignore[misc] # ships no types
+    """Speaks only HTTP, follows the client options, and passes every request through the guard."""
 
-    def __init__(self, manner: Manner, guard: Guard, **options: Any) -> None:
+    def __init__(self, client_options: ClientOptions, guard: Guard, **options: Any) -> None:
         self._guard = guard
         self.retry_after: float | None = None
-        """Seconds a site that had enough of us asked us to stay away."""
-        RequestsSession.send = _checked(RequestsSession.send, guard, manner)
-        super().__init__({**_options(manner), **options})
+        """Seconds the site asked us to wait when it last answered 429."""
+        RequestsSession.send = _checked(RequestsSession.send, guard, client_options)
+        super().__init__({**_options(client_options), **options})
 
     def add_default_info_extractors(self) -> None:
-        """All of them; yt-dlp's own way to find out costs a tenth of a second."""
+        """Adds all extractors; yt-dlp's own lookup takes a tenth of a second."""
         for extractor in known_extractors():
             self.add_info_extractor(extractor)
         self.add_info_extractor(UnsupportedURLIE())
 
     def build_request_director(self, handlers: Any, preferences: Any = None) -> Any:
-        """The others speak ftp, file or websocket."""
+        """Only the HTTP handler; the others speak ftp, file or websocket."""
         return super().build_request_director([RequestsRH], preferences)
 
     def urlopen(self, request: Any) -> Any:
-        """Every request passes here; hops of a redirect do not."""
+        """Every request passes here; redirects do not."""
         try:
             return super().urlopen(request)
         except NoSupportingHandlers:
@@ -74,41 +65,41 @@ class Visitor(YoutubeDL):  # type: ignore[misc] # ships no types
             raise
         except HTTPError as error:
             if error.status == 429:
-                self.retry_after = seconds_in(error.response.headers.get("Retry-After"))
+                self.retry_after = retry_after_seconds(error.response.headers.get("Retry-After"))
             raise
 
     def secrets(self) -> list[str]:
-        """What must never be told."""
+        """Cookie values, which no message may contain."""
         return [cookie.value for cookie in self.cookiejar if cookie.value]
 
 
-class Silence:
-    """What yt-dlp has to say in passing; errors reach us as exceptions."""
+class NullLogger:
+    """Discards yt-dlp's log; errors arrive as exceptions."""
 
     def debug(self, message: str) -> None:
-        """Forgets it."""
+        """Discards the message."""
 
     info = warning = error = debug
 
 
 @cache
 def known_extractors() -> list[Any]:
-    """The classes of all extractors that are of use."""
+    """The classes of all enabled extractors."""
     return [each for each in yt_dlp.extractor.gen_extractor_classes() if each._ENABLED]
 
 
-def deno_of(manner: Manner) -> str:
-    """The program yt-dlp solves YouTube's puzzles with."""
-    return str(_determine_runtime_path(manner.js_runtime or None, "deno"))
+def deno_path(client_options: ClientOptions) -> str:
+    """Path of deno, which runs YouTube's JavaScript challenges."""
+    return str(_determine_runtime_path(client_options.js_runtime or None, "deno"))
 
 
-def _options(manner: Manner) -> dict[str, Any]:
+def _options(client_options: ClientOptions) -> dict[str, Any]:
     options: dict[str, Any] = {
-        "logger": Silence(),
+        "logger": NullLogger(),
         "quiet": True,
         "noprogress": True,
         "color": "never",
-        "socket_timeout": manner.socket_timeout_seconds,
+        "socket_timeout": client_options.socket_timeout_seconds,
         "retries": RETRIES,
         "fragment_retries": RETRIES,
         "extractor_retries": 1,
@@ -116,25 +107,25 @@ def _options(manner: Manner) -> dict[str, Any]:
         "enable_file_urls": False,
         "external_downloader": {"default": "native"},
         "fixup": "never",
-        "js_runtimes": {"deno": {"path": deno_of(manner)}},
-        # The solver comes with yt-dlp-ejs; nothing is fetched to be run.
+        "js_runtimes": {"deno": {"path": deno_path(client_options)}},
+        # The challenge solver comes with yt-dlp-ejs; no code is fetched.
         "remote_components": [],
-        # "" means none; unset would mean whatever the environment says.
-        "proxy": manner.proxy,
-        "source_address": manner.source_address or None,
-        "ratelimit": manner.max_bytes_per_second or None,
-        "sleep_interval_requests": manner.request_interval_seconds,
-        "sleep_interval": manner.request_interval_seconds,
+        # "" means no proxy; unset would mean the environment's.
+        "proxy": client_options.proxy,
+        "source_address": client_options.source_address or None,
+        "ratelimit": client_options.max_bytes_per_second or None,
+        "sleep_interval_requests": client_options.request_interval_seconds,
+        "sleep_interval": client_options.request_interval_seconds,
     }
-    if manner.user_agent:
-        options["http_headers"] = {"User-Agent": manner.user_agent}
-    if manner.cookies_file:
-        options["cookiefile"] = _own_cookies(manner.cookies_file)
+    if client_options.user_agent:
+        options["http_headers"] = {"User-Agent": client_options.user_agent}
+    if client_options.cookies_file:
+        options["cookiefile"] = _copy_cookies(client_options.cookies_file)
     return options
 
 
-def _own_cookies(original: str) -> str:
-    """yt-dlp writes its cookies back, and others read the same file."""
+def _copy_cookies(original: str) -> str:
+    """Copies the cookies file: yt-dlp writes its cookies back, and other children read the same."""
     try:
         text = Path(original).read_bytes()
         copy = Path(COOKIES)
@@ -142,30 +133,16 @@ def _own_cookies(original: str) -> str:
         copy.write_bytes(text)
         YoutubeDLCookieJar(COOKIES).load()
     except (OSError, LoadError, ValueError):
-        # Whatever is wrong with it, the error would quote it.
-        why = "the cookies file of the service cannot be used"
-        raise Refusal(Reason.COOKIES_INVALID, why) from None
+        # Without the cause: its message would quote the file.
+        raise Refusal(Reason.COOKIES_INVALID, "the service's cookies file cannot be read") from None
     return COOKIES
 
 
-def _checked(send: Any, guard: Guard, manner: Manner) -> Any:
+def _checked(send: Any, guard: Guard, client_options: ClientOptions) -> Any:
     def checked(session: Any, request: Any, **options: Any) -> Any:
         guard.check_url(request.url)
-        if manner.proxy and not manner.allow_private_addresses:
+        if client_options.proxy and not client_options.allow_private_addresses:
             guard.check_host(request.url)
         return send(session, request, **options)
 
     return checked
-
-
-def seconds_in(retry_after: str | None) -> float | None:
-    """What the header says: a number of seconds, or a date."""
-    try:
-        seconds = float(retry_after or "")
-    except ValueError:
-        try:
-            until = parsedate_to_datetime(retry_after or "")
-            seconds = (until - datetime.now(UTC)).total_seconds()
-        except (ValueError, TypeError):
-            return None
-    return min(max(seconds, 0), LONGEST_WAIT_SECONDS) if math.isfinite(seconds) else None

@@ -1,4 +1,4 @@
-"""Takes a form with one file apart while it streams by; what comes before the file is an option."""
+"""Streaming parser of multipart forms with one file; fields before the file are options."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from gateway.problems import RefusedError
+from gateway.http.problems import RefusedError
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -15,60 +15,61 @@ FILE = "file"
 MAX_FIELDS_BYTES = 64 * 1024
 
 
-class Form:
-    """A form as it arrives. `fields` and `file_name` are known once the file has begun."""
+class MultipartForm:
+    """A form as it arrives; `fields` and `file_name` are complete once `read_fields` returns."""
 
     def __init__(self, content_type: str, body: AsyncIterator[bytes]) -> None:
         boundary = parse_options_header(content_type)[1].get(b"boundary")
         if not boundary:
-            raise RefusedError(422, "the form names no boundary", field="Content-Type")
+            raise RefusedError(
+                422, "the Content-Type of the form has no boundary", field="Content-Type"
+            )
         self.fields: dict[str, str] = {}
         self.file_name = ""
         self._body = body
-        self._parts = _Parts(self)
+        self._parts = _PartHandler(self)
         try:
             self._parser = MultipartParser(boundary, self._parts.callbacks())
         except FormParserError as error:
             raise RefusedError(422, str(error), field="Content-Type") from error
 
-    async def until_file(self) -> None:
-        """Reads the fields that come before the file."""
-        async for piece in self._body:
-            self._feed(piece)
-            if self._parts.file_begun:
+    async def read_fields(self) -> None:
+        """Reads the fields, up to the first byte of the file."""
+        async for chunk in self._body:
+            self._feed(chunk)
+            if self._parts.file_started:
                 return
-        raise RefusedError(422, "the form has no part called `file`", field=FILE)
+        raise RefusedError(422, "the form has no part named `file`", field=FILE)
 
     async def file(self) -> AsyncIterator[bytes]:
-        """The bytes of the file, as they come."""
-        for found in self._parts.taken():
-            yield found
-        async for piece in self._body:
-            self._feed(piece)
-            for found in self._parts.taken():
-                yield found
+        """Yields the bytes of the file as they arrive."""
+        for data in self._parts.take():
+            yield data
+        async for chunk in self._body:
+            self._feed(chunk)
+            for data in self._parts.take():
+                yield data
         if not self._parts.ended:
-            raise RefusedError(422, "the form breaks off", field=FILE)
+            raise RefusedError(422, "the form is incomplete", field=FILE)
 
-    def _feed(self, piece: bytes) -> None:
+    def _feed(self, chunk: bytes) -> None:
         try:
-            self._parser.write(piece)
+            self._parser.write(chunk)
         except FormParserError as error:
-            raise RefusedError(422, f"this is no form: {error}", field=FILE) from error
+            raise RefusedError(422, f"the body is not a valid form: {error}", field=FILE) from error
 
 
-class _Parts:
-    """What the parser calls; it pushes, we are asked."""
+class _PartHandler:
+    """Callbacks of the push parser; buffers file data until `take` fetches it."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: MultipartForm) -> None:
         self._form = form
-        self._pieces: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._header, self._value = b"", b""
-
         self._name = ""
         self._text = bytearray()
         self._field_bytes = 0
-        self.file_begun = self.ended = False
+        self.file_started = self.ended = False
 
     def callbacks(self) -> "MultipartCallbacks":
         return {
@@ -82,10 +83,10 @@ class _Parts:
             "on_end": self._on_end,
         }
 
-    def taken(self) -> list[bytes]:
-        """What came of the file since we were last asked."""
-        pieces, self._pieces = self._pieces, []
-        return pieces
+    def take(self) -> list[bytes]:
+        """Returns the file data that arrived since the last call."""
+        chunks, self._chunks = self._chunks, []
+        return chunks
 
     def _on_part_begin(self) -> None:
         self._header, self._value = b"", b""
@@ -107,21 +108,23 @@ class _Parts:
         self._header, self._value = b"", b""
 
     def _on_headers_finished(self) -> None:
-        if self.file_begun:
+        if self.file_started:
             raise RefusedError(
-                422, "nothing may follow the file: options come first", field=self._name or None
+                422,
+                "the file must be the last part: put options before it",
+                field=self._name or None,
             )
-        self.file_begun = self._name == FILE
+        self.file_started = self._name == FILE
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
-        if self.file_begun:
-            self._pieces.append(data[start:end])
+        if self.file_started:
+            self._chunks.append(data[start:end])
             return
         self._count(end - start)
         self._text += data[start:end]
 
     def _on_part_end(self) -> None:
-        if not self.file_begun:
+        if not self.file_started:
             self._form.fields[self._name] = self._text.decode(errors="replace")
 
     def _on_end(self) -> None:

@@ -1,4 +1,4 @@
-"""How much one client may ask for: requests a second, and bytes of a body."""
+"""Limits of one client: requests per second (token bucket) and bytes of a request body."""
 
 import asyncio
 from collections import OrderedDict
@@ -8,18 +8,18 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.problems import RefusedError, respond
+from gateway.http.problems import RefusedError, respond
 from gateway.settings import Settings
 from mesh.reasons import Reason
 
 MAX_CLIENTS = 10_000
-UPLOADS = "/uploads"
-UNCOUNTED = frozenset({"/live", "/health", "/metrics"})
-"""Asked by machines that watch us."""
+UPLOADS_PATH = "/uploads"
+EXEMPT_PATHS = frozenset({"/live", "/health", "/metrics"})
+"""Probes and scrapes are not rate limited."""
 
 
-class Buckets:
-    """A token bucket for each client address; the one unheard of for longest is forgotten."""
+class TokenBuckets:
+    """One token bucket per client; the least recently seen client is evicted."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate = rate
@@ -27,7 +27,7 @@ class Buckets:
         self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str, now: float) -> float:
-        """0 if the client may go on, else the seconds it has to wait."""
+        """Takes one token; returns 0, or the seconds until there is one."""
         tokens, seen = self._clients.get(client, (float(self._burst), now))
         tokens = min(self._burst, tokens + (now - seen) * self._rate)
         wait = 0.0 if tokens >= 1 else (1 - tokens) / self._rate
@@ -39,7 +39,7 @@ class Buckets:
 
 
 def client_of(scope: Scope) -> str:
-    """Who asks: an address, or the network an IPv6 address was given out with."""
+    """Returns the client's IPv4 address, or its IPv6 /64 network."""
     address = (scope.get("client") or ("",))[0]
     try:
         parsed = ip_address(address)
@@ -50,28 +50,28 @@ def client_of(scope: Scope) -> str:
     return str(parsed)
 
 
-class Limits:
-    """Refuses the request that is one too many, and the byte that is."""
+class LimitsMiddleware:
+    """Rejects requests over the rate limit (429) and bodies over the size limit (413)."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
         rate = settings.rate_per_second
-        self._buckets = Buckets(rate, settings.rate_burst) if rate else None
+        self._buckets = TokenBuckets(rate, settings.rate_burst) if rate else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lets through or refuses."""
+        """Passes the request on, or responds with a problem."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._too_often(scope) or self._too_much(scope)
+        refusal = self._check_rate(scope) or self._check_content_length(scope)
         if refusal is not None:
             await respond(refusal)(scope, receive, send)
         else:
-            await self._app(scope, _Counted(receive, self._allowed(scope)).receive, send)
+            await self._app(scope, _BodyCounter(receive, self._max_bytes(scope)).receive, send)
 
-    def _too_often(self, scope: Scope) -> RefusedError | None:
-        if self._buckets is None or scope["path"] in UNCOUNTED:
+    def _check_rate(self, scope: Scope) -> RefusedError | None:
+        if self._buckets is None or scope["path"] in EXEMPT_PATHS:
             return None
         wait = self._buckets.take(client_of(scope), asyncio.get_running_loop().time())
         if not wait:
@@ -80,35 +80,35 @@ class Limits:
             429, "too many requests", reason=Reason.RATE_LIMITED, retry_after_seconds=wait
         )
 
-    def _allowed(self, scope: Scope) -> int:
-        uploads = scope["path"] == UPLOADS
-        return self._settings.max_upload_bytes if uploads else self._settings.max_body_bytes
+    def _max_bytes(self, scope: Scope) -> int:
+        is_upload = scope["path"] == UPLOADS_PATH
+        return self._settings.max_upload_bytes if is_upload else self._settings.max_body_bytes
 
-    def _too_much(self, scope: Scope) -> RefusedError | None:
-        announced = Headers(scope=scope).get("content-length", "")
-        allowed = self._allowed(scope)
-        if announced.isdecimal() and int(announced) > allowed:
-            return RefusedError(413, _too_large(allowed), reason=Reason.TOO_LARGE)
+    def _check_content_length(self, scope: Scope) -> RefusedError | None:
+        content_length = Headers(scope=scope).get("content-length", "")
+        max_bytes = self._max_bytes(scope)
+        if content_length.isdecimal() and int(content_length) > max_bytes:
+            return RefusedError(413, _too_large(max_bytes), reason=Reason.TOO_LARGE)
         return None
 
 
-class _Counted:
-    """A body that was not announced is counted as it comes."""
+class _BodyCounter:
+    """Counts the bytes of a body as they arrive, for bodies without a Content-Length."""
 
-    def __init__(self, receive: Receive, allowed: int) -> None:
+    def __init__(self, receive: Receive, max_bytes: int) -> None:
         self._receive = receive
-        self._allowed = allowed
-        self._seen = 0
+        self._max_bytes = max_bytes
+        self._received = 0
 
     async def receive(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
-            self._seen += len(message.get("body", b""))
-            if self._seen > self._allowed:
-                # FastAPI lets this one through from the depths of its parsing.
-                raise HTTPException(413, _too_large(self._allowed))
+            self._received += len(message.get("body", b""))
+            if self._received > self._max_bytes:
+                # The one exception type FastAPI does not wrap while it parses the body.
+                raise HTTPException(413, _too_large(self._max_bytes))
         return message
 
 
-def _too_large(allowed: int) -> str:
-    return f"the body is over the {allowed} bytes allowed"
+def _too_large(max_bytes: int) -> str:
+    return f"the body is over the {max_bytes} bytes allowed"

@@ -1,4 +1,4 @@
-"""What went wrong, as RFC 9457 has it; the one place where our errors become HTTP statuses."""
+"""RFC 9457 problem responses; the one place that maps errors to HTTP statuses."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -23,49 +23,51 @@ log = get_logger(__name__)
 MEDIA_TYPE = "application/problem+json"
 MAX_PATH = 100
 RETRY_SECONDS = 2.0
-"""What we advise where nobody knows better."""
+"""Retry-After of 429 and 503 responses where the error names no time."""
 
 STATUSES: dict[grpc.StatusCode, int] = {
     grpc.StatusCode.INVALID_ARGUMENT: 400,
     grpc.StatusCode.NOT_FOUND: 404,
     grpc.StatusCode.FAILED_PRECONDITION: 409,
-    # Well-formed, but not on this machine.
+    # Well-formed, but not available on this machine.
     grpc.StatusCode.UNIMPLEMENTED: 422,
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.INTERNAL: 500,
     grpc.StatusCode.UNAVAILABLE: 503,
     grpc.StatusCode.DEADLINE_EXCEEDED: 504,
 }
-SPECIAL: dict[Reason, int] = {
+REASON_STATUSES: dict[Reason, int] = {
     Reason.TOO_LARGE: 413,
     Reason.FRAME_TOO_LARGE: 413,
     Reason.STORAGE_FULL: 507,
 }
-"""Where HTTP has a better word than that of the code."""
+"""Reasons with a more specific HTTP status than that of their gRPC code."""
 
-REASONS = {404: Reason.PAGE_NOT_FOUND, 413: Reason.TOO_LARGE, 429: Reason.RATE_LIMITED}
-"""Of what HTTP itself refuses; the rest is REQUEST_INVALID."""
+HTTP_REASONS = {404: Reason.PAGE_NOT_FOUND, 413: Reason.TOO_LARGE, 429: Reason.RATE_LIMITED}
+"""Reasons of errors raised by the HTTP framework; all others are REQUEST_INVALID."""
 
-NO_OBJECT = "the body must be a JSON object, sent with Content-Type: application/json"
+NOT_AN_OBJECT = "the body must be a JSON object, sent with Content-Type: application/json"
 
 
 class Problem(BaseModel):
-    """Why a request was refused or failed."""
+    """Why a request was rejected or failed (RFC 9457)."""
 
     type: str = Field(examples=["urn:ytcaption:problem:JOB_NOT_FOUND"])
-    title: str = Field(description="The status in words.")
+    title: str = Field(description="The phrase of the HTTP status.")
     status: int
-    detail: str = Field(description="One sentence for a person; never parsed.")
-    reason: str = Field(description="From the closed list in docs/errors.md.")
+    detail: str = Field(description="One sentence for people; do not parse it.")
+    reason: str = Field(description="One of the closed list in docs/errors.md.")
     retryable: bool = Field(description="Whether the same request may succeed later.")
     field: str | None = Field(
-        default=None, description="The part of the request that is wrong, if one is."
+        default=None, description="The invalid field, parameter or header, if one is to blame."
     )
-    correlation_id: str | None = Field(default=None, description="Find it in the logs.")
+    correlation_id: str | None = Field(
+        default=None, description="Identifies the request in the logs."
+    )
 
 
 class RefusedError(MeshError):
-    """Refused by the gateway itself, with a status of its own."""
+    """Request rejected by the gateway itself, with an explicit HTTP status."""
 
     def __init__(
         self,
@@ -82,15 +84,15 @@ class RefusedError(MeshError):
 
 
 def status_of(error: MeshError) -> int:
-    """The HTTP status of a failure."""
+    """Returns the HTTP status of an error."""
     if isinstance(error, RefusedError):
         return error.status
     code = next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
-    return SPECIAL.get(error.reason, STATUSES[code])
+    return REASON_STATUSES.get(error.reason, STATUSES[code])
 
 
 def respond(error: MeshError) -> Response:
-    """The failure as the caller gets it."""
+    """Builds the problem response of an error."""
     status = status_of(error)
     problem = Problem(
         type=f"urn:ytcaption:problem:{error.reason}",
@@ -103,11 +105,11 @@ def respond(error: MeshError) -> Response:
         correlation_id=correlation.current() or None,
     )
     headers = {}
-    wait = error.retry_after_seconds
-    if wait is None and status in (429, 503):
-        wait = RETRY_SECONDS
-    if wait is not None:
-        headers["Retry-After"] = str(max(1, ceil(wait)))
+    retry_after = error.retry_after_seconds
+    if retry_after is None and status in (429, 503):
+        retry_after = RETRY_SECONDS
+    if retry_after is not None:
+        headers["Retry-After"] = str(max(1, ceil(retry_after)))
     return JSONResponse(
         problem.model_dump(exclude_none=True), status, headers=headers, media_type=MEDIA_TYPE
     )
@@ -121,56 +123,58 @@ def _title(status: int) -> str:
 
 
 def install(app: FastAPI) -> None:
-    """From here on, every failure of a route becomes a problem."""
+    """Registers the exception handlers: every failure of a route becomes a problem response."""
     handlers: dict[type[Exception], Callable[[Request, Any], Response]] = {
         MeshError: lambda _, error: respond(error),
         grpc.aio.AioRpcError: lambda _, error: respond(to_error(error)),
-        RequestValidationError: _on_invalid,
-        HTTPException: _on_http,
-        Exception: _on_unforeseen,
+        RequestValidationError: _on_validation_error,
+        HTTPException: _on_http_error,
+        Exception: _on_unhandled_error,
     }
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
 
 
-def _on_invalid(_: Request, error: RequestValidationError) -> Response:
+def _on_validation_error(_: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
-    if first["type"] == "json_invalid":  # its place is a number of characters, not a field
+    if first["type"] == "json_invalid":  # its location is a character offset, not a field
         return respond(RefusedError(422, f"the body is not JSON: {first['ctx']['error']}"))
-    if first["loc"] == ("body",):  # curl -d alone sends a form
-        return respond(RefusedError(422, NO_OBJECT))
-    # "body", "query" or "path", then the names within.
-    place = ".".join(str(part) for part in first["loc"][1:])
-    said = "there is no such field" if first["type"] == "extra_forbidden" else first["msg"]
-    return respond(RefusedError(422, f"{place}: {said}" if place else said, field=place or None))
+    if first["loc"] == ("body",):  # for example a form: curl -d sends one by default
+        return respond(RefusedError(422, NOT_AN_OBJECT))
+    # The first part is "body", "query" or "path"; the rest is the path to the field.
+    field = ".".join(str(part) for part in first["loc"][1:])
+    message = "there is no such field" if first["type"] == "extra_forbidden" else first["msg"]
+    return respond(
+        RefusedError(422, f"{field}: {message}" if field else message, field=field or None)
+    )
 
 
-def _on_http(request: Request, error: HTTPException) -> Response:
+def _on_http_error(request: Request, error: HTTPException) -> Response:
     status, path = error.status_code, request.url.path[:MAX_PATH]
-    reason = REASONS.get(status, Reason.REQUEST_INVALID)
-    said = str(error.detail)
-    if said == _title(status):  # nothing but the status: who asked wants to know what for
-        said = f"{request.method} {path}: {said.lower()}; see /docs"
-    answer = respond(RefusedError(status, said, reason=reason))
+    reason = HTTP_REASONS.get(status, Reason.REQUEST_INVALID)
+    detail = str(error.detail)
+    if detail == _title(status):  # no more than the status phrase: name the request
+        detail = f"{request.method} {path}: {detail.lower()}; see /docs"
+    response = respond(RefusedError(status, detail, reason=reason))
     for name, value in (error.headers or {}).items():
-        answer.headers[name] = value
-    return answer
+        response.headers[name] = value
+    return response
 
 
-def _on_unforeseen(_: Request, error: Exception) -> Response:
-    # The traceback stays here: callers get no internals.
+def _on_unhandled_error(_: Request, error: Exception) -> Response:
+    # The traceback goes to the log only: clients get no internals.
     log.error("unhandled error", exc_info=error)
     return respond(RefusedError(500, "internal error", reason=Reason.INTERNAL))
 
 
-def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Problems a route may answer with, for its OpenAPI description."""
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI descriptions of the problems a route may respond with."""
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {"description": _title(status), "content": {MEDIA_TYPE: {"schema": schema}}}
-        for status in sorted({*statuses, *ANY_ROUTE})
+        for status in sorted({*statuses, *COMMON_STATUSES})
     }
 
 
-ANY_ROUTE = (400, 403, 413, 422, 429, 500, 503, 504)
-"""What any request may come to: nonsense, a foreign page, too much, or a mesh that is down."""
+COMMON_STATUSES = (400, 403, 413, 422, 429, 500, 503, 504)
+"""Any route: malformed or cross-site request, limits exceeded, or the mesh is unavailable."""

@@ -1,24 +1,24 @@
-"""What protects people who have the page open: headers, host names, origins."""
+"""Protects users of the web page: security headers, host name and origin checks."""
 
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.problems import RefusedError, respond
-from gateway.settings import Settings, listed
+from gateway.http.problems import RefusedError, respond
+from gateway.settings import Settings, comma_separated
 from mesh.addresses import split
 
-PLAYERS = "https://www.youtube-nocookie.com https://player.vimeo.com"
+PLAYER_ORIGINS = "https://www.youtube-nocookie.com https://player.vimeo.com"
 POLICY = "; ".join(
     (
         "default-src 'self'",
         "script-src 'self'",
         "style-src 'self'",
-        # Icons drawn in style sheets.
+        # Icons are data: URLs in style sheets.
         "img-src 'self' data:",
         "media-src 'self' blob:",
-        f"frame-src {PLAYERS}",
+        f"frame-src {PLAYER_ORIGINS}",
         "object-src 'none'",
         "base-uri 'none'",
         "form-action 'self'",
@@ -33,29 +33,30 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class Guard:
-    """Refuses what a foreign web page makes a browser send, and hardens every answer.
+class SecurityMiddleware:
+    """Rejects cross-site requests and DNS rebinding, and adds security headers to responses.
 
-    There is no login: whoever reaches the port may use it. But a page of somebody else, open in
-    the same browser, must not, neither by a form of its own nor under a name it points at us.
+    There is no login: any client that reaches the port may use it. A page of another site that is
+    open in the same browser must not, neither by sending a form (CSRF) nor under a host name that
+    it points at this gateway (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._hosts = _allowed_hosts(settings)
-        self._origins = frozenset(listed(settings.cors_origins))
+        self._origins = frozenset(comma_separated(settings.cors_origins))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lets through, hardened, or refuses."""
+        """Passes the request on, or responds with a problem; adds headers in both cases."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def hardened(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -64,40 +65,39 @@ class Guard:
 
         refusal = self._refusal(scope["method"], Headers(scope=scope))
         if refusal is not None:
-            await respond(refusal)(scope, receive, hardened)
+            await respond(refusal)(scope, receive, send_with_headers)
         else:
-            await self._app(scope, receive, hardened)
+            await self._app(scope, receive, send_with_headers)
 
     def _refusal(self, method: str, headers: Headers) -> RefusedError | None:
         host = headers.get("host", "")
-        if self._hosts is not None and _name(host) not in self._hosts:
+        if self._hosts is not None and _without_port(host) not in self._hosts:
             return RefusedError(
-                403, f"we are not known as {host[:100]!r} here; see GATEWAY_HOSTS", field="Host"
+                403, f"host {host[:100]!r} is not allowed; see GATEWAY_HOSTS", field="Host"
             )
-        if method in SAFE:
+        if method in SAFE_METHODS:
             return None
         origin = headers.get("origin")
         if origin is not None:
-            foreign = urlsplit(origin).netloc != host and origin not in self._origins
+            cross_site = urlsplit(origin).netloc != host and origin not in self._origins
         else:
-            foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
-        if foreign:
+            cross_site = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        if cross_site:
             return RefusedError(
-                403, "a page of another site may not do this; see GATEWAY_CORS_ORIGINS"
+                403, "cross-site requests may not change anything; see GATEWAY_CORS_ORIGINS"
             )
         return None
 
 
 def _allowed_hosts(settings: Settings) -> frozenset[str] | None:
-    """None if any name will do."""
+    """Returns None if any host name is allowed."""
     if settings.hosts:
-        return frozenset(name.lower() for name in listed(settings.hosts))
+        return frozenset(name.lower() for name in comma_separated(settings.hosts))
     host, _ = split(settings.listen)
     return LOOPBACK if host in LOOPBACK else None
 
 
-def _name(host: str) -> str:
-    """The host without its port."""
+def _without_port(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()

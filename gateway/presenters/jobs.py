@@ -1,4 +1,4 @@
-"""Jobs as the contracts have them, told as callers of the HTTP face know them."""
+"""Presents jobs; also the conversions of enums, times and shares that all presenters use."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -6,93 +6,86 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from gateway import shapes
-from gateway.choices import chosen_in
+from gateway.schemas import jobs as schemas
+from gateway.schemas.options import CAPTION_FORMATS, options_of
 from mesh.preparation import in_words
+from mesh.watching import TERMINAL
 from ytcaption.v1 import job_pb2, media_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
 
-TERMINAL = frozenset(
-    {job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED}
-)
-ENDS: dict[int, shapes.StatusWord] = {
+EPOCH = datetime.fromtimestamp(0, UTC)
+END_STATUSES: dict[int, schemas.JobStatus] = {
     job_pb2.JOB_STATE_SUCCEEDED: "completed",
     job_pb2.JOB_STATE_FAILED: "failed",
     job_pb2.JOB_STATE_CANCELLED: "cancelled",
 }
-DOING: dict[int, shapes.StatusWord] = {
+STAGE_STATUSES: dict[int, schemas.JobStatus] = {
     job_pb2.STAGE_DOWNLOAD: "downloading",
     job_pb2.STAGE_NORMALIZATION: "normalizing",
     job_pb2.STAGE_TRANSCRIPTION: "transcribing",
 }
-STAGES = {
-    job_pb2.STAGE_DOWNLOAD: "download",
-    job_pb2.STAGE_NORMALIZATION: "normalization",
-    job_pb2.STAGE_TRANSCRIPTION: "transcription",
-}
-_NOT_BEGUN = (
+STAGES = {job_pb2.Stage.Value(f"STAGE_{name.upper()}"): name for name in schemas.STAGE_NAMES}
+_NOT_STARTED = (
     job_pb2.STAGE_STATE_UNSPECIFIED,
     job_pb2.STAGE_STATE_PENDING,
     job_pb2.STAGE_STATE_SKIPPED,
 )
-AUDIO = "audio."
+AUDIO_PREFIX = "audio."
 
 
-def word(number: int, kind: Any, prefix: str) -> str:
-    """A member of an enum without its prefix, in small letters; what is new to us as a number."""
+def enum_name(number: int, enum: Any, prefix: str) -> str:
+    """Returns an enum value in lower case without its prefix; an unknown value as a number."""
     try:
-        return str(kind.Name(number)).removeprefix(prefix).lower()
+        return str(enum.Name(number)).removeprefix(prefix).lower()
     except ValueError:
         return str(number)
 
 
-def status_word(state: int, stages: Any) -> shapes.StatusWord:
-    """Stages overlap: the word is the furthest one that has begun."""
-    if state in ENDS:
-        return ENDS[state]
+def job_status(state: int, stages: Any) -> schemas.JobStatus:
+    """Returns the status of a job; while it runs, that of the last stage that has started."""
+    if state in END_STATUSES:
+        return END_STATUSES[state]
     if state != job_pb2.JOB_STATE_RUNNING:
         return "queued"
-    begun = [one.stage for one in stages if one.state not in _NOT_BEGUN]
-    return DOING.get(max(begun, default=0), "queued")
+    # In the order of the pipeline. Stages the earlier system did not have count as those before.
+    started = [one.stage for one in stages if one.state not in _NOT_STARTED]
+    known = [STAGE_STATUSES[stage] for stage in started if stage in STAGE_STATUSES]
+    return known[-1] if known else "queued"
 
 
-def moment(time: Timestamp) -> datetime | None:
-    """None if it is not set."""
+def timestamp(time: Timestamp) -> datetime | None:
+    """Converts a timestamp; None if it is not set."""
     return time.ToDatetime(UTC) if time.seconds or time.nanos else None
 
 
 def seconds(duration: Duration) -> float:
-    """With milliseconds, which is all anybody needs."""
+    """Converts a duration, rounded to milliseconds."""
     return round(duration.seconds + duration.nanos / 1e9, 3)
 
 
 def percent(share: float) -> float:
-    """0 to 100, never beyond."""
+    """Converts a share to percent, clamped to 0 to 100."""
     return round(min(100.0, max(0.0, 100 * share)), 2)
 
 
-def overall(state: int, progress: float) -> float:
-    """How much of the job is done."""
-    return 100.0 if state == job_pb2.JOB_STATE_SUCCEEDED else percent(progress)
-
-
-def summary(job: job_pb2.Job) -> shapes.Summary:
-    """A line of a list."""
-    return shapes.Summary.model_construct(**_summary(job))
+def summary(job: job_pb2.Job) -> schemas.JobSummary:
+    """Presents a job as an entry of a list."""
+    return schemas.JobSummary.model_construct(**_summary(job))
 
 
 def _summary(job: job_pb2.Job) -> dict[str, Any]:
-    created = moment(job.create_time) or datetime.fromtimestamp(0, UTC)
+    created = timestamp(job.create_time) or EPOCH
     return {
         "job_id": job.job_id,
         "youtube_url": job.source.url,
         "title": job.media.title,
         "file_name": job.source.upload.file_name,
-        "status": status_word(job.state, job.stages),
-        "state": word(job.state, job_pb2.JobState, "JOB_STATE_"),
-        "progress": overall(job.state, job.progress),
+        "status": job_status(job.state, job.stages),
+        "state": enum_name(job.state, job_pb2.JobState, "JOB_STATE_"),
+        "progress": (100.0 if job.state == job_pb2.JOB_STATE_SUCCEEDED else percent(job.progress)),
         "created_at": created,
-        "updated_at": moment(job.update_time) or created,
-        "completed_at": moment(job.end_time),
+        "updated_at": timestamp(job.update_time) or created,
+        "completed_at": timestamp(job.end_time),
         "duration_seconds": (
             seconds(job.media.duration) if job.media.HasField("duration") else None
         ),
@@ -101,147 +94,166 @@ def _summary(job: job_pb2.Job) -> dict[str, Any]:
     }
 
 
-def failure(found: job_pb2.Failure) -> shapes.Failure:
-    """Why it failed."""
-    return shapes.Failure.model_construct(
-        reason=found.reason,
-        message=found.message,
-        retryable=found.retryable,
-        stage=STAGES.get(found.stage),
-        attempt=found.attempt,
+def job_list(page: pb.ListJobsResponse | pb.WatchJobsResponse) -> schemas.JobList:
+    """Presents one page of jobs."""
+    return schemas.JobList(
+        total=page.total_size,
+        next_page_token=page.next_page_token,
+        jobs=[summary(job) for job in page.jobs],
     )
 
 
-def audio_of(job: job_pb2.Job) -> job_pb2.Artifact | None:
-    """The kept audio, if there is any."""
-    return next((one for one in job.artifacts if one.name.startswith(AUDIO)), None)
+def failure(found: job_pb2.Failure) -> schemas.Failure:
+    """Presents the failure of a job, an attempt or a listing."""
+    return schemas.Failure.of(found, stage=STAGES.get(found.stage))
 
 
-def detail(job: job_pb2.Job) -> shapes.Detail:
-    """Everything but the text."""
-    summed = _summary(job)
+def audio_artifact(job: job_pb2.Job) -> job_pb2.Artifact | None:
+    """Returns the stored audio of a job, if any."""
+    return next((one for one in job.artifacts if one.name.startswith(AUDIO_PREFIX)), None)
+
+
+def detail(job: job_pb2.Job) -> schemas.JobDetail:
+    """Presents a job in full, without its text."""
+    fields = _summary(job)
     ended, succeeded = job.state in TERMINAL, job.state == job_pb2.JOB_STATE_SUCCEEDED
-    at = f"/jobs/{job.job_id}"
-    return shapes.Detail.model_construct(
-        **summed,
-        overall_progress=summed["progress"],
+    path = f"/jobs/{job.job_id}"
+    return schemas.JobDetail.of(
+        job,
+        **fields,
+        overall_progress=fields["progress"],
         stages=stages(job.job_id, job.stages),
-        transcription_file=f"{at}/captions.srt" if succeeded else None,
-        audio_file=f"{at}/audio" if audio_of(job) else None,
+        transcription_file=f"{path}/captions.srt" if succeeded else None,
+        audio_file=f"{path}/audio" if audio_artifact(job) else None,
         media=media(job.media) if job.HasField("media") else None,
-        options=chosen_in(job.options),
+        options=options_of(job.options),
         filters=[_filter(one) for one in job.applied_filters],
-        warnings=[
-            shapes.Caution.model_construct(reason=one.reason, message=one.message)
-            for one in job.warnings
-        ],
-        segment_count=job.segment_count,
-        model=job.model or None,
-        translation_model=job.translation_model or None,
-        language_probability=(
-            job.language_probability if job.HasField("language_probability") else None
-        ),
-        language_out=job.language_out or None,
+        warnings=[schemas.JobWarning.of(one) for one in job.warnings],
         human_captions=(
             job.human_captions.name or job.human_captions.language
             if job.HasField("human_captions")
             else None
         ),
-        cached_from_job_id=job.cached_from_job_id or None,
-        attempt=job.attempt,
-        max_attempts=job.max_attempts,
-        priority=word(job.priority or job_pb2.PRIORITY_NORMAL, job_pb2.Priority, "PRIORITY_"),
-        caller=job.caller,
-        cancel_note=job.cancel_note or None,
-        webhook_url=job.webhook_url,
-        correlation_id=job.correlation_id,
+        priority=enum_name(job.priority or job_pb2.PRIORITY_NORMAL, job_pb2.Priority, "PRIORITY_"),
         error=job.failure.message if job.state == job_pb2.JOB_STATE_FAILED else None,
-        formats=list(shapes.CAPTION_FORMATS) if succeeded or job.segment_count else [],
+        formats=list(CAPTION_FORMATS) if succeeded or job.segment_count else [],
         can_cancel=not ended,
         can_retry=ended,
     )
 
 
-def stages(job_id: str, found: Any) -> shapes.Stages:
-    """All three, whatever the job says of them."""
-    told = {one.stage: one for one in found}
-    every: dict[str, Any] = {
-        name: stage(job_id, told.get(number) or job_pb2.StageStatus(stage=number))
+def stages(job_id: str, found: Any) -> schemas.Stages:
+    """Presents all stages; those missing in the job are pending."""
+    statuses = {one.stage: one for one in found}
+    models: dict[str, Any] = {
+        name: stage(job_id, statuses.get(number) or job_pb2.StageStatus(stage=number))
         for number, name in STAGES.items()
     }
-    return shapes.Stages.model_construct(**every)
+    return schemas.Stages.model_construct(**models)
 
 
-def stage(job_id: str, found: job_pb2.StageStatus) -> shapes.Stage:
-    """How far one stage is."""
+def stage(job_id: str, found: job_pb2.StageStatus) -> schemas.Stage:
+    """Presents one stage."""
     done, total = _amounts(found)
     completed = found.state == job_pb2.STAGE_STATE_COMPLETED
     share = 1.0 if completed else done / total if done and total else 0.0
-    begun = found.state not in _NOT_BEGUN
-    moved = found.progress.bytes
-    return shapes.Stage.model_construct(
-        status=word(found.state or job_pb2.STAGE_STATE_PENDING, job_pb2.StageState, "STAGE_STATE_"),
-        job_id=job_id if begun else None,
+    started = found.state not in _NOT_STARTED
+    transfer = found.progress.bytes
+    return schemas.Stage.model_construct(
+        status=enum_name(
+            found.state or job_pb2.STAGE_STATE_PENDING, job_pb2.StageState, "STAGE_STATE_"
+        ),
+        job_id=job_id if started else None,
         progress=percent(share),
-        started_at=moment(found.start_time),
-        completed_at=moment(found.end_time),
+        started_at=timestamp(found.start_time),
+        completed_at=timestamp(found.end_time),
         done=done,
         total=total,
         unit="bytes" if found.stage == job_pb2.STAGE_DOWNLOAD else "seconds",
-        bytes_per_second=moved.bytes_per_second if moved.HasField("bytes_per_second") else None,
-        eta_seconds=seconds(moved.remaining) if moved.HasField("remaining") else None,
+        bytes_per_second=transfer.bytes_per_second
+        if transfer.HasField("bytes_per_second")
+        else None,
+        eta_seconds=seconds(transfer.remaining) if transfer.HasField("remaining") else None,
         preparing=preparing(found.preparing) if found.HasField("preparing") else None,
+    )
+
+
+def progress(job_id: str, found: job_pb2.JobProgress) -> schemas.JobProgress:
+    """Presents the live progress of a running job."""
+    return schemas.JobProgress.model_construct(
+        overall_progress=percent(found.progress),
+        status=job_status(job_pb2.JOB_STATE_RUNNING, found.stages),
+        stages=stages(job_id, found.stages),
     )
 
 
 def _amounts(found: job_pb2.StageStatus) -> tuple[float | None, float | None]:
     match found.progress.WhichOneof("amount"):
         case "bytes":
-            amount = found.progress.bytes
-            known = amount.HasField("total_bytes")
-            return amount.done_bytes, amount.total_bytes if known else None
+            transfer = found.progress.bytes
+            known = transfer.HasField("total_bytes")
+            return transfer.done_bytes, transfer.total_bytes if known else None
         case "media":
-            heard = found.progress.media
-            return seconds(heard.done), seconds(heard.total) if heard.HasField("total") else None
+            amount = found.progress.media
+            total = seconds(amount.total) if amount.HasField("total") else None
+            return seconds(amount.done), total
         case _:
             return None, None
 
 
-def preparing(found: media_pb2.ModelPreparation) -> shapes.Preparing:
-    """What the model still needs."""
+def preparing(found: media_pb2.ModelPreparation) -> schemas.ModelPreparation:
+    """Presents what a model still needs before it can transcribe."""
     fetched = found.fetched
-    return shapes.Preparing.model_construct(
-        model=found.model,
-        phase=word(found.phase, media_pb2.PreparationPhase, "PREPARATION_PHASE_"),
+    return schemas.ModelPreparation.of(
+        found,
+        phase=enum_name(found.phase, media_pb2.PreparationPhase, "PREPARATION_PHASE_"),
         done_bytes=fetched.done_bytes if found.HasField("fetched") else None,
         total_bytes=fetched.total_bytes if fetched.HasField("total_bytes") else None,
         text=in_words(found),
     )
 
 
-def media(found: media_pb2.MediaInfo) -> shapes.Media:
-    """What the source says about itself."""
-    return shapes.Media.model_construct(
-        title=found.title,
-        uploader=found.uploader,
-        webpage_url=found.webpage_url,
-        thumbnail_url=found.thumbnail_url,
-        extractor=found.extractor,
-        upload_date=found.upload_date,
+def media(found: media_pb2.MediaInfo) -> schemas.Media:
+    """Presents the metadata of the source."""
+    return schemas.Media.of(
+        found,
         duration_seconds=seconds(found.duration) if found.HasField("duration") else None,
         chapters=[
-            shapes.Chapter.model_construct(
-                title=one.title, start=seconds(one.start_offset), end=seconds(one.end_offset)
-            )
+            schemas.Chapter.of(one, start=seconds(one.start_offset), end=seconds(one.end_offset))
             for one in found.chapters
         ],
     )
 
 
-def _filter(found: media_pb2.AppliedFilter) -> shapes.Filter:
-    return shapes.Filter.model_construct(
-        name=found.name,
-        parameters=found.parameters,
-        target=word(found.target, media_pb2.FilterTarget, "FILTER_TARGET_"),
-        option=found.option,
+def _filter(found: media_pb2.AppliedFilter) -> schemas.AppliedFilter:
+    target = enum_name(found.target, media_pb2.FilterTarget, "FILTER_TARGET_")
+    return schemas.AppliedFilter.of(found, target=target)
+
+
+def segment(found: media_pb2.Segment) -> schemas.Segment:
+    """Presents one segment of the transcript."""
+    start, end = seconds(found.start_offset), seconds(found.end_offset)
+    return schemas.Segment.model_construct(
+        index=found.index,
+        text=found.text,
+        start=start,
+        end=end,
+        duration=round(end - start, 3),
+        translation=found.translation or None,
+        confidence=_confidence(found),
+        uncertain=found.uncertain,
+        language=found.language,
+        words=[
+            schemas.Word.model_construct(
+                text=word.text,
+                start=seconds(word.start_offset),
+                end=seconds(word.end_offset),
+                confidence=_confidence(word),
+            )
+            for word in found.words
+        ],
     )
+
+
+def _confidence(found: media_pb2.Segment | media_pb2.Word) -> float | None:
+    return round(found.confidence, 4) if found.HasField("confidence") else None

@@ -1,50 +1,48 @@
-"""What was heard, read from the JSON captions of a job."""
+"""Presents the transcript of a job: its text, segments and cues, from the JSON captions."""
 
 import asyncio
 import json
 from typing import Any
 
-from gateway import shapes
-from gateway.backend import UNARY_SECONDS, Orchestrator
+from gateway.client import Orchestrator, call
+from gateway.presenters import jobs
+from gateway.schemas import jobs as schemas
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 LARGE_BYTES = 256 * 1024
-"""From here on reading JSON takes long enough to be felt by others."""
-
-FORMATS = {
-    name: media_pb2.CaptionFormat.Value(f"CAPTION_FORMAT_{name.upper()}")
-    for name in shapes.CAPTION_FORMATS
-}
+"""Larger documents are parsed in a thread: parsing would block the event loop noticeably."""
 
 
 async def document(orchestrator: Orchestrator, request: pb.GetCaptionsRequest) -> dict[str, Any]:
-    """The captions as a program wants them."""
+    """Fetches the captions as a JSON document."""
     request.format = media_pb2.CAPTION_FORMAT_JSON
-    found = await orchestrator.ask(orchestrator.pipeline.GetCaptions, request, UNARY_SECONDS)
+    found = await call(orchestrator.pipeline.GetCaptions, request)
     if len(found.content) > LARGE_BYTES:
         return dict(await asyncio.to_thread(json.loads, found.content))
     return dict(json.loads(found.content))
 
 
 def has_text(job: job_pb2.Job) -> bool:
-    """Whether anything can have been heard."""
+    """Whether a job can have a transcript."""
     return bool(job.segment_count) or job.state == job_pb2.JOB_STATE_SUCCEEDED
 
 
-async def add_text(orchestrator: Orchestrator, job: job_pb2.Job, told: shapes.Detail) -> None:
-    """The text so far, and its segments."""
+async def detail_with_text(orchestrator: Orchestrator, job: job_pb2.Job) -> schemas.JobDetail:
+    """Presents a job in full, with its text and segments so far."""
+    detail = jobs.detail(job)
     if not has_text(job):
-        return
+        return detail
     found = await document(orchestrator, pb.GetCaptionsRequest(job_id=job.job_id))
-    told.transcription_text = found["text"]
-    told.transcription_segments = [
+    detail.transcription_text = found["text"]
+    detail.transcription_segments = [
         _segment(index, one, found["language"]) for index, one in enumerate(found["segments"])
     ]
+    return detail
 
 
-def _segment(index: int, one: dict[str, Any], language: str) -> shapes.Segment:
-    return shapes.Segment.model_construct(
+def _segment(index: int, one: dict[str, Any], language: str) -> schemas.Segment:
+    return schemas.Segment.model_construct(
         index=index,
         text=one["text"],
         start=one["start"],
@@ -52,9 +50,10 @@ def _segment(index: int, one: dict[str, Any], language: str) -> shapes.Segment:
         duration=round(one["end"] - one["start"], 3),
         translation=one.get("translation"),
         confidence=one.get("confidence"),
+        uncertain=one.get("uncertain", False),
         language=one.get("language", language),
         words=[
-            shapes.Word.model_construct(
+            schemas.Word.model_construct(
                 text=word["text"],
                 start=word["start"],
                 end=word["end"],
@@ -65,10 +64,10 @@ def _segment(index: int, one: dict[str, Any], language: str) -> shapes.Segment:
     )
 
 
-def cues(found: dict[str, Any]) -> list[shapes.Cue]:
-    """What is on the screen, in order."""
+def cues(found: dict[str, Any]) -> list[schemas.Cue]:
+    """Presents the cues of a caption document, in order."""
     return [
-        shapes.Cue.model_construct(
+        schemas.Cue.model_construct(
             index=index,
             start=one["start"],
             end=one["end"],
@@ -80,5 +79,5 @@ def cues(found: dict[str, Any]) -> list[shapes.Cue]:
 
 
 async def text_of(orchestrator: Orchestrator, job_id: str) -> str:
-    """The whole text as it is now."""
+    """Fetches the text of a job so far."""
     return str((await document(orchestrator, pb.GetCaptionsRequest(job_id=job_id)))["text"])

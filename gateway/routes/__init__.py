@@ -1,1 +1,4 @@
-"""One module for each group of routes: request in, calls to the orchestrator, shapes out."""
+"""Routes, one module per group: parse the request, call the orchestrator, present the response.
+
+May import every other package of the gateway; only gateway.app imports routes.
+"""

@@ -1,123 +1,97 @@
-"""What will not be tried again."""
+"""Dead letters: jobs, events and webhooks that are not retried any more."""
 
 import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from gateway import telling
-from gateway.backend import REMOVING_SECONDS, Orchestrator
-from gateway.face import FaceOf
-from gateway.mesh_shapes import Letter, LetterList, LetterSent, LettersRemoved
-from gateway.paging import Limit, PageToken
-from gateway.problems import described
-from gateway.routes.jobs import JobId
-from gateway.shapes import Summary
+from gateway.client import DELETION_SECONDS, Orchestrator, call
+from gateway.deps import Deps
+from gateway.http.parameters import LetterId, Page
+from gateway.http.problems import problem_responses
+from gateway.presenters import jobs as present
+from gateway.presenters.admin import dead_letter
+from gateway.schemas.jobs import JobSummary
+from gateway.schemas.mesh import (
+    MAX_AGE_HOURS,
+    DeadLetter,
+    DeadLetterList,
+    DeadLetterSent,
+    DeadLettersRemoved,
+)
 from mesh.errors import MeshError, NotFoundError
 from mesh.reasons import Reason
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2
 
-router = APIRouter(tags=["dead letters"])
+router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
 
-CENTURY_HOURS = 876_000
-KINDS: dict[int, Literal["job", "event", "webhook"]] = {
-    job_pb2.LETTER_KIND_JOB: "job",
-    job_pb2.LETTER_KIND_EVENT: "event",
-    job_pb2.LETTER_KIND_WEBHOOK: "webhook",
-}
-ReasonWord = Annotated[str, Query(max_length=64)]
+ReasonFilter = Annotated[str, Query(max_length=64)]
 
 
-@router.get("/dead-letters", responses=described())
-async def list_letters(
-    face: FaceOf,
-    limit: Limit = 50,
-    page_token: PageToken = "",
-    reason: ReasonWord = "",
-) -> LetterList:
+@router.get("", responses=problem_responses())
+async def list_dead_letters(deps: Deps, page: Page, reason: ReasonFilter = "") -> DeadLetterList:
     """Lists dead letters, newest first."""
-    orchestrator = face.orchestrator
-    request = pb.ListDeadLettersRequest(page_size=limit, page_token=page_token, reason=reason)
-    page = await orchestrator.ask(orchestrator.admin.ListDeadLetters, request)
-    counted = await orchestrator.ask(
-        orchestrator.admin.PurgeDeadLetters,
+    request = pb.ListDeadLettersRequest(**page, reason=reason)
+    found = await call(deps.orchestrator.admin.ListDeadLetters, request)
+    counted = await call(
+        deps.orchestrator.admin.PurgeDeadLetters,
         pb.PurgeDeadLettersRequest(reason=reason, dry_run=True),
     )
-    letters = await asyncio.gather(*(_letter(orchestrator, one) for one in page.dead_letters))
-    return LetterList(
+    letters = await asyncio.gather(
+        *(_with_job(deps.orchestrator, one) for one in found.dead_letters)
+    )
+    return DeadLetterList(
         total=counted.dead_letters_removed,
-        next_page_token=page.next_page_token,
+        next_page_token=found.next_page_token,
         dead_letters=letters,
     )
 
 
-async def _letter(orchestrator: Orchestrator, letter: job_pb2.DeadLetter) -> Letter:
-    job = await _job_of(orchestrator, letter)
-    failure = letter.failure
-    return Letter(
-        letter_id=letter.letter_id or letter.job_id,
-        kind=KINDS.get(letter.kind, "job"),
-        job_id=letter.job_id,
-        collection_id=letter.collection_id,
-        correlation_id=letter.correlation_id,
-        subject=letter.subject,
-        reason=failure.reason,
-        message=failure.message,
-        stage=telling.STAGES.get(failure.stage),
-        attempts=letter.attempts,
-        failed_at=telling.moment(letter.dead_time) or datetime.fromtimestamp(0, UTC),
-        title=job.media.title,
-        youtube_url=job.source.url,
-        file_name=job.source.upload.file_name,
-        retryable=failure.retryable,
-    )
-
-
-async def _job_of(orchestrator: Orchestrator, letter: job_pb2.DeadLetter) -> job_pb2.Job:
+async def _with_job(orchestrator: Orchestrator, letter: job_pb2.DeadLetter) -> DeadLetter:
+    job = job_pb2.Job()
     if letter.job_id:
-        with suppress(MeshError):  # gone or unreadable: the letter is all there is
-            return await orchestrator.job(letter.job_id)
-    return job_pb2.Job()
+        with suppress(MeshError):  # deleted or unreadable: the letter alone is presented
+            job = await orchestrator.job(letter.job_id)
+    return dead_letter(letter, job)
 
 
-@router.post("/dead-letters/{letter_id}/replay", status_code=202, responses=described(404, 409))
-async def replay_letter(letter_id: JobId, face: FaceOf) -> Summary | LetterSent:
-    """Gives a dead job another life under the same id; sends an event or a webhook again."""
+@router.post("/{letter_id}/replay", status_code=202, responses=problem_responses(404, 409))
+async def replay_dead_letter(letter_id: LetterId, deps: Deps) -> JobSummary | DeadLetterSent:
+    """Runs a dead job again under its id, or sends an event or a webhook again."""
     request = pb.ReplayDeadLetterRequest(job_id=letter_id)
-    done = await face.orchestrator.ask(face.orchestrator.admin.ReplayDeadLetter, request)
+    done = await call(deps.orchestrator.admin.ReplayDeadLetter, request)
     if done.HasField("job"):
-        return telling.summary(done.job)
-    return LetterSent(letter_id=letter_id)
+        return present.summary(done.job)
+    return DeadLetterSent(letter_id=letter_id)
 
 
-@router.delete("/dead-letters/{letter_id}", responses=described(404))
-async def remove_letter(letter_id: JobId, face: FaceOf) -> LettersRemoved:
-    """Removes one letter; if a job died, it stays failed."""
+@router.delete("/{letter_id}", responses=problem_responses(404))
+async def delete_dead_letter(letter_id: LetterId, deps: Deps) -> DeadLettersRemoved:
+    """Deletes one dead letter; its job stays failed."""
     request = pb.PurgeDeadLettersRequest(job_id=letter_id)
-    done = await face.orchestrator.ask(face.orchestrator.admin.PurgeDeadLetters, request)
+    done = await call(deps.orchestrator.admin.PurgeDeadLetters, request)
     if not done.dead_letters_removed:
         raise NotFoundError(
-            f"there is no dead letter of {letter_id}", reason=Reason.DEAD_LETTER_NOT_FOUND
+            f"there is no dead letter {letter_id}", reason=Reason.DEAD_LETTER_NOT_FOUND
         )
-    return LettersRemoved(dead_letters_removed=done.dead_letters_removed, dry_run=False)
+    return DeadLettersRemoved(dead_letters_removed=done.dead_letters_removed, dry_run=False)
 
 
-@router.delete("/dead-letters", responses=described())
-async def remove_letters(
-    face: FaceOf,
+@router.delete("", responses=problem_responses())
+async def purge_dead_letters(
+    deps: Deps,
     older_than_hours: Annotated[
-        float | None, Query(ge=0, le=CENTURY_HOURS, allow_inf_nan=False)
+        float | None, Query(ge=0, le=MAX_AGE_HOURS, allow_inf_nan=False)
     ] = None,
-    reason: ReasonWord = "",
+    reason: ReasonFilter = "",
     dry_run: bool = False,
-) -> LettersRemoved:
-    """Removes all letters that match; without conditions, all."""
+) -> DeadLettersRemoved:
+    """Deletes all dead letters that match; without conditions, all of them."""
     request = pb.PurgeDeadLettersRequest(reason=reason, dry_run=dry_run)
     if older_than_hours is not None:
         request.before.FromDatetime(datetime.now(UTC) - timedelta(hours=older_than_hours))
-    admin = face.orchestrator.admin
-    done = await face.orchestrator.ask(admin.PurgeDeadLetters, request, REMOVING_SECONDS)
-    return LettersRemoved(dead_letters_removed=done.dead_letters_removed, dry_run=dry_run)
+    done = await call(deps.orchestrator.admin.PurgeDeadLetters, request, DELETION_SECONDS)
+    return DeadLettersRemoved(dead_letters_removed=done.dead_letters_removed, dry_run=dry_run)

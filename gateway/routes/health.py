@@ -1,4 +1,4 @@
-"""How the mesh is, what it can do, and figures for Prometheus."""
+"""Routes of health, liveness, capabilities and Prometheus metrics."""
 
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -7,12 +7,20 @@ from typing import Any
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from gateway import telling
-from gateway.face import Face, FaceOf
-from gateway.mesh_shapes import Alive, Capabilities, Component, Health, Model, Translation
-from gateway.problems import described
-from gateway.routes.admin import OLD_NAMES
-from gateway.shapes import CAPTION_FORMATS
+from gateway.client import call
+from gateway.deps import Dependencies, Deps
+from gateway.http.problems import problem_responses
+from gateway.presenters.jobs import preparing, seconds
+from gateway.schemas.mesh import (
+    LEGACY_SERVICE_NAMES,
+    Alive,
+    Capabilities,
+    CaptionFormat,
+    Component,
+    Health,
+    Model,
+    Translation,
+)
 from mesh.errors import MeshError
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -23,26 +31,25 @@ SERVICE = "ytcaption-orchestrator"
 VERSION = version("ytcaption")
 ASK_SECONDS = 10.0
 
-
 UNHEALTHY: dict[int | str, dict[str, Any]] = {
     503: {"description": "A job accepted now would not run.", "model": Health}
 }
 
 
-@router.get("/health", responses=described() | UNHEALTHY)
-async def health(face: FaceOf, response: Response) -> Health:
-    """How every part is; 503 if a job would not run now."""
+@router.get("/health", responses=problem_responses() | UNHEALTHY)
+async def health(deps: Deps, response: Response) -> Health:
+    """Health of every component; 503 if a job accepted now would not run."""
     try:
-        found = await face.orchestrator.ask(
-            face.orchestrator.admin.GetHealth, admin_pb.GetHealthRequest(), ASK_SECONDS
+        found = await call(
+            deps.orchestrator.admin.GetHealth, admin_pb.GetHealthRequest(), ASK_SECONDS
         )
     except MeshError as error:
-        found = _out_of_reach(face, str(error))
+        found = _unreachable(deps, str(error))
     parts = {
         part.name: Component(
             status="healthy" if part.healthy else "unhealthy",
             detail=part.detail,
-            preparing=telling.preparing(part.preparing) if part.HasField("preparing") else None,
+            preparing=preparing(part.preparing) if part.HasField("preparing") else None,
         )
         for part in found.components
     }
@@ -55,7 +62,7 @@ async def health(face: FaceOf, response: Response) -> Health:
         timestamp=datetime.now(UTC),
         microservices={
             old: "healthy" if parts[name].status == "healthy" else parts[name].detail
-            for name, old in OLD_NAMES.items()
+            for name, old in LEGACY_SERVICE_NAMES.items()
             if name in parts
         },
         components={"gateway": Component(status="healthy", detail="serving", preparing=None)}
@@ -63,59 +70,44 @@ async def health(face: FaceOf, response: Response) -> Health:
     )
 
 
-def _out_of_reach(face: Face, error: str) -> admin_pb.GetHealthResponse:
+def _unreachable(deps: Dependencies, error: str) -> admin_pb.GetHealthResponse:
     unknown = "unknown: the orchestrator does not answer"
-    parts = {"orchestrator": error, **dict.fromkeys(("nats", *OLD_NAMES), unknown)}
+    parts = {"orchestrator": error, **dict.fromkeys(("nats", *LEGACY_SERVICE_NAMES), unknown)}
     return admin_pb.GetHealthResponse(
         version=VERSION,
         components=[
-            admin_pb.ComponentHealth(name=name, detail=detail, address=face.settings.orchestrator)
+            admin_pb.ComponentHealth(name=name, detail=detail, address=deps.settings.orchestrator)
             for name, detail in parts.items()
         ],
     )
 
 
-@router.get("/live", responses=described())
+@router.get("/live", responses=problem_responses())
 async def live() -> Alive:
-    """That the gateway itself listens, whatever the rest does."""
+    """Liveness of the gateway alone, whatever the rest of the mesh does."""
     return Alive(status="alive")
 
 
-@router.get("/capabilities", responses=described())
-async def capabilities(face: FaceOf) -> Capabilities:
-    """What a job may ask for here."""
-    orchestrator = face.orchestrator
-    found = await orchestrator.ask(orchestrator.pipeline.GetAbilities, pb.GetAbilitiesRequest())
+@router.get("/capabilities", responses=problem_responses())
+async def capabilities(deps: Deps) -> Capabilities:
+    """Models, languages, options, formats and limits of this mesh."""
+    found = await call(deps.orchestrator.pipeline.GetAbilities, pb.GetAbilitiesRequest())
     limits = found.limits
     return Capabilities(
-        models=[
-            Model(
-                name=one.name,
-                languages=list(one.languages),
-                loaded=one.loaded,
-                selected=one.selected,
-            )
-            for one in found.models
-        ],
+        models=[Model.of(one) for one in found.models],
         languages=sorted({tag for one in found.models if one.selected for tag in one.languages}),
-        translations=[
-            Translation(
-                model=one.model,
-                source_languages=list(one.source_languages),
-                target_languages=list(one.target_languages),
-            )
-            for one in found.translations
-        ],
+        translations=[Translation.of(one) for one in found.translations],
         options_unavailable={one.option: one.why_not for one in found.options if not one.honoured},
-        formats=list(CAPTION_FORMATS),
+        formats=[one.name for one in found.caption_formats],
+        caption_formats=[CaptionFormat.of(one) for one in found.caption_formats],
         limits={
-            "max_upload_bytes": min(limits.max_upload_bytes, face.settings.max_upload_bytes),
-            "max_body_bytes": face.settings.max_body_bytes,
-            "rate_per_second": face.settings.rate_per_second,
+            "max_upload_bytes": min(limits.max_upload_bytes, deps.settings.max_upload_bytes),
+            "max_body_bytes": deps.settings.max_body_bytes,
+            "rate_per_second": deps.settings.rate_per_second,
             "max_attempts": limits.max_attempts,
-            "attempt_seconds": limits.attempt_time.ToTimedelta().total_seconds(),
-            "cache_seconds": limits.cache_time.ToTimedelta().total_seconds(),
-            "retention_seconds": limits.retention_time.ToTimedelta().total_seconds(),
+            "attempt_seconds": seconds(limits.attempt_time),
+            "cache_seconds": seconds(limits.cache_time),
+            "retention_seconds": seconds(limits.retention_time),
         },
         silent_stages=list(found.silent_stages),
     )
@@ -129,9 +121,9 @@ async def capabilities(face: FaceOf) -> Capabilities:
             "description": "Prometheus text format.",
             "content": {"text/plain": {"schema": {"type": "string"}}},
         },
-        **described(),
+        **problem_responses(),
     },
 )
 async def metrics() -> Response:
-    """Figures of the gateway."""
+    """Metrics of the gateway."""
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

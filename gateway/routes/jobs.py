@@ -1,90 +1,96 @@
-"""Looking at a job, and ending it."""
+"""Routes of a single job: read, follow, cancel, retry, delete."""
 
 import asyncio
 from contextlib import suppress
 from time import time
-from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter
+from starlette.responses import Response
 
-from gateway import heard, telling
-from gateway.backend import Orchestrator
-from gateway.face import FaceOf
-from gateway.problems import described
-from gateway.shapes import Deleted, Detail, Summary
+from gateway.client import Orchestrator, call
+from gateway.deps import Deps
+from gateway.http.parameters import CancelNote, JobId
+from gateway.http.problems import problem_responses
+from gateway.presenters import jobs as present
+from gateway.presenters.transcript import detail_with_text
+from gateway.schemas.jobs import JobDeleted, JobDetail, JobSummary
+from gateway.sse.jobs import JobStream
+from gateway.sse.stream import Position, if_available, stream_responses
 from mesh.correlation import current, new_id
 from mesh.errors import NotFoundError
+from mesh.watching import TERMINAL
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
-router = APIRouter(tags=["jobs"])
+router = APIRouter(prefix="/jobs/{job_id}", tags=["jobs"])
 
-ENDING_SECONDS = 60.0
-"""A stage that is killed for it takes a moment."""
+STOP_SECONDS = 60.0
+"""Deadline of calls that stop a job: its stage may have to be killed first."""
 
 FRESH_SECONDS = 10.0
-LETTER_PAUSES = (0.0, 0.1, 0.3, 1.0)
-
-JobId = Annotated[str, Path(max_length=64, examples=["01997b3e-6e0a-7c44-9d5f-0d3a5a3f2c11"])]
+LETTER_DELAYS = (0.0, 0.1, 0.3, 1.0)
 
 
-@router.get("/jobs/{job_id}", responses=described(404))
-async def get_job(job_id: JobId, face: FaceOf) -> Detail:
-    """Everything about a job, with the text heard so far."""
-    job = await face.orchestrator.job(job_id)
-    told = telling.detail(job)
-    await heard.add_text(face.orchestrator, job, told)
-    return told
+@router.get("", responses=problem_responses(404))
+async def get_job(job_id: JobId, deps: Deps) -> JobDetail:
+    """Returns a job in full, with its text so far."""
+    return await detail_with_text(deps.orchestrator, await deps.orchestrator.job(job_id))
 
 
-@router.post("/jobs/{job_id}/cancel", responses=described(404))
-async def cancel_job(
-    job_id: JobId, face: FaceOf, note: Annotated[str, Query(max_length=1000)] = ""
-) -> Detail:
-    """Stops a job; text heard so far stays. One that has ended is returned as it is."""
-    orchestrator = face.orchestrator
+@router.get(
+    "/events",
+    responses=stream_responses("the job has ended") | problem_responses(404),
+    response_class=Response,
+)
+async def follow_job(job_id: JobId, deps: Deps, position: Position) -> Response:
+    """Streams a job's event log, from its start or after the client's last event, then live."""
+    job = await if_available(deps.orchestrator.job(job_id), position)
+    deps.streams.check_capacity()
+    stream = JobStream(deps.orchestrator, deps.final_events, job_id, position)
+    ended = job is not None and job.state in TERMINAL
+    return await deps.streams.resume(stream, position, ended=ended)
+
+
+@router.post("/cancel", responses=problem_responses(404))
+async def cancel_job(job_id: JobId, deps: Deps, note: CancelNote = "") -> JobDetail:
+    """Stops a job and keeps its text so far; an ended job is returned unchanged."""
     request = pb.CancelJobRequest(job_id=job_id, note=note)
-    done = await orchestrator.ask(orchestrator.pipeline.CancelJob, request, ENDING_SECONDS)
-    told = telling.detail(done.job)
-    await heard.add_text(orchestrator, done.job, told)
-    return told
+    done = await call(deps.orchestrator.pipeline.CancelJob, request, STOP_SECONDS)
+    return await detail_with_text(deps.orchestrator, done.job)
 
 
-@router.post("/jobs/{job_id}/retry", status_code=202, responses=described(404, 409, 507))
-async def retry_job(job_id: JobId, face: FaceOf) -> Summary:
-    """Another life for a job that failed, under its id; for any other that ended, a new job."""
-    orchestrator = face.orchestrator
-    job = await orchestrator.job(job_id)
+@router.post("/retry", status_code=202, responses=problem_responses(404, 409, 507))
+async def retry_job(job_id: JobId, deps: Deps) -> JobSummary:
+    """Runs a failed job again under its id; repeats any other ended job as a new job."""
+    job = await deps.orchestrator.job(job_id)
     if job.state == job_pb2.JOB_STATE_FAILED:
-        replayed = await _replayed(orchestrator, job)
+        replayed = await _replay(deps.orchestrator, job)
         if replayed is not None:
-            return telling.summary(replayed)
+            return present.summary(replayed)
     request = pb.RepeatJobRequest(job_id=job_id, request_id=new_id(), correlation_id=current())
-    repeated = await orchestrator.ask(orchestrator.pipeline.RepeatJob, request, ENDING_SECONDS)
-    return telling.summary(repeated.job)
+    repeated = await call(deps.orchestrator.pipeline.RepeatJob, request, STOP_SECONDS)
+    return present.summary(repeated.job)
 
 
-async def _replayed(orchestrator: Orchestrator, job: job_pb2.Job) -> job_pb2.Job | None:
-    """None if its letter was purged. A job that failed just now gets its letter in a moment."""
+async def _replay(orchestrator: Orchestrator, job: job_pb2.Job) -> job_pb2.Job | None:
+    """Replays the job's dead letter; None if it was purged.
+
+    The dead letter of a job that has just failed may still be on its way.
+    """
     request = admin_pb.ReplayDeadLetterRequest(job_id=job.job_id)
     fresh = time() - job.end_time.seconds < FRESH_SECONDS
-    for pause in LETTER_PAUSES if fresh else (0.0,):
-        await asyncio.sleep(pause)
+    for delay in LETTER_DELAYS if fresh else (0.0,):
+        await asyncio.sleep(delay)
         with suppress(NotFoundError):
-            done = await orchestrator.ask(orchestrator.admin.ReplayDeadLetter, request)
+            done = await call(orchestrator.admin.ReplayDeadLetter, request)
             return done.job
     return None
 
 
-@router.delete("/jobs/{job_id}", responses=described(404))
-async def delete_job(job_id: JobId, face: FaceOf) -> Deleted:
-    """Removes every trace of a job; one that runs is stopped first."""
-    orchestrator = face.orchestrator
+@router.delete("", responses=problem_responses(404))
+async def delete_job(job_id: JobId, deps: Deps) -> JobDeleted:
+    """Deletes a job with its events and files; a running job is stopped first."""
     request = pb.DeleteJobRequest(job_id=job_id)
-    done = await orchestrator.ask(orchestrator.pipeline.DeleteJob, request, ENDING_SECONDS)
-    return Deleted(
-        job_id=job_id,
-        events_removed=done.events_removed,
-        artifacts_removed=done.artifacts_removed,
-    )
+    done = await call(deps.orchestrator.pipeline.DeleteJob, request, STOP_SECONDS)
+    return JobDeleted.of(done, job_id=job_id)

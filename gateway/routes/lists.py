@@ -1,76 +1,79 @@
-"""Lists of jobs and of collections, once or as they change."""
+"""Lists of jobs and of collections, once or as a stream."""
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from gateway.collection_shapes import CollectionList
-from gateway.face import Face, FaceOf
-from gateway.lists import LiveList, collection_list, job_list, live_collections, live_jobs
-from gateway.paging import Limit, PageToken
-from gateway.problems import described
-from gateway.shapes import JobList, StateWord
-from gateway.streams import check_room, described_stream, streamed
+from gateway.client import call
+from gateway.deps import Dependencies, Deps
+from gateway.http.parameters import Page
+from gateway.http.problems import problem_responses
+from gateway.presenters.collections import collection_list
+from gateway.presenters.jobs import job_list
+from gateway.schemas.collections import CollectionList
+from gateway.schemas.jobs import JobList, JobState
+from gateway.sse.lists import ListStream
+from gateway.sse.stream import stream_responses
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 router = APIRouter()
 
-FOLLOWED = described_stream("the client leaves") | described()
+STREAM_RESPONSES = stream_responses("the client disconnects", resumable=False) | problem_responses()
 
 
-def _jobs_wanted(
-    limit: Limit = 50,
-    page_token: PageToken = "",
-    state: Annotated[list[StateWord] | None, Query()] = None,
-    q: Annotated[str, Query(max_length=200, description="In title, address, name or id.")] = "",
+def _job_page(
+    page: Page,
+    state: Annotated[list[JobState] | None, Query()] = None,
+    q: Annotated[
+        str, Query(max_length=200, description="Text in the title, URL, file name or id.")
+    ] = "",
 ) -> dict[str, Any]:
     states = [job_pb2.JobState.Value(f"JOB_STATE_{one.upper()}") for one in state or ()]
-    return {"page_size": limit, "page_token": page_token, "states": states, "query": q}
+    return page | {"states": states, "query": q}
 
 
-def _collections_wanted(limit: Limit = 50, page_token: PageToken = "") -> dict[str, Any]:
-    return {"page_size": limit, "page_token": page_token}
+JobPage = Annotated[dict[str, Any], Depends(_job_page)]
 
 
-JobsWanted = Annotated[dict[str, Any], Depends(_jobs_wanted)]
-CollectionsWanted = Annotated[dict[str, Any], Depends(_collections_wanted)]
-
-
-@router.get("/jobs", tags=["jobs"], responses=described())
-async def list_jobs(face: FaceOf, wanted: JobsWanted) -> JobList:
+@router.get("/jobs", tags=["jobs"], responses=problem_responses())
+async def list_jobs(deps: Deps, page: JobPage) -> JobList:
     """Lists jobs, newest first."""
-    request = pb.ListJobsRequest(**wanted)
-    found = await face.orchestrator.ask(face.orchestrator.pipeline.ListJobs, request)
+    found = await call(deps.orchestrator.pipeline.ListJobs, pb.ListJobsRequest(**page))
     return job_list(found)
 
 
-@router.get("/jobs/events", tags=["jobs"], responses=FOLLOWED, response_class=Response)
-async def follow_jobs(face: FaceOf, wanted: JobsWanted) -> Response:
-    """The list as it is, then again whenever it has changed, as events `jobs`."""
-    return await _followed(face, live_jobs(face.orchestrator, pb.WatchJobsRequest(**wanted)))
+@router.get("/jobs/events", tags=["jobs"], responses=STREAM_RESPONSES, response_class=Response)
+async def follow_jobs(deps: Deps, page: JobPage) -> Response:
+    """Streams the list as it is, then again whenever it changes, as `jobs` events."""
+    watch, request = deps.orchestrator.pipeline.WatchJobs, pb.WatchJobsRequest(**page)
+    return await _stream(deps, ListStream("jobs", watch, request, job_list))
 
 
-@router.get("/collections", tags=["collections"], responses=described())
-async def list_collections(face: FaceOf, wanted: CollectionsWanted) -> CollectionList:
+@router.get("/collections", tags=["collections"], responses=problem_responses())
+async def list_collections(deps: Deps, page: Page) -> CollectionList:
     """Lists collections, newest first."""
-    request = collection_pb.ListCollectionsRequest(**wanted)
-    found = await face.orchestrator.ask(face.orchestrator.collections.ListCollections, request)
+    request = collection_pb.ListCollectionsRequest(**page)
+    found = await call(deps.orchestrator.collections.ListCollections, request)
     return collection_list(found)
 
 
 @router.get(
-    "/collections/events", tags=["collections"], responses=FOLLOWED, response_class=Response
+    "/collections/events",
+    tags=["collections"],
+    responses=STREAM_RESPONSES,
+    response_class=Response,
 )
-async def follow_collections(face: FaceOf, wanted: CollectionsWanted) -> Response:
-    """The list as it is, then again whenever it has changed, as events `collections`."""
-    request = collection_pb.WatchCollectionsRequest(**wanted)
-    return await _followed(face, live_collections(face.orchestrator, request))
+async def follow_collections(deps: Deps, page: Page) -> Response:
+    """Streams the list as it is, then again whenever it changes, as `collections` events."""
+    watch = deps.orchestrator.collections.WatchCollections
+    request = collection_pb.WatchCollectionsRequest(**page)
+    return await _stream(deps, ListStream("collections", watch, request, collection_list))
 
 
-async def _followed(face: Face, live: LiveList[Any]) -> Response:
-    check_room(face.stories, face.settings.max_streams)
-    await live.begin()
-    return streamed(face.stories, live)
+async def _stream(deps: Dependencies, stream: ListStream[Any]) -> Response:
+    deps.streams.check_capacity()
+    await stream.begin()
+    return deps.streams.response(stream)

@@ -1,4 +1,4 @@
-"""The web page, and the description of all routes for people."""
+"""Static files: the web page, and the API reference at /docs."""
 
 from importlib.util import find_spec
 from os import PathLike
@@ -10,52 +10,55 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-HERE = Path(__file__).parents[1]
-PAGE = HERE / "page"
-REFERENCE = HERE / "reference"
+GATEWAY = Path(__file__).parents[1]
+PAGE = GATEWAY / "page"
+REFERENCE = GATEWAY / "reference"
 
 
-class Files(StaticFiles):
-    """Asked for again each time, but sent again only if they changed."""
+class RevalidatedFiles(StaticFiles):
+    """Static files that browsers revalidate on each use; unchanged files are answered with 304."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file, or that the client has it."""
+        """Serves the file with Cache-Control: no-cache."""
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
         return response
 
 
-class OneFile(Files):
-    """The same file whatever is asked for: its route says what that is."""
+class SingleFile(RevalidatedFiles):
+    """Serves one file, whatever the path of its route."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(directory=path.parent)
         self._name = path.name
 
     def get_path(self, scope: Scope) -> str:
-        """Its name."""
+        """Ignores the requested path."""
         return self._name
 
 
 def install(app: FastAPI) -> None:
-    """Adds what is not part of the API."""
+    """Adds the page and the reference; they are not part of the OpenAPI description."""
     page: list[BaseRoute] = []
     if PAGE.is_dir():
-        page = [_one("/", PAGE / "index.html"), Mount("/static", Files(directory=PAGE / "static"))]
+        page = [
+            _file("/", PAGE / "index.html"),
+            Mount("/static", RevalidatedFiles(directory=PAGE / "static")),
+        ]
     reference = [
-        _one("/docs", REFERENCE / "index.html"),
-        _one("/docs/start.js", REFERENCE / "start.js"),
-        Mount("/docs/assets", Files(directory=_swagger_files())),
+        _file("/docs", REFERENCE / "index.html"),
+        _file("/docs/start.js", REFERENCE / "start.js"),
+        Mount("/docs/assets", RevalidatedFiles(directory=_swagger_files())),
     ]
     app.routes.extend([*page, *reference])
 
 
-def _one(path: str, file: Path) -> Route:
-    return Route(path, OneFile(file), methods=["GET", "HEAD"])
+def _file(path: str, file: Path) -> Route:
+    return Route(path, SingleFile(file), methods=["GET", "HEAD"])
 
 
 def _swagger_files() -> "str | PathLike[str]":
-    """Of the package only its files are used: its own page has a script within."""
+    """The assets of Swagger UI; the package's own page has an inline script, which CSP blocks."""
     found = find_spec("fastapi_offline")
-    places = found.submodule_search_locations if found else None
-    return Path(places[0]) / "static" if places else REFERENCE
+    locations = found.submodule_search_locations if found else None
+    return Path(locations[0]) / "static" if locations else REFERENCE

@@ -1,4 +1,4 @@
-"""Handing in: addresses and files."""
+"""Submission of jobs: by URL and by upload."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -8,17 +8,25 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
-from gateway import telling, uploads
-from gateway.choices import PipelineRequest, UploadQuery, options_for, priority_of
-from gateway.face import Face, FaceOf
-from gateway.forms import Form
-from gateway.problems import RefusedError, described
-from gateway.shapes import Accepted
+from gateway.client import call
+from gateway.deps import Deps
+from gateway.http.forms import MultipartForm
+from gateway.http.problems import RefusedError, problem_responses
+from gateway.presenters import jobs as present
+from gateway.schemas.collections import CollectionRequest
+from gateway.schemas.jobs import JobAccepted
+from gateway.schemas.options import (
+    PipelineRequest,
+    UploadQuery,
+    options_for,
+    priority_of,
+)
+from gateway.settings import Settings
 from mesh.correlation import adopt, current, new_id
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
-router = APIRouter(tags=["handing in"])
+router = APIRouter(tags=["submission"])
 
 BINARY = {"type": "string", "format": "binary"}
 UPLOAD_BODY = {
@@ -38,88 +46,87 @@ UPLOAD_BODY = {
 }
 
 
-@router.post("/pipeline", status_code=202, responses=described(409, 507))
-async def hand_in_address(order: PipelineRequest, face: FaceOf, response: Response) -> Accepted:
-    """Accepts an address; the job is durable when this answers."""
-    if order.correlation_id:
-        adopt(order.correlation_id)
+@router.post("/pipeline", status_code=202, responses=problem_responses(409, 507))
+async def create_job(order: PipelineRequest, deps: Deps, response: Response) -> JobAccepted:
+    """Accepts a URL; the job is durable when this returns."""
     request = pb.CreateJobRequest(
-        source_url=order.youtube_url,
-        options=options_for(order, face.settings),
-        # Ours, if the caller has none: a call that is retried on its way must not make two jobs.
-        request_id=order.request_id or new_id(),
-        correlation_id=order.correlation_id or current(),
-        force=order.force,
-        caller=order.caller,
-        priority=priority_of(order),
-        webhook_url=order.webhook_url,
+        source_url=order.youtube_url, **submission_fields(order, deps.settings)
     )
-    orchestrator = face.orchestrator
-    created = await orchestrator.ask(orchestrator.pipeline.CreateJob, request)
+    # Generated if the client sends none: a retried call must not create two jobs.
+    request.request_id = request.request_id or new_id()
+    created = await call(deps.orchestrator.pipeline.CreateJob, request)
     return _accepted(created.job, response)
 
 
-@router.post("/uploads", status_code=202, responses=described(409, 507), openapi_extra=UPLOAD_BODY)
-async def hand_in_file(
-    order: Annotated[UploadQuery, Query()], request: Request, response: Response, face: FaceOf
-) -> Accepted:
+@router.post(
+    "/uploads", status_code=202, responses=problem_responses(409, 507), openapi_extra=UPLOAD_BODY
+)
+async def create_job_from_upload(
+    order: Annotated[UploadQuery, Query()], request: Request, response: Response, deps: Deps
+) -> JobAccepted:
     """Accepts a file: as the body, or as the part `file` of a form whose other parts are options.
 
-    It is passed on as it comes. Options may also stand in the query.
+    The file is streamed on as it arrives. Options may also be query parameters.
     """
     content_type = request.headers.get("content-type", "")
     body: AsyncIterator[bytes] = request.stream()
     size = request.headers.get("content-length", "")
     try:
         if content_type.lower().startswith("multipart/form-data"):
-            form = Form(content_type, body)
-            await form.until_file()
-            order = _with_fields(order, form)
-            start, body = _start(order, face), form.file()
+            form = MultipartForm(content_type, body)
+            await form.read_fields()
+            start = _upload_start(_with_fields(order, form), deps.settings)
+            body = form.file()
         else:
-            start = _start(order, face)
+            start = _upload_start(order, deps.settings)
             if size.isdecimal():
                 start.size_bytes = int(size)
-        job = await uploads.send(face.orchestrator, start, body)
+        job = await deps.orchestrator.upload(start, body)
     except ClientDisconnect:
-        # Nobody is there to read this; the call has ended with the body.
-        raise RefusedError(400, "the body broke off") from None
+        # No client is left to read this response; the upload call has ended with the body.
+        raise RefusedError(400, "the body is incomplete") from None
     return _accepted(job, response)
 
 
-def _with_fields(order: UploadQuery, form: Form) -> UploadQuery:
-    """Options in the form count like those of the query, and before them."""
-    given: dict[str, Any] = {"file_name": form.file_name[:1000]}
-    given |= order.model_dump(exclude_unset=True) | form.fields
+def _with_fields(order: UploadQuery, form: MultipartForm) -> UploadQuery:
+    """Adds the options of the form, which take precedence over those of the query."""
+    fields: dict[str, Any] = {"file_name": form.file_name[:1000]}
+    fields |= order.model_dump(exclude_unset=True) | form.fields
     try:
-        return UploadQuery.model_validate(given)
+        return UploadQuery.model_validate(fields)
     except ValidationError as error:
-        problems = [{**one, "loc": ("form", *one["loc"])} for one in error.errors()]
-        raise RequestValidationError(problems) from error
+        errors = [{**one, "loc": ("form", *one["loc"])} for one in error.errors()]
+        raise RequestValidationError(errors) from error
 
 
-def _start(order: UploadQuery, face: Face) -> pb.UploadStart:
+def _upload_start(order: UploadQuery, settings: Settings) -> pb.UploadStart:
+    return pb.UploadStart(file_name=order.file_name, **submission_fields(order, settings))
+
+
+def submission_fields(
+    order: PipelineRequest | UploadQuery | CollectionRequest, settings: Settings
+) -> dict[str, Any]:
+    """Fields that all create requests share; adopts the client's correlation id."""
     if order.correlation_id:
         adopt(order.correlation_id)
-    return pb.UploadStart(
-        file_name=order.file_name,
-        options=options_for(order, face.settings),
-        request_id=order.request_id,
-        correlation_id=order.correlation_id or current(),
-        force=order.force,
-        caller=order.caller,
-        priority=priority_of(order),
-        webhook_url=order.webhook_url,
-    )
+    return {
+        "options": options_for(order, settings),
+        "request_id": order.request_id,
+        "correlation_id": order.correlation_id or current(),
+        "force": order.force,
+        "caller": order.caller,
+        "priority": priority_of(order),
+        "webhook_url": order.webhook_url,
+    }
 
 
-def _accepted(job: job_pb2.Job, response: Response) -> Accepted:
+def _accepted(job: job_pb2.Job, response: Response) -> JobAccepted:
     response.headers["Location"] = f"/jobs/{job.job_id}"
-    told = telling.summary(job)
-    return Accepted(
+    summary = present.summary(job)
+    return JobAccepted(
         job_id=job.job_id,
-        status=told.status,
+        status=summary.status,
         message=f"accepted; follow it at /jobs/{job.job_id}",
-        youtube_url=told.youtube_url,
-        overall_progress=told.progress,
+        youtube_url=summary.youtube_url,
+        overall_progress=summary.progress,
     )

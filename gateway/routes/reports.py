@@ -1,25 +1,25 @@
-"""One report over all members of a collection."""
+"""Reports: one file over all members of a collection."""
 
-from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Annotated, Any
 
-import grpc
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
-from gateway.backend import understood
-from gateway.choices import Strict
-from gateway.face import FaceOf
-from gateway.heard import FORMATS
-from gateway.naming import disposition
-from gateway.problems import described
-from gateway.routes.collections import CollectionId
+from gateway.client import frames
+from gateway.deps import Deps
+from gateway.http.file_responses import content_disposition
+from gateway.http.parameters import CollectionId
+from gateway.http.problems import problem_responses
+from gateway.schemas.collections import ReportQuery
+from gateway.schemas.options import caption_format
 from mesh.correlation import call_metadata
 from ytcaption.v1 import collection_service_pb2 as pb
 
 router = APIRouter(prefix="/collections", tags=["collections"])
 
-TYPES = {
+MEDIA_TYPES = {
     "json": "application/json",
     "markdown": "text/markdown; charset=utf-8",
     "html": "text/html; charset=utf-8",
@@ -28,77 +28,58 @@ TYPES = {
 }
 SUFFIXES = {"markdown": "md"}
 SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
-"""Titles and speech are strangers' words: nothing in a report may run, load or send anything."""
+"""Titles and speech are untrusted: a report must not run, load or send anything."""
 
-UNSEALED = frozenset({"pdf"})
-"""Browsers refuse to show a PDF in a sandbox; their readers are sandboxes themselves."""
-
-Call = grpc.aio.UnaryStreamCall[pb.GetReportRequest, pb.GetReportResponse]
-
-
-class ReportQuery(Strict):
-    """Which report."""
-
-    format: Literal["json", "markdown", "html", "pdf", "zip"] = "json"
-    captions: Literal["srt", "vtt", "txt", "json", "tsv", "lrc"] = "srt"
-    download: bool = False
+NOT_SANDBOXED = frozenset({"pdf"})
+"""Browsers refuse to show a PDF in a sandbox; their PDF readers are sandboxed themselves."""
 
 
 def _responses() -> dict[int | str, dict[str, Any]]:
-    kinds: dict[str, Any] = {
-        kind.partition(";")[0]: {"schema": {"type": "string"}} for kind in TYPES.values()
+    content: dict[str, Any] = {
+        media_type.partition(";")[0]: {"schema": {"type": "string"}}
+        for media_type in MEDIA_TYPES.values()
     }
-    kinds["application/json"] = {"schema": {"type": "object"}}
-    return {200: {"description": "The report, as it is written.", "content": kinds}}
+    content["application/json"] = {"schema": {"type": "object"}}
+    return {200: {"description": "The report, streamed.", "content": content}}
 
 
 @router.get(
-    "/{collection_id}/report", responses=_responses() | described(404), response_class=Response
+    "/{collection_id}/report",
+    responses=_responses() | problem_responses(404),
+    response_class=Response,
 )
 async def get_report(
-    collection_id: CollectionId, asked: Annotated[ReportQuery, Query()], face: FaceOf
+    collection_id: CollectionId, query: Annotated[ReportQuery, Query()], deps: Deps
 ) -> Response:
-    """Everything that came of a collection, in one file; `captions` is the format in a zip.
-
-    Of a collection that runs, what there is so far.
-    """
+    """Returns the results of a collection in one file; while it runs, the results so far."""
     request = pb.GetReportRequest(
         collection_id=collection_id,
-        format=pb.ReportFormat.Value(f"REPORT_FORMAT_{asked.format.upper()}"),
-        caption_format=FORMATS[asked.captions],
+        format=pb.ReportFormat.Value(f"REPORT_FORMAT_{query.format.upper()}"),
+        caption_format=caption_format(query.captions),
     )
-    call = face.orchestrator.collections.GetReport(request, metadata=call_metadata())
-    first = await _first(call)
-    fallback = f"{collection_id}.{SUFFIXES.get(asked.format, asked.format)}"
-    attachment = asked.download or asked.format == "zip"
+    call = deps.orchestrator.collections.GetReport(request, metadata=call_metadata())
+    stream = frames(call)
+    # Awaited before the response starts: an error becomes a problem response.
+    first = await anext(stream, pb.GetReportResponse())
+    fallback = f"{collection_id}.{SUFFIXES.get(query.format, query.format)}"
+    attachment = query.download or query.format == "zip"
     headers = {
-        "Content-Disposition": disposition(first.file_name, fallback, attachment=attachment),
+        "Content-Disposition": content_disposition(
+            first.file_name, fallback, attachment=attachment
+        ),
         "Cache-Control": "no-cache",
     }
-    if asked.format not in UNSEALED:
+    if query.format not in NOT_SANDBOXED:
         headers["Content-Security-Policy"] = SANDBOX
-    return StreamingResponse(_bytes(call, first), media_type=TYPES[asked.format], headers=headers)
+    return StreamingResponse(
+        _chunks(first, stream), media_type=MEDIA_TYPES[query.format], headers=headers
+    )
 
 
-async def _first(call: Call) -> pb.GetReportResponse:
-    """With it we know that there is a report; what is refused becomes a problem."""
-    try:
-        async for frame in call:
-            return frame
-    except grpc.aio.AioRpcError as error:
-        raise understood(error) from error
-    except BaseException:
-        call.cancel()
-        raise
-    return pb.GetReportResponse()
-
-
-async def _bytes(call: Call, first: pb.GetReportResponse) -> AsyncIterator[bytes]:
-    try:
+async def _chunks(
+    first: pb.GetReportResponse, rest: AsyncGenerator[pb.GetReportResponse, None]
+) -> AsyncIterator[bytes]:
+    async with aclosing(rest):
         yield first.chunk
-        async for frame in call:
+        async for frame in rest:
             yield frame.chunk
-    except grpc.aio.AioRpcError as error:
-        raise understood(error) from error
-    finally:
-        call.cancel()

@@ -1,16 +1,16 @@
-"""The JSON about collections: many recordings under one request."""
+"""Requests and responses about collections: many recordings under one request."""
 
 from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gateway.choices import MAX_URL, Options, Order
-from gateway.shapes import Failure, Percent, Shape
+from gateway.schemas.jobs import Failure, Percent, ResponseModel
+from gateway.schemas.options import CaptionFormat, Options, Strict, SubmissionFields
+from mesh.job_options import MAX_URL
 
-CollectionWord = Literal["running", "complete", "partial", "cancelled"]
-MemberWord = Literal["pending", "running", "completed", "failed", "timed_out", "cancelled"]
-DeliveryWord = Literal["pending", "delivered", "dead"]
+CollectionState = Literal["running", "complete", "partial", "cancelled"]
+MemberState = Literal["pending", "running", "completed", "failed", "timed_out", "cancelled"]
 MAX_SOURCES = 20
 MAX_ADDRESSES = 10_000
 MAX_TITLE = 200
@@ -21,42 +21,42 @@ Day = Annotated[str, Field(max_length=10, examples=["2025-10-01"])]
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-class CollectionRequest(Options, Order):
-    """What to collect; options are those of every member."""
+class CollectionRequest(Options, SubmissionFields):
+    """A collection to create; its options apply to every member."""
 
     sources: list[Address] = Field(
         default=[],
         max_length=MAX_SOURCES,
-        description="Playlists, channels, or searches (ytsearch5:…), listed one after the other.",
+        description="Playlists, channels, or searches (ytsearch5:…), listed one after another.",
     )
     addresses: list[Address] = Field(
         default=[],
         max_length=MAX_ADDRESSES,
-        description="Single recordings. With `sources`, at least one.",
+        description="URLs of single recordings; at least one URL here or in `sources` is required.",
     )
     timeout: float | None = Field(
         default=None,
         gt=0,
         le=YEAR_SECONDS,
         allow_inf_nan=False,
-        description="After so many seconds what is missing is marked timed_out; never if left out.",
+        description="Seconds after which unfinished members become timed_out; none by default.",
     )
     max_in_flight: Count = Field(
-        default=0, description="Members in flight at once; 0: as the operator says."
+        default=0, description="Members that run at once; 0: the operator's default."
     )
-    max_members: Count = Field(default=0, description="0: as many as the operator allows.")
+    max_members: Count = Field(default=0, description="0: the operator's limit.")
     period: str = Field(
         default="",
         max_length=10,
         examples=["2025-10"],
-        description="Year, month or day of publication, instead of the two days.",
+        description="Year, month or day of publication; replaces from_date and to_date.",
     )
-    from_date: Day = Field(default="", description="First day of publication wanted.")
-    to_date: Day = Field(default="", description="Last day of publication wanted.")
-    title: str = Field(default="", max_length=MAX_TITLE, description="What reports call it.")
+    from_date: Day = Field(default="", description="First day of publication.")
+    to_date: Day = Field(default="", description="Last day of publication.")
+    title: str = Field(default="", max_length=MAX_TITLE, description="Title of the reports.")
 
 
-class Counts(Shape):
+class Counts(ResponseModel):
     """Members by state."""
 
     pending: int = 0
@@ -67,8 +67,8 @@ class Counts(Shape):
     cancelled: int = 0
 
 
-class Listing(Shape):
-    """How the listing of one source goes."""
+class Listing(ResponseModel):
+    """Progress of listing one source."""
 
     source: str
     complete: bool
@@ -76,16 +76,18 @@ class Listing(Shape):
     failure: Failure | None
 
 
-class Collection(Shape):
+class Collection(ResponseModel):
     """Many recordings under one request."""
 
     collection_id: str
     title: str
-    state: CollectionWord
-    settled: bool = Field(description="No member can change any more.")
+    state: CollectionState
+    settled: bool = Field(description="Whether no member can change any more.")
     sources: list[str]
     listings: list[Listing]
-    discovery_complete: bool = Field(description="Every source was listed as far as it goes.")
+    discovery_complete: bool = Field(
+        description="Whether every source was listed to its end, or to where it failed."
+    )
     member_count: int
     counts: Counts
     late_count: int
@@ -107,17 +109,17 @@ class Collection(Shape):
     can_cancel: bool
 
 
-class Member(Shape):
-    """One recording of a collection; `job_id` leads to all of it."""
+class Member(ResponseModel):
+    """One recording of a collection; `job_id` is its job."""
 
     number: int
     job_id: str | None
     source_url: str
     title: str
-    state: MemberWord
+    state: MemberState
     progress: float | None = Percent
     failure: Failure | None
-    late: bool = Field(description="It ended after the deadline.")
+    late: bool = Field(description="Whether it ended after the deadline.")
     duration_seconds: float | None
     language: str | None
     upload_date: str | None
@@ -132,46 +134,23 @@ class CollectionDetail(Collection):
     next_page_token: str
 
 
-class CollectionList(Shape):
+class CollectionList(ResponseModel):
     """One page of collections, newest first."""
 
     collections: list[Collection]
     next_page_token: str
 
 
-class CollectionDeleted(Shape):
-    """What went with a collection."""
+class CollectionDeleted(ResponseModel):
+    """What was deleted with a collection."""
 
     collection_id: str
     jobs_removed: int
 
 
-class DeliveryAttempt(Shape):
-    """One attempt to deliver a webhook."""
+class ReportQuery(Strict):
+    """Which report, and whether to save it."""
 
-    number: int
-    started_at: datetime
-    seconds: float
-    status: int | None = Field(description="Of HTTP; none if nobody answered.")
-    error: str | None
-
-
-class Delivery(Shape):
-    """One webhook and every attempt to deliver it."""
-
-    event_id: str
-    type: str
-    url: str
-    job_id: str | None
-    collection_id: str | None
-    state: DeliveryWord
-    attempts: list[DeliveryAttempt]
-    next_attempt_at: datetime | None
-    created_at: datetime
-
-
-class DeliveryList(Shape):
-    """One page of webhooks, newest first."""
-
-    deliveries: list[Delivery]
-    next_page_token: str
+    format: Literal["json", "markdown", "html", "pdf", "zip"] = "json"
+    captions: CaptionFormat = Field(default="srt", description="Format of the captions in a zip.")
+    download: bool = Field(default=False, description="Send as an attachment.")

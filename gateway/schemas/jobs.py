@@ -1,28 +1,66 @@
-"""The JSON callers get. Names and types of the earlier system are kept; see docs/http.md."""
+"""Responses about jobs; field names and types of the earlier system are kept (docs/http.md)."""
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Literal
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from google.protobuf.message import Message
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from gateway.choices import Options
+from gateway.schemas.options import Options
+from mesh.messages import enum_names
+from ytcaption.v1 import job_pb2
 
-StatusWord = Literal[
+JobStatus = Literal[
     "queued", "downloading", "normalizing", "transcribing", "completed", "failed", "cancelled"
 ]
-StateWord = Literal["queued", "running", "succeeded", "failed", "cancelled"]
-StageWord = Literal["pending", "running", "completed", "failed", "timed_out", "skipped"]
+JobState = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+StageStatus = Literal["pending", "running", "completed", "failed", "timed_out", "skipped"]
 Percent = Field(ge=0, le=100)
-CAPTION_FORMATS = ("srt", "vtt", "txt", "json", "tsv", "lrc")
 
 
-class Shape(BaseModel):
-    """Anything we answer with."""
+class ResponseModel(BaseModel):
+    """Base of all response models."""
 
     model_config = ConfigDict(protected_namespaces=())
 
+    @classmethod
+    def of(cls, message: Message, /, **given: Any) -> Self:
+        """Builds the model of `given` and the message's fields of the same names, unvalidated.
 
-class Failure(Shape):
+        A field that is unset or empty becomes None where the model allows it.
+        """
+        shared = {
+            name: convert(message)
+            for name, convert in _shared_fields(cls, message.DESCRIPTOR).items()
+            if name not in given
+        }
+        return cls.model_construct(**shared, **given)
+
+
+@cache
+def _shared_fields(model: type[BaseModel], descriptor: Any) -> dict[str, Callable[[Message], Any]]:
+    """Readers of the fields both have; messages and enums have no common form in JSON."""
+    return {
+        name: _reader(field, type(None) in get_args(info.annotation))
+        for name, info in model.model_fields.items()
+        if (field := descriptor.fields_by_name.get(name))
+        and not (field.message_type or field.enum_type)
+    }
+
+
+def _reader(field: Any, nullable: bool) -> Callable[[Message], Any]:
+    read = attrgetter(field.name)
+    if field.is_repeated:
+        return lambda message: list(read(message))
+    if nullable and field.has_presence:
+        return lambda message: read(message) if message.HasField(field.name) else None
+    return (lambda message: read(message) or None) if nullable else read
+
+
+class Failure(ResponseModel):
     """Why a job failed."""
 
     reason: str
@@ -32,8 +70,8 @@ class Failure(Shape):
     attempt: int
 
 
-class Preparing(Shape):
-    """What a model still needs before it can listen."""
+class ModelPreparation(ResponseModel):
+    """What a model still needs before it can transcribe."""
 
     model: str
     phase: str
@@ -42,10 +80,10 @@ class Preparing(Shape):
     text: str
 
 
-class Stage(Shape):
-    """How one stage is doing; amounts are in its own unit."""
+class Stage(ResponseModel):
+    """Progress of one stage; `done` and `total` are in `unit`."""
 
-    status: StageWord
+    status: StageStatus
     job_id: str | None
     progress: float = Percent
     started_at: datetime | None
@@ -55,26 +93,32 @@ class Stage(Shape):
     unit: Literal["bytes", "seconds"]
     bytes_per_second: float | None
     eta_seconds: float | None
-    preparing: Preparing | None
+    preparing: ModelPreparation | None
 
 
-class Stages(Shape):
-    """The three stages; they overlap in time."""
-
-    download: Stage
-    normalization: Stage
-    transcription: Stage
+class Stages(ResponseModel):
+    """The stages; they overlap in time."""
 
 
-class Figures(Shape):
-    """How far a job is, live."""
+STAGE_NAMES = enum_names(job_pb2.Stage.DESCRIPTOR)
+if not TYPE_CHECKING:
+    Stages = create_model(
+        "Stages",
+        __base__=Stages,
+        __doc__=Stages.__doc__,
+        **dict.fromkeys(STAGE_NAMES, (Stage, ...)),
+    )
+
+
+class JobProgress(ResponseModel):
+    """Live progress of a running job."""
 
     overall_progress: float = Percent
-    status: StatusWord
+    status: JobStatus
     stages: Stages
 
 
-class Word(Shape):
+class Word(ResponseModel):
     """One spoken word."""
 
     text: str
@@ -83,8 +127,8 @@ class Word(Shape):
     confidence: float | None
 
 
-class Segment(Shape):
-    """Text spoken between two moments, in seconds."""
+class Segment(ResponseModel):
+    """Text spoken between `start` and `end`, in seconds."""
 
     index: int
     text: str
@@ -93,11 +137,12 @@ class Segment(Shape):
     duration: float
     translation: str | None
     confidence: float | None
+    uncertain: bool = Field(description="Whether the text failed every quality check.")
     language: str
     words: list[Word]
 
 
-class Chapter(Shape):
+class Chapter(ResponseModel):
     """A named part of a recording."""
 
     title: str
@@ -105,8 +150,8 @@ class Chapter(Shape):
     end: float
 
 
-class Media(Shape):
-    """What the source says about itself: untrusted text."""
+class Media(ResponseModel):
+    """Metadata of the source: untrusted text."""
 
     title: str
     uploader: str
@@ -118,8 +163,8 @@ class Media(Shape):
     chapters: list[Chapter]
 
 
-class Filter(Shape):
-    """What the normalizer did."""
+class AppliedFilter(ResponseModel):
+    """An audio filter the normalizer applied."""
 
     name: str
     parameters: str
@@ -127,22 +172,24 @@ class Filter(Shape):
     option: str
 
 
-class Caution(Shape):
-    """What a person should know although the job goes on."""
+class JobWarning(ResponseModel):
+    """A problem that does not fail the job."""
 
-    reason: str
+    reason: str = Field(description="One of the warnings in docs/errors.md.")
     message: str
 
 
-class Summary(Shape):
-    """A job in a list."""
+class JobSummary(ResponseModel):
+    """A job as an entry of a list."""
 
     job_id: str
-    youtube_url: str = Field(description="The address, whatever the site; empty for an upload.")
+    youtube_url: str = Field(
+        description="URL of the source, whatever the site; empty for an upload."
+    )
     title: str
     file_name: str
-    status: StatusWord
-    state: StateWord
+    status: JobStatus
+    state: JobState
     progress: float = Percent
     created_at: datetime
     updated_at: datetime
@@ -152,8 +199,8 @@ class Summary(Shape):
     failure: Failure | None
 
 
-class Detail(Summary):
-    """Everything about a job."""
+class JobDetail(JobSummary):
+    """A job in full."""
 
     overall_progress: float = Percent
     stages: Stages
@@ -163,8 +210,8 @@ class Detail(Summary):
     audio_file: str | None
     media: Media | None
     options: Options
-    filters: list[Filter]
-    warnings: list[Caution]
+    filters: list[AppliedFilter]
+    warnings: list[JobWarning]
     segment_count: int
     model: str | None
     translation_model: str | None
@@ -179,40 +226,42 @@ class Detail(Summary):
     cancel_note: str | None
     webhook_url: str
     correlation_id: str
-    error: str | None = Field(description="The failure in a sentence, for old callers.")
+    error: str | None = Field(
+        description="The message of `failure`, for clients of the earlier system."
+    )
     formats: list[str]
     can_cancel: bool
     can_retry: bool
 
 
-class Accepted(Shape):
+class JobAccepted(ResponseModel):
     """A job that is durable and will run."""
 
     job_id: str
-    status: StatusWord
+    status: JobStatus
     message: str
     youtube_url: str
     overall_progress: float = Percent
 
 
-class JobList(Shape):
+class JobList(ResponseModel):
     """One page of jobs, newest first."""
 
     total: int
     next_page_token: str
-    jobs: list[Summary]
+    jobs: list[JobSummary]
 
 
-class Deleted(Shape):
-    """What went with a job."""
+class JobDeleted(ResponseModel):
+    """What was deleted with a job."""
 
     job_id: str
     events_removed: int
     artifacts_removed: int
 
 
-class Cue(Shape):
-    """What is on the screen between two moments, in seconds."""
+class Cue(ResponseModel):
+    """Text on the screen between `start` and `end`, in seconds."""
 
     index: int
     start: float

@@ -1,22 +1,35 @@
-"""The JSON about the mesh as a whole: dead letters, health, figures, housekeeping."""
+"""Requests and responses about the mesh: dead letters, webhooks, health, statistics, cleanup."""
 
 from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
 
-from gateway.shapes import Preparing, Shape
+from gateway.schemas.jobs import ModelPreparation, ResponseModel
+from gateway.schemas.options import Strict
+
+MAX_AGE_HOURS = 876_000
+"""A century."""
+
+LEGACY_SERVICE_NAMES = {
+    "downloader": "video-downloader",
+    "normalizer": "audio-normalization",
+    "transcriber": "audio-transcriber",
+}
+"""Names of the stage services in responses, as in the earlier system."""
+
+DeliveryState = Literal["pending", "delivered", "dead"]
 
 
-class Letter(Shape):
-    """A job, an event or a webhook that will not be tried again."""
+class DeadLetter(ResponseModel):
+    """A job, an event or a webhook that is not retried any more."""
 
-    letter_id: str = Field(description="What replay and removal take; a job's is the job's id.")
+    letter_id: str = Field(description="Id for replay and deletion; that of a job is its job_id.")
     kind: Literal["job", "event", "webhook"]
-    job_id: str = Field(description="Empty if it is not about a job.")
+    job_id: str = Field(description="Empty unless the letter is about a job.")
     collection_id: str
     correlation_id: str
-    subject: str = Field(description="The subject an event came on.")
+    subject: str = Field(description="NATS subject of an event.")
     reason: str
     message: str
     stage: str | None
@@ -28,38 +41,69 @@ class Letter(Shape):
     retryable: bool
 
 
-class LetterSent(Shape):
-    """An event or a webhook that is on its way again."""
+class DeadLetterSent(ResponseModel):
+    """An event or a webhook that was sent again."""
 
     letter_id: str
     sent: Literal[True] = True
 
 
-class LetterList(Shape):
+class DeadLetterList(ResponseModel):
     """One page of dead letters, newest first."""
 
     total: int
     next_page_token: str
-    dead_letters: list[Letter]
+    dead_letters: list[DeadLetter]
 
 
-class LettersRemoved(Shape):
-    """What went, or would."""
+class DeadLettersRemoved(ResponseModel):
+    """How many dead letters were deleted, or would be."""
 
     dead_letters_removed: int
     dry_run: bool
 
 
-class Component(Shape):
-    """How one part of the mesh is."""
+class DeliveryAttempt(ResponseModel):
+    """One attempt to deliver a webhook."""
+
+    number: int
+    started_at: datetime
+    seconds: float
+    status: int | None = Field(description="HTTP status of the receiver; null without an answer.")
+    error: str | None
+
+
+class Delivery(ResponseModel):
+    """One webhook and every attempt to deliver it."""
+
+    event_id: str
+    type: str
+    url: str
+    job_id: str | None
+    collection_id: str | None
+    state: DeliveryState
+    attempts: list[DeliveryAttempt]
+    next_attempt_at: datetime | None
+    created_at: datetime
+
+
+class DeliveryList(ResponseModel):
+    """One page of webhooks, newest first."""
+
+    deliveries: list[Delivery]
+    next_page_token: str
+
+
+class Component(ResponseModel):
+    """Health of one component."""
 
     status: str
     detail: str
-    preparing: Preparing | None
+    preparing: ModelPreparation | None
 
 
-class Health(Shape):
-    """How the mesh is."""
+class Health(ResponseModel):
+    """Health of the mesh and its components."""
 
     status: Literal["healthy", "unhealthy"]
     service: str
@@ -69,8 +113,8 @@ class Health(Shape):
     components: dict[str, Component]
 
 
-class Model(Shape):
-    """A set of weights."""
+class Model(ResponseModel):
+    """A speech recognition model."""
 
     name: str
     languages: list[str]
@@ -78,35 +122,47 @@ class Model(Shape):
     selected: bool
 
 
-class Translation(Shape):
-    """Each of the first languages into each of the others."""
+class Translation(ResponseModel):
+    """A translation model: from any source language to any target language."""
 
     model: str
     source_languages: list[str]
     target_languages: list[str]
 
 
-class Capabilities(Shape):
-    """What a job may ask for here."""
+class CaptionFormat(ResponseModel):
+    """One format captions can be had in."""
+
+    name: str = Field(description="As in `/jobs/{job_id}/captions.{format}`.")
+    suffix: str
+    media_type: str
+    description: str = Field(description="One line for people, in English.")
+    word_cues: bool = Field(description="Whether it can carry a time for each word.")
+    usual: bool = Field(description="Whether clients write it if no format is named.")
+
+
+class Capabilities(ResponseModel):
+    """Options, models, formats and limits of this installation."""
 
     models: list[Model]
     languages: list[str]
     translations: list[Translation]
     options_unavailable: dict[str, str]
-    formats: list[str]
+    formats: list[str] = Field(description="Their names; `caption_formats` says more.")
+    caption_formats: list[CaptionFormat]
     limits: dict[str, int | float]
     silent_stages: list[str]
 
 
-class Version(Shape):
-    """Who answers."""
+class OrchestratorInfo(ResponseModel):
+    """Version and installation of the orchestrator."""
 
     version: str
     environment: str
 
 
-class Stored(Shape):
-    """What JetStream holds; called as old callers call it."""
+class StorageStats(ResponseModel):
+    """Contents of JetStream, under the field names of the earlier system."""
 
     total_jobs: int
     active_jobs: int
@@ -119,29 +175,52 @@ class Stored(Shape):
     stored_bytes: int
 
 
-class Stats(Shape):
-    """Counts, sizes and settings."""
+class Stats(ResponseModel):
+    """Job counts, storage sizes and settings."""
 
-    orchestrator: Version
-    redis: Stored
+    orchestrator: OrchestratorInfo
+    redis: StorageStats
     settings: dict[str, int | float]
     uptime_seconds: float
 
 
-class CleanedUp(Shape):
-    """What was removed."""
+class CleanupOptions(Strict):
+    """What a cleanup deletes."""
+
+    max_age_hours: float = Field(
+        default=24,
+        ge=0,
+        le=MAX_AGE_HOURS,
+        allow_inf_nan=False,
+        description="Deletes jobs that ended and collections that settled longer ago than this.",
+    )
+    deep: bool = Field(
+        default=False, description="Deletes all ended jobs and settled collections of any age."
+    )
+    dry_run: bool = Field(default=False, description="Only count.")
+
+
+class FactoryResetOptions(Strict):
+    """Confirmation of a factory reset."""
+
+    confirmation: str = Field(default="", max_length=100, description="Must be: ERASE EVERYTHING")
+    dry_run: bool = Field(default=False, description="Only count.")
+
+
+class CleanupResult(ResponseModel):
+    """What was deleted, or would be."""
 
     message: str
     jobs_removed: int
     collections_removed: int
-    logs_cleaned: int = Field(description="Stored events: the log of each job and collection.")
+    logs_cleaned: int = Field(description="Stored events of the deleted jobs and collections.")
     files_removed: int
     bytes_removed: int
     dry_run: bool
 
 
-class OwnReset(Shape):
-    """What the orchestrator removed."""
+class OrchestratorReset(ResponseModel):
+    """What the orchestrator deleted."""
 
     jobs_removed: int
     collections_removed: int
@@ -150,23 +229,23 @@ class OwnReset(Shape):
     bytes_removed: int
 
 
-class StageReset(Shape):
-    """What another service removed."""
+class ServiceReset(ResponseModel):
+    """What a stage service deleted."""
 
     status: str
     data: dict[str, int]
 
 
-class Reset(Shape):
-    """What was removed, by whom."""
+class FactoryResetResult(ResponseModel):
+    """What each service deleted, or would."""
 
     message: str
-    orchestrator: OwnReset
-    microservices: dict[str, StageReset]
+    orchestrator: OrchestratorReset
+    microservices: dict[str, ServiceReset]
     warning: str | None
 
 
-class Alive(Shape):
-    """That somebody listens."""
+class Alive(ResponseModel):
+    """The gateway accepts requests."""
 
     status: Literal["alive"]

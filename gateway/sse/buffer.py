@@ -1,4 +1,4 @@
-"""What a watch says, between the task that listens and the client that reads."""
+"""Bounded buffer between a watch call of the orchestrator and the client that reads the stream."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -7,86 +7,83 @@ from typing import Generic, TypeVar
 
 import grpc
 
-from gateway.backend import understood
+from gateway.client import mesh_error
 from mesh.errors import MeshError
 
-ROOM = 16
-"""Updates that may wait; then we stop listening, and the orchestrator stops sending."""
+MAX_EVENTS = 16
+"""Events that may wait; beyond that the watch is not read, and flow control stops the sender."""
 
 UpdateT = TypeVar("UpdateT")
 
 
-class Mailbox(Generic[UpdateT]):
-    """Keeps every event in order, but of live figures only the newest."""
+class UpdateBuffer(Generic[UpdateT]):
+    """Buffers every event in order, but only the newest of each progress update."""
 
     def __init__(
         self,
         updates: AsyncGenerator[UpdateT, None],
-        live: Callable[[UpdateT], int | None],
+        progress_key: Callable[[UpdateT], int | None],
     ) -> None:
-        """`live` says whose figures an update brings; None: it is an event."""
+        """`progress_key` returns what a progress update is about, or None for an event."""
         self._updates = updates
-        self._live = live
+        self._progress_key = progress_key
         self._events: list[UpdateT] = []
-        self._figures: dict[int, UpdateT] = {}
-        self._news = asyncio.Event()
-        self._room = asyncio.Event()
+        self._progress: dict[int, UpdateT] = {}
+        self._changed = asyncio.Event()
+        self._drained = asyncio.Event()
         self._closed = False
         self._failure: MeshError | None = None
-        self._listening: asyncio.Task[None] | None = None
+        self._reader: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begins to listen, in a task of its own: whoever reads may be cancelled at any moment."""
-        if self._listening is None:
-            self._listening = asyncio.create_task(self._listen())
+        """Starts reading, in its own task: the client's task may be cancelled at any moment."""
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read())
 
     def close(self) -> None:
-        """Stops listening; who waits for news hears that there are none."""
+        """Stops reading; a pending `next` returns what is left, or raises ClosedError."""
         self._closed = True
-        self._news.set()
-        if self._listening is not None:
-            self._listening.cancel()
+        self._changed.set()
+        if self._reader is not None:
+            self._reader.cancel()
 
-    async def _listen(self) -> None:
+    async def _read(self) -> None:
         try:
             async with aclosing(self._updates):
                 async for update in self._updates:
-                    await self._take(update)
+                    await self._put(update)
         except grpc.aio.AioRpcError as error:
-            self._failure = understood(error)
+            self._failure = mesh_error(error)
         finally:
             self._closed = True
-            self._news.set()
+            self._changed.set()
 
-    async def _take(self, update: UpdateT) -> None:
-        whose = self._live(update)
-        if whose is not None:
-            self._figures[whose] = update
+    async def _put(self, update: UpdateT) -> None:
+        key = self._progress_key(update)
+        if key is not None:
+            self._progress[key] = update
         else:
             self._events.append(update)
-        self._news.set()
-        if len(self._events) >= ROOM:
-            self._room.clear()
-            await self._room.wait()
+        self._changed.set()
+        if len(self._events) >= MAX_EVENTS:
+            self._drained.clear()
+            await self._drained.wait()
 
     async def next(self, seconds: float) -> list[UpdateT]:
-        """All that waits; nothing if nothing came for so long. Raises ClosedError at the end."""
-        if not self._has_news():
-            self._news.clear()
+        """Returns all buffered updates, or none after a timeout; raises ClosedError at the end."""
+        if not (self._events or self._progress or self._closed):
+            self._changed.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._news.wait()
-        waiting, self._events = self._events, []
-        self._room.set()
-        waiting += self._figures.values()
-        self._figures = {}
-        if waiting or not self._closed:
-            return waiting
+                    await self._changed.wait()
+        updates, self._events = self._events, []
+        self._drained.set()
+        updates += self._progress.values()
+        self._progress = {}
+        if updates or not self._closed:
+            return updates
         raise self._failure or ClosedError
-
-    def _has_news(self) -> bool:
-        return bool(self._events) or bool(self._figures) or self._closed
 
 
 class ClosedError(Exception):
-    """There is nothing more."""
+    """The watch ended, and every update was read."""

@@ -1,57 +1,48 @@
-"""How a collection goes on, as server-sent events."""
+"""The event stream of a collection."""
 
 from math import inf
 
-from gateway import collection_telling as telling
-from gateway.backend import Orchestrator
-from gateway.stories import Story
-from gateway.story_events import sent
+from gateway.client import Orchestrator
+from gateway.presenters import collections as present
+from gateway.sse.stream import ResumableStream, encode
 from mesh.watching import follow_collection
 from ytcaption.v1 import collection_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
 
-class CollectionStory(Story[pb.WatchCollectionResponse]):
-    """One client's way through what happens to a collection."""
+class CollectionStream(ResumableStream[pb.WatchCollectionResponse]):
+    """The collection, its members as they change, their live progress, and the final event."""
 
     def __init__(self, orchestrator: Orchestrator, collection_id: str, after: int) -> None:
-        # Where the orchestrator goes away, the client only sees that nothing happens.
+        # Waits through any outage of the orchestrator: the stream stays open, without events.
         updates = follow_collection(
             orchestrator.collections, collection_id, after, patience_seconds=inf
         )
-        super().__init__(collection_id, updates, _live)
+        super().__init__(collection_id, updates, _progress_key)
         self._collection = collection_pb2.Collection(collection_id=collection_id)
-        self._place = after
+        self._position = after
 
-    def _is_news(self, update: pb.WatchCollectionResponse) -> bool:
+    def _is_new(self, update: pb.WatchCollectionResponse) -> bool:
         return bool(update.sequence)
 
-    def _tell(self, update: pb.WatchCollectionResponse) -> bytes:
-        self._place = max(self._place, update.sequence)
+    def _encode(self, update: pb.WatchCollectionResponse) -> bytes:
+        self._position = max(self._position, update.sequence)
         match update.WhichOneof("update"):
             case "collection":
                 self._collection = update.collection
-                told = telling.collection(update.collection)
-                return sent("collection", told, sequence=update.sequence)
+                model = present.collection(update.collection)
+                return encode("collection", model, sequence=update.sequence)
             case "member":
-                return sent("member", telling.member(update.member), sequence=update.sequence)
+                return encode("member", present.member(update.member), sequence=update.sequence)
             case "progress":
-                return sent("progress", _figures(update.progress))
+                return encode("progress", present.member_progress(update.progress))
             case _:
                 return b""
 
-    async def _ending(self) -> bytes:
-        return sent("finished", telling.collection(self._collection), sequence=self._place)
+    async def _final_event(self) -> bytes:
+        return encode("finished", present.collection(self._collection), sequence=self._position)
 
 
-def _live(update: pb.WatchCollectionResponse) -> int | None:
-    """The member whose figures these are."""
+def _progress_key(update: pb.WatchCollectionResponse) -> int | None:
+    """Progress is kept per member."""
     return update.progress.number if update.WhichOneof("update") == "progress" else None
-
-
-def _figures(found: collection_pb2.MemberProgress) -> dict[str, object]:
-    return {
-        "number": found.number,
-        "job_id": found.job_id or None,
-        "progress": telling.share(found),
-    }

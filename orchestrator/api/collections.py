@@ -1,4 +1,4 @@
-"""gRPC face of collections: requests in, engine calls, messages out."""
+"""CollectionService: collections and their reports for clients."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -10,31 +10,30 @@ from structlog.contextvars import bind_contextvars
 from mesh.correlation import adopt
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.feed import Change, CollectionFeeds
-from orchestrator.collections.reading import CollectionReading
-from orchestrator.collections.reporting import Reporting
-from orchestrator.collections.shelf import CollectionShelf, WantedCollections
-from orchestrator.collections.submission import Collections
-from orchestrator.live_pages import LivePages
-from orchestrator.options import check_word
+from orchestrator.collections.index import CollectionIndex, CollectionQuery, CollectionReader
+from orchestrator.collections.report import Reports
+from orchestrator.collections.submission import CollectionSubmission
+from orchestrator.jobs.validation import check_word
+from orchestrator.watch.live_pages import LivePages
 from ytcaption.v1 import collection_service_pb2 as pb
 from ytcaption.v1 import collection_service_pb2_grpc as rpc
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionEngines:
-    """Everything the servicer hands requests to."""
+    """The engines CollectionService calls."""
 
-    submission: Collections
-    reading: CollectionReading
-    shelf: CollectionShelf
+    submission: CollectionSubmission
+    reading: CollectionReader
+    index: CollectionIndex
     live_pages: LivePages
     feeds: CollectionFeeds
     control: CollectionControl
-    reporting: Reporting
+    reporting: Reports
 
 
 class CollectionServicer(rpc.CollectionServiceServicer):
-    """Translates between the wire and the engines; decides nothing itself."""
+    """Translates between messages and engines; decides nothing."""
 
     def __init__(self, engines: CollectionEngines) -> None:
         self._engines = engines
@@ -60,20 +59,18 @@ class CollectionServicer(rpc.CollectionServiceServicer):
     async def ListCollections(
         self, request: pb.ListCollectionsRequest, context: Any
     ) -> pb.ListCollectionsResponse:
-        page = await self._engines.shelf.page(request.page_size, request.page_token)
-        return pb.ListCollectionsResponse(
-            collections=page.collections, next_page_token=page.next_token
-        )
+        page = await self._engines.index.page(request.page_size, request.page_token)
+        return pb.ListCollectionsResponse(collections=page.items, next_page_token=page.next_token)
 
     async def WatchCollections(
         self, request: pb.WatchCollectionsRequest, context: Any
     ) -> AsyncIterator[pb.WatchCollectionsResponse]:
-        wanted = WantedCollections.checked(request.page_size, request.page_token)
-        watch = self._engines.live_pages.watch(self._engines.shelf.look, wanted)
+        wanted = CollectionQuery.checked(request.page_size, request.page_token)
+        watch = self._engines.live_pages.watch(self._engines.index.look, wanted)
         async with aclosing(watch) as pages:
             async for page in pages:
                 yield pb.WatchCollectionsResponse(
-                    collections=page.collections, next_page_token=page.next_token
+                    collections=page.items, next_page_token=page.next_token
                 )
 
     async def WatchCollection(
@@ -83,7 +80,7 @@ class CollectionServicer(rpc.CollectionServiceServicer):
         found = (await self._engines.reading.page(request.collection_id, 0, "")).collection
         async with self._engines.feeds.of(found.collection_id) as feed:
             await feed.read_stored()
-            # A collection without a story has outlived it.
+            # A collection without an event log has outlived it.
             yield pb.WatchCollectionResponse(collection=found if feed.empty else feed.collection)
             follow = not (found.settled and feed.empty)
             watch = feed.watch(request.after_sequence, follow=follow)

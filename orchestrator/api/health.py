@@ -1,7 +1,6 @@
 """How the orchestrator, the broker and every stage are, in words."""
 
 import asyncio
-from dataclasses import dataclass, replace
 
 import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
@@ -11,8 +10,9 @@ from mesh.bus import Bus
 from mesh.channel import open_direct_channel
 from mesh.correlation import call_metadata
 from mesh.preparation import in_words
+from orchestrator.pipeline.stages import STAGES, TRANSCRIBER, Stage, Stages
 from orchestrator.settings import Settings
-from orchestrator.stages import STAGE_IDS, Stages
+from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import media_pb2
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as transcriber_rpc
@@ -20,61 +20,44 @@ from ytcaption.v1 import transcriber_service_pb2_grpc as transcriber_rpc
 ASK_SECONDS = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """How one part is."""
-
-    name: str
-    healthy: bool
-    detail: str
-    address: str
-    preparing: media_pb2.ModelPreparation | None = None
-    """What its model still needs, if it waits for that."""
-
-
-async def look(settings: Settings, bus: Bus, stages: Stages) -> list[Health]:
+async def look(settings: Settings, bus: Bus, stages: Stages) -> list[pb.ComponentHealth]:
     """Asks everyone at once."""
-    own = Health("orchestrator", True, "serving", settings.listen)
-    asked = [
-        _look_at_stage(stages, name, address)
-        for name, address in (
-            ("downloader", settings.downloader),
-            ("normalizer", settings.normalizer),
-            ("transcriber", settings.transcriber),
-        )
-    ]
+    own = _component("orchestrator", True, "serving", settings.listen)
+    asked = [_look_at_stage(stages, stage, stage.addresses(settings)) for stage in STAGES]
     return [own, *await asyncio.gather(_ask_broker(settings, bus), *asked)]
 
 
-async def _look_at_stage(stages: Stages, name: str, address: str) -> Health:
-    found = await _ask_stage(name, address, *stages.channels[name])
-    if name == "transcriber" and not found.healthy and (preparing := await _preparing(address)):
-        return replace(found, detail=in_words(preparing), preparing=preparing)
-    if stages.circuits[STAGE_IDS[name]].open:
-        return replace(found, detail=f"{found.detail}, but left our last calls without an answer")
+async def _look_at_stage(stages: Stages, stage: Stage, address: str) -> pb.ComponentHealth:
+    found = await _ask_stage(stage, address, stages.channels[stage.id])
+    if stage is TRANSCRIBER and not found.healthy and (preparing := await _preparing(address)):
+        found.detail = in_words(preparing)
+        found.preparing.CopyFrom(preparing)
+    elif stages.circuits[stage.id].open:
+        found.detail += ", but left our last calls without an answer"
     return found
 
 
-async def _ask_broker(settings: Settings, bus: Bus) -> Health:
+async def _ask_broker(settings: Settings, bus: Bus) -> pb.ComponentHealth:
     try:
         async with asyncio.timeout(ASK_SECONDS):
             await bus.jetstream.account_info()
     except Exception as error:  # noqa: BLE001 # whatever it is, it is the answer
-        return Health("nats", False, str(error) or type(error).__name__, settings.nats_url)
+        return _component("nats", False, str(error) or type(error).__name__, settings.nats_url)
     found = bus.client.connected_server_version
     version = f"{found.major}.{found.minor}.{found.patch}"
-    return Health("nats", True, f"nats-server {version}", settings.nats_url)
+    return _component("nats", True, f"nats-server {version}", settings.nats_url)
 
 
-async def _ask_stage(name: str, address: str, service: str, channel: grpc.aio.Channel) -> Health:
+async def _ask_stage(stage: Stage, address: str, channel: grpc.aio.Channel) -> pb.ComponentHealth:
     try:
         answer = await HealthStub(channel).Check(  # type: ignore[attr-defined] # stubs lack it
-            HealthCheckRequest(service=service), timeout=ASK_SECONDS
+            HealthCheckRequest(service=stage.service), timeout=ASK_SECONDS
         )
     except grpc.aio.AioRpcError as error:
-        return Health(name, False, error.details() or error.code().name, address)
+        return _component(stage.name, False, error.details() or error.code().name, address)
     word = HealthCheckResponse.ServingStatus.Name(answer.status)
-    return Health(name, answer.status == HealthCheckResponse.SERVING, word.lower(), address)
+    serving = answer.status == HealthCheckResponse.SERVING
+    return _component(stage.name, serving, word.lower(), address)
 
 
 async def _preparing(addresses: str) -> media_pb2.ModelPreparation | None:
@@ -94,3 +77,7 @@ async def _ask_model(address: str) -> media_pb2.ModelPreparation | None:
         except grpc.aio.AioRpcError:
             return None
     return state.preparing if state.HasField("preparing") else None
+
+
+def _component(name: str, healthy: bool, detail: str, address: str) -> pb.ComponentHealth:
+    return pb.ComponentHealth(name=name, healthy=healthy, detail=detail, address=address)

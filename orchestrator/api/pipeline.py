@@ -1,4 +1,4 @@
-"""gRPC face of the orchestrator: requests in, engine calls, messages out."""
+"""PipelineService: jobs, captions, artifacts and live streams for clients."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -11,25 +11,24 @@ from mesh.correlation import adopt, new_id
 from mesh.errors import NotFoundError
 from mesh.frames import read_data, read_start
 from mesh.reasons import Reason
-from orchestrator.abilities import Abilities
-from orchestrator.artifacts import UPLOAD, Artifacts
-from orchestrator.control import Control
-from orchestrator.feed import Feeds
-from orchestrator.index import JobIndex, Wanted
-from orchestrator.jobs import TERMINAL, Jobs
-from orchestrator.live import transcribe_live
-from orchestrator.live_pages import LivePages
-from orchestrator.options import check_turn, check_url, check_word, resolve
-from orchestrator.pipeline import Pipeline
-from orchestrator.reading import Reading
-from orchestrator.repetition import Repetition
-from orchestrator.room import Room
+from orchestrator.api.stats import limits_of
+from orchestrator.api.uploads import plain_name, received
+from orchestrator.jobs.artifacts import UPLOAD, Artifacts
+from orchestrator.jobs.caption_files import CaptionReader
+from orchestrator.jobs.captions import format_infos
+from orchestrator.jobs.control import JobControl
+from orchestrator.jobs.index import JobIndex, JobQuery
+from orchestrator.jobs.store import TERMINAL, JobStore
+from orchestrator.jobs.submission import JobSpec, Rerun, Submission
+from orchestrator.jobs.validation import check_scheduling, check_url, check_word, resolve
+from orchestrator.pipeline.capabilities import Capabilities
+from orchestrator.pipeline.live_stream import transcribe_live
+from orchestrator.pipeline.pipeline import Pipeline
+from orchestrator.pipeline.request import PipelineRequest
+from orchestrator.queue.capacity import Capacity
 from orchestrator.settings import Settings
-from orchestrator.stats import limits_of
-from orchestrator.submission import Submission, Wish
-from orchestrator.task import Task
-from orchestrator.told import Joined, Told
-from orchestrator.uploads import plain_name, received
+from orchestrator.watch.event_feed import JobFeeds
+from orchestrator.watch.live_pages import LivePages
 from orchestrator.webhooks.addresses import check_webhook
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -38,72 +37,73 @@ from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Everything the servicer hands requests to."""
+    """The engines PipelineService calls."""
 
     settings: Settings
-    abilities: Abilities
-    jobs: Jobs
+    capabilities: Capabilities
+    jobs: JobStore
     index: JobIndex
     live_pages: LivePages
-    feeds: Feeds
+    feeds: JobFeeds
     artifacts: Artifacts
     submission: Submission
-    control: Control
-    reading: Reading
+    control: JobControl
+    reading: CaptionReader
     pipeline: Pipeline
-    room: Room
-    repetition: Repetition
+    capacity: Capacity
+    rerun: Rerun
 
 
 class PipelineServicer(rpc.PipelineServiceServicer):
-    """Translates between the wire and the engines; decides nothing itself."""
+    """Translates between messages and engines; decides nothing."""
 
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
 
     async def CreateJob(self, request: pb.CreateJobRequest, context: Any) -> pb.CreateJobResponse:
-        _adopt(request.correlation_id)
-        turn = check_turn(request)
+        _adopt_correlation(request.correlation_id)
+        scheduling = check_scheduling(request)
         source = job_pb2.Source(url=check_url(request.source_url))
         options = resolve(request.options)
         webhook_url = check_webhook(request.webhook_url, self._engines.settings)
-        await self._engines.abilities.check(options)
-        submission = self._engines.submission
-        ticket = await submission.ticket(request.request_id)
-        if not ticket.accepted:
-            await self._engines.room.check()
-        wish = Wish(source, options, turn, request.correlation_id, request.force, webhook_url)
-        job = ticket.accepted or await submission.accept(ticket, wish)
-        return pb.CreateJobResponse(job=job)
+        await self._engines.capabilities.check(options)
+        reserved = await self._engines.submission.reserve(request.request_id)
+        if reserved.accepted:
+            return pb.CreateJobResponse(job=reserved.accepted.job)
+        await self._engines.capacity.check()
+        spec = JobSpec(
+            source, options, scheduling, request.correlation_id, request.force, webhook_url
+        )
+        return pb.CreateJobResponse(job=await self._engines.submission.accept(reserved, spec))
 
     async def CreateJobFromUpload(
         self, request_iterator: AsyncIterator[pb.CreateJobFromUploadRequest], context: Any
     ) -> pb.CreateJobFromUploadResponse:
         start: pb.UploadStart = await read_start(request_iterator)
-        _adopt(start.correlation_id)
-        turn = check_turn(start)
+        _adopt_correlation(start.correlation_id)
+        scheduling = check_scheduling(start)
         options = resolve(start.options)
         engines = self._engines
         webhook_url = check_webhook(start.webhook_url, engines.settings)
-        await engines.abilities.check(options)
-        ticket = await engines.submission.ticket(start.request_id)
-        if ticket.accepted:
-            return pb.CreateJobFromUploadResponse(job=ticket.accepted)
+        await engines.capabilities.check(options)
+        reserved = await engines.submission.reserve(start.request_id)
+        if reserved.accepted:
+            return pb.CreateJobFromUploadResponse(job=reserved.accepted.job)
         announced = start.size_bytes if start.HasField("size_bytes") else None
-        await engines.room.check_upload(announced)
+        await engines.capacity.check(announced or 0)
         async with received(
-            engines.room.guarded(read_data(request_iterator, "chunk")),
+            engines.capacity.guarded(read_data(request_iterator, "chunk")),
             engines.settings.work_dir,
             max_bytes=engines.settings.max_upload_bytes,
             announced=announced,
         ) as file:
-            await engines.artifacts.put_file(ticket.job_id, UPLOAD, file.path)
+            await engines.artifacts.put_file(reserved.id, UPLOAD, file.path)
             upload = job_pb2.Upload(
                 file_name=plain_name(start.file_name), size_bytes=file.size, sha256=file.sha256
             )
         source = job_pb2.Source(upload=upload)
-        wish = Wish(source, options, turn, start.correlation_id, start.force, webhook_url)
-        job = await engines.submission.accept(ticket, wish)
+        spec = JobSpec(source, options, scheduling, start.correlation_id, start.force, webhook_url)
+        job = await engines.submission.accept(reserved, spec)
         return pb.CreateJobFromUploadResponse(job=job)
 
     async def GetJob(self, request: pb.GetJobRequest, context: Any) -> pb.GetJobResponse:
@@ -120,7 +120,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     async def WatchJobs(
         self, request: pb.WatchJobsRequest, context: Any
     ) -> AsyncIterator[pb.WatchJobsResponse]:
-        wanted = Wanted.checked(
+        wanted = JobQuery.checked(
             request.page_size, request.page_token, request.states, request.query
         )
         watch = self._engines.live_pages.watch(self._engines.index.look, wanted)
@@ -138,30 +138,31 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         yield pb.WatchJobResponse(job=job)
         async with self._engines.feeds.of(job.job_id) as feed:
             await feed.read_stored()
-            # A terminal job without a story has outlived it; one without its end is being told.
+            # A terminal job without an event log has outlived it; one without its end is ending.
             follow = job.state not in TERMINAL or not feed.empty
             watch = feed.watch(request.after_sequence, follow=follow, join=request.join_events)
             async with aclosing(watch) as updates:
                 async for update in updates:
-                    yield _to_wire(update)
+                    if isinstance(update, job_pb2.JobProgress):
+                        yield pb.WatchJobResponse(progress=update)
+                    else:
+                        yield update.response
 
     async def CancelJob(self, request: pb.CancelJobRequest, context: Any) -> pb.CancelJobResponse:
         job = await self._engines.control.cancel(request.job_id, request.note)
         return pb.CancelJobResponse(job=job)
 
     async def RepeatJob(self, request: pb.RepeatJobRequest, context: Any) -> pb.RepeatJobResponse:
-        _adopt(request.correlation_id)
+        _adopt_correlation(request.correlation_id)
         webhook_url = check_webhook(request.webhook_url, self._engines.settings)
-        job = await self._engines.repetition.repeat(
+        job = await self._engines.rerun.repeat(
             request.job_id, request.request_id, request.correlation_id, webhook_url
         )
         return pb.RepeatJobResponse(job=job)
 
     async def DeleteJob(self, request: pb.DeleteJobRequest, context: Any) -> pb.DeleteJobResponse:
         removed = await self._engines.control.delete(request.job_id)
-        return pb.DeleteJobResponse(
-            events_removed=removed.events, artifacts_removed=removed.artifacts
-        )
+        return pb.DeleteJobResponse(events_removed=removed.events, artifacts_removed=removed.files)
 
     async def GetCaptions(
         self, request: pb.GetCaptionsRequest, context: Any
@@ -188,7 +189,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         artifact = next((found for found in job.artifacts if found.name == request.name), None)
         if artifact is None:
             raise NotFoundError(
-                f"the job keeps no {request.name[:64]!r}", reason=Reason.ARTIFACT_NOT_FOUND
+                f"the job has no artifact {request.name[:64]!r}", reason=Reason.ARTIFACT_NOT_FOUND
             )
         yield pb.DownloadArtifactResponse(artifact=artifact)
         chunks = self._engines.artifacts.read(
@@ -200,16 +201,17 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     async def GetAbilities(
         self, request: pb.GetAbilitiesRequest, context: Any
     ) -> pb.GetAbilitiesResponse:
-        found = await self._engines.abilities.all()
+        found = await self._engines.capabilities.all()
         found.limits.CopyFrom(limits_of(self._engines.settings))
+        found.caption_formats.extend(format_infos())
         return found
 
     async def TranscribeStream(
         self, request_iterator: AsyncIterator[pb.TranscribeStreamRequest], context: Any
     ) -> AsyncIterator[pb.TranscribeStreamResponse]:
         start: pb.TranscribeStreamStart = await read_start(request_iterator)
-        _adopt(start.correlation_id)
-        task = Task(
+        _adopt_correlation(start.correlation_id)
+        task = PipelineRequest(
             job_id=new_id(),
             options=resolve(start.options),
             bytes_source=read_data(request_iterator, "chunk"),
@@ -220,14 +222,6 @@ class PipelineServicer(rpc.PipelineServiceServicer):
                 yield response
 
 
-def _adopt(correlation_id: str) -> None:
+def _adopt_correlation(correlation_id: str) -> None:
     if check_word(correlation_id, "correlation_id"):
         adopt(correlation_id)
-
-
-def _to_wire(update: Told | Joined | job_pb2.JobProgress) -> pb.WatchJobResponse:
-    match update:
-        case Told() | Joined():
-            return update.response
-        case _:
-            return pb.WatchJobResponse(progress=update)

@@ -1,4 +1,4 @@
-"""Files callers send us: to disk as they come, then to the store, never whole in memory."""
+"""Uploads: spooled to disk as they arrive, never whole in memory."""
 
 import asyncio
 import tempfile
@@ -16,7 +16,7 @@ MAX_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A whole file on disk."""
+    """A complete upload on disk."""
 
     path: Path
     size: int
@@ -27,7 +27,7 @@ class Received:
 async def received(
     chunks: AsyncIterator[bytes], folder: Path, *, max_bytes: int, announced: int | None
 ) -> AsyncIterator[Received]:
-    """Spools the chunks to a file that lives as long as the block."""
+    """Spools the chunks to a file that exists until the block ends."""
     if announced is not None and announced > max_bytes:
         raise _too_large(max_bytes)
     digest, size = sha256(), 0
@@ -41,7 +41,7 @@ async def received(
         file.flush()
         if announced is not None and size != announced:
             raise InvalidRequestError(
-                f"{announced} bytes were announced, {size} came", reason=Reason.SIZE_MISMATCH
+                f"{announced} bytes were announced, {size} arrived", reason=Reason.SIZE_MISMATCH
             )
         if not size:
             raise UnusableMediaError("the file is empty", reason=Reason.EMPTY_MEDIA)
@@ -55,6 +55,6 @@ def _too_large(max_bytes: int) -> LimitExceededError:
 
 
 def plain_name(name: str) -> str:
-    """The last part of whatever the caller calls a name, for people only."""
+    """The last path part of the caller's file name, printable characters only; for display."""
     last = PurePosixPath(PureWindowsPath(name).name).name
     return "".join(character for character in last if character.isprintable())[:MAX_NAME]

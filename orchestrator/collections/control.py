@@ -1,52 +1,62 @@
-"""Stopping and forgetting collections."""
+"""Cancels and deletes collections, on request of callers, operators and retention."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import TypeAlias
 
-from mesh.bus import Bus, storing
+from mesh.bus import storing
 from mesh.errors import MeshError, NotFoundError, UnavailableError
 from mesh.reasons import Reason
+from mesh.tasks import map_concurrently
 from orchestrator.collections.feed import CollectionFeeds
-from orchestrator.collections.ledger import Ledgers, awaits_its_job
-from orchestrator.collections.queue import CollectionQueue
-from orchestrator.collections.records import CollectionRecords, KeptCollection, request_pointer
-from orchestrator.collections.shelf import CollectionShelf
-from orchestrator.control import STOP_SECONDS, Control
-from orchestrator.jobs import Jobs
-from orchestrator.webhooks.queue import forget_webhooks
+from orchestrator.collections.index import CollectionIndex
+from orchestrator.collections.members import awaits_its_job
+from orchestrator.collections.projection import Projections
+from orchestrator.collections.records import CollectionStore, VersionedCollection
+from orchestrator.jobs.control import STOP_SECONDS, JobControl
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.queue.work_queue import CollectionQueue
 from ytcaption.v1 import collection_pb2
 
 SETTLE_SECONDS = 2 * STOP_SECONDS
-"""A dead conductor's collection is delivered again, and its jobs are stopped, within this time."""
+"""The collection of a dead worker is delivered again, and its jobs are stopped, within this."""
 MAX_NOTE = 500
 AT_ONCE = 8
 AT_ANY_TIME = datetime.max.replace(tzinfo=UTC)
-"""Everything was settled before."""
+"""Later than any update: matches every settled collection."""
+
+
+OnDelete: TypeAlias = Callable[[collection_pb2.Collection], Awaitable[None]]
+"""Removes what another room stores for a collection; called before its event log is removed."""
 
 
 class CollectionControl:
-    """What callers may do to a collection from outside."""
+    """Cancels, deletes and retires collections."""
 
     def __init__(  # noqa: PLR0913 # wiring
         self,
-        bus: Bus,
-        records: CollectionRecords,
+        storage: JobStorage,
+        records: CollectionStore,
         queue: CollectionQueue,
         feeds: CollectionFeeds,
-        shelf: CollectionShelf,
-        jobs: Control,
+        index: CollectionIndex,
+        projections: Projections,
+        jobs: JobControl,
+        on_delete: Sequence[OnDelete] = (),
     ) -> None:
-        self._bus = bus
+        self._bus = storage.bus
+        self._on_delete = on_delete
         self._records = records
         self._queue = queue
         self._feeds = feeds
-        self._shelf = shelf
+        self._index = index
         self._jobs = jobs
-        self._ledgers = Ledgers(bus, records)
+        self._projections = projections
 
     async def cancel(self, collection_id: str, note: str) -> collection_pb2.Collection:
-        """Returns the collection once it is settled; what was heard stays."""
+        """Returns the collection once it is settled; finished captions stay."""
 
         def ask(record: collection_pb2.CollectionRecord) -> bool:
             if record.collection.settled or record.cancel_requested:
@@ -55,20 +65,18 @@ class CollectionControl:
             record.collection.cancel_note = note[:MAX_NOTE]
             return True
 
-        kept = await self._records.change(collection_id, ask)
-        if not kept.collection.settled:
-            await self._until_settled(kept.id)
-            kept = await self._records.get(kept.id)
-        return kept.collection
+        versioned = await self._records.change(collection_id, ask)
+        if not versioned.collection.settled:
+            await self._until_settled(versioned.id)
+            versioned = await self._records.get(versioned.id)
+        return versioned.collection
 
     async def _until_settled(self, collection_id: str) -> None:
         try:
             async with asyncio.timeout(SETTLE_SECONDS), self._feeds.of(collection_id) as feed:
                 await self._bus.client.publish(self._bus.names.cancel(collection_id))
-                await feed.read_stored()
-                async for _ in feed.watch(after=0):
-                    pass
-                # The record follows its story.
+                await feed.until_ended()
+                # The record follows its event log.
                 while not (await self._records.get(collection_id)).collection.settled:  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
         except TimeoutError as error:
@@ -78,56 +86,53 @@ class CollectionControl:
             ) from error
 
     async def delete(self, collection_id: str) -> int:
-        """Removes every trace, members included; returns how many jobs that were."""
+        """Removes the collection and the jobs of its members; returns the number of jobs."""
         await self.cancel(collection_id, "deleted")
         removed = await self._delete_jobs(collection_id)
         await self.forget(await self._records.get(collection_id))
         return removed
 
     async def _delete_jobs(self, collection_id: str) -> int:
-        ledger = await self._ledgers.read(collection_id)
-        turn = asyncio.Semaphore(AT_ONCE)
+        projection = await self._projections.read(collection_id)
 
         async def delete(job_id: str) -> bool:
-            async with turn:
-                try:
-                    await self._jobs.delete(job_id)
-                except NotFoundError:  # retention, or somebody else, was faster
-                    return False
+            try:
+                await self._jobs.delete(job_id)
+            except NotFoundError:  # retention, or another caller, was faster
+                return False
             return True
 
-        deleting = [delete(member.job_id) for member in ledger.members if member.job_id]
-        return sum(await asyncio.gather(*deleting))
+        job_ids = [member.job_id for member in projection.members if member.job_id]
+        return sum(await map_concurrently(delete, job_ids, at_once=AT_ONCE))
 
     async def stop_all(self) -> list[str]:
-        """Cancels every collection that is not settled; returns what went wrong."""
-        turn = asyncio.Semaphore(AT_ONCE)
+        """Cancels every unsettled collection; returns the errors."""
 
         async def cancel(collection_id: str) -> str:
-            async with turn:
-                try:
-                    await self.cancel(collection_id, "removed")
-                except NotFoundError:
-                    return ""
-                except MeshError as error:
-                    return f"collection {collection_id}: {error}"
+            try:
+                await self.cancel(collection_id, "removed")
+            except NotFoundError:
+                return ""
+            except MeshError as error:
+                return f"collection {collection_id}: {error}"
             return ""
 
-        told = await asyncio.gather(*(cancel(one) for one in await self._shelf.unsettled()))
-        return [error for error in told if error]
+        unsettled = await self._index.unsettled()
+        errors = await map_concurrently(cancel, unsettled, at_once=AT_ONCE)
+        return [error for error in errors if error]
 
     async def forget_all(self) -> int:
-        """Removes all settled collections, and returns how many; their jobs are somebody else's."""
+        """Removes all settled collections without their jobs; returns how many."""
         settled = await self.settled(AT_ANY_TIME)
         return sum([await self.retire(one.collection_id, AT_ANY_TIME) for one in settled])
 
     async def count(self) -> int:
-        """How many there are, settled or not."""
-        return len(await self._shelf.ids())
+        """The number of collections, settled or not."""
+        return len(await self._index.ids())
 
     async def settled(self, before: datetime) -> list[collection_pb2.Collection]:
-        """Those that were settled before, as they were last read."""
-        found = [self._shelf.record(one) for one in await self._shelf.ids()]
+        """Collections settled before that time, as last read."""
+        found = [self._index.record(one) for one in await self._index.ids()]
         return [
             record.collection
             for record in found
@@ -135,40 +140,39 @@ class CollectionControl:
         ]
 
     async def awaited_jobs(self, collection_ids: set[str]) -> set[str]:
-        """Jobs these collections have not heard the end of: they would take them for deleted."""
-        going = collection_ids & await self._shelf.unsettled() if collection_ids else set()
+        """Jobs these collections still wait for: deleted, they would count as cancelled."""
+        going = collection_ids & await self._index.unsettled() if collection_ids else set()
         awaited: set[str] = set()
         for collection_id in going:
             with suppress(NotFoundError):
-                members = (await self._ledgers.read(collection_id)).members
+                members = (await self._projections.read(collection_id)).members
                 awaited |= {member.job_id for member in members if awaits_its_job(member)}
         return awaited
 
     async def retire(self, collection_id: str, before: datetime, *, dry_run: bool = False) -> bool:
-        """Removes it if it was settled before; its jobs retire by themselves."""
+        """Removes a collection that was settled before that time; its jobs retire by themselves."""
         try:
-            kept = await self._records.get(collection_id)
+            versioned = await self._records.get(collection_id)
         except NotFoundError:  # another replica was faster
             return False
-        if not _was_settled(kept.collection, before):
+        if not _was_settled(versioned.collection, before):
             return False  # a dead member was replayed meanwhile
         if not dry_run:
-            await self.forget(kept)
+            await self.forget(versioned)
         return True
 
-    async def forget(self, kept: KeptCollection) -> None:
-        """Removes what is stored of the collection itself."""
+    async def forget(self, versioned: VersionedCollection) -> None:
+        """Removes everything stored for the collection itself."""
         names = self._bus.names
-        await self._queue.withdraw(kept.id)
-        if kept.collection.webhook_url:
-            await forget_webhooks(self._bus, kept.id)  # its story tells which
+        await self._queue.withdraw(versioned.id)
+        for forget in self._on_delete:  # first: the event log names what belongs to it
+            await forget(versioned.collection)
         async with storing():
             await self._bus.jetstream.purge_stream(
-                names.events_stream, subject=names.event(kept.id, "*")
+                names.events_stream, subject=names.event(versioned.id, "*")
             )
-        if kept.record.request_id:
-            await Jobs(self._bus).forget(request_pointer(kept.record.request_id))
-        await self._records.remove(kept.id)
+        await self._records.release(versioned.record.request_id)
+        await self._records.remove(versioned.id)
 
 
 def _was_settled(collection: collection_pb2.Collection, before: datetime) -> bool:

@@ -1,7 +1,9 @@
-"""Keeps one collection going: finds members, begins them, gathers what becomes of them."""
+"""The collection controller: finds members, creates their jobs, gathers the results."""
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from google.protobuf.timestamp import from_current_time
@@ -9,235 +11,271 @@ from nats.aio.msg import Msg
 from structlog import get_logger
 
 from mesh.bus import outlast
-from mesh.tasks import stop
-from orchestrator.collections.discovery import Discovery, Exhausted, Found, Listed
-from orchestrator.collections.fanin import FanIn
-from orchestrator.collections.fanout import FanOut
-from orchestrator.collections.instruments import Instruments
-from orchestrator.collections.journal import Journal
-from orchestrator.collections.ledger import (
+from mesh.errors import MeshError, NotFoundError
+from mesh.tasks import map_concurrently, stop
+from orchestrator.collections.discovery import Discovery, Exhausted, Found, Listed, Lister
+from orchestrator.collections.fan_in import FanIn
+from orchestrator.collections.fan_out import FanOut
+from orchestrator.collections.index import CollectionIndex
+from orchestrator.collections.members import (
     CANCELLED,
     PENDING,
     RUNNING,
     TIMED_OUT,
-    Ledger,
+    MemberStateId,
+    copy_of,
+    ended,
+    never_begun,
 )
-from orchestrator.collections.members import copy_of, ended, never_begun, new_member
-from orchestrator.collections.records import KeptCollection
-from orchestrator.collections.stopping import stop_jobs
-from orchestrator.lease import LostError
+from orchestrator.collections.projection import CollectionEventWriter, Projection
+from orchestrator.collections.records import CollectionStore, VersionedCollection
+from orchestrator.jobs.control import JobControl
+from orchestrator.jobs.index import JobIndex
+from orchestrator.jobs.lease import LostError
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.jobs.submission import Submission
+from orchestrator.queue.capacity import Capacity
 from ytcaption.v1 import collection_pb2, event_pb2
 
 log = get_logger(__name__)
 
 LOOK_SECONDS = 1.0
-"""What nobody told us of is found this soon."""
+"""A change that no message announced is found within this."""
 FOUND_AT_ONCE = 10
-"""So many members are noted before the next are begun."""
+"""Members that are added before the next jobs are created."""
+STOPS_AT_ONCE = 8
 
 
-class Conductor:
-    """One collection, from wherever the last conductor left it until it is settled."""
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """The collaborators every controller shares; built once in wiring."""
 
-    def __init__(self, instruments: Instruments, kept: KeptCollection, ledger: Ledger) -> None:
-        self._with = instruments
-        self._journal = Journal(instruments.bus, instruments.records, kept, ledger)
-        self._news = asyncio.Event()
-        self._fan_in = FanIn(instruments.bus, self._journal, instruments.index, self._news.set)
+    storage: JobStorage
+    records: CollectionStore
+    index: CollectionIndex
+    job_index: JobIndex
+    submission: Submission
+    control: JobControl
+    capacity: Capacity
+    lister: Lister
+
+
+class CollectionController:
+    """Runs one collection, from where the last controller left it until it is settled."""
+
+    def __init__(
+        self, dependencies: Dependencies, versioned: VersionedCollection, projection: Projection
+    ) -> None:
+        self._dependencies = dependencies
+        self._events = CollectionEventWriter(
+            dependencies.storage.bus, dependencies.records, versioned, projection
+        )
+        self._wake = asyncio.Event()
+        self._fan_in = FanIn(
+            dependencies.storage.bus, self._events, dependencies.job_index, self._wake.set
+        )
         self._fan_out = FanOut(
-            self._journal, self._fan_in, instruments.submission, instruments.room
+            self._events, self._fan_in, dependencies.submission, dependencies.capacity
         )
         self._discovery = Discovery(
-            instruments.lister,
-            ledger,
-            max_members=kept.record.max_members,
-            wake=self._news.set,
+            dependencies.lister,
+            projection,
+            max_members=versioned.record.max_members,
+            wake=self._wake.set,
         )
-        self._finding: asyncio.Task[None] | None = None
+        self._discovering: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
     @property
     def _collection(self) -> collection_pb2.Collection:
-        return self._journal.collection
+        return self._events.collection
 
     @property
     def _gathered(self) -> bool:
         return self._collection.HasField("end_time")
 
-    async def conduct(self) -> None:
-        """Returns once nothing of the collection can change any more."""
+    async def run(self) -> None:
+        """Returns once the collection is settled: nothing of it can change any more."""
 
         async def on_cancel(_: Msg) -> None:
-            self._fan_in.distrust()
-            self._news.set()
+            self._fan_in.mark_stale()
+            self._wake.set()
 
-        names, client = self._with.bus.names, self._with.bus.client
+        names, client = self._dependencies.storage.bus.names, self._dependencies.storage.bus.client
         cancels = await client.subscribe(names.cancel(self._collection.collection_id), cb=on_cancel)
         try:
             await self._fan_in.open()
             if not self._gathered and not self._collection.discovery_complete:
-                self._finding = asyncio.create_task(self._discovery.run())
+                self._discovering = asyncio.create_task(self._discovery.run())
             while not await self._step():
-                await self._until_news()
+                await self._until_woken()
         finally:
-            await stop(*(task for task in (self._finding, self._stopping) if task))
+            await stop(*(task for task in (self._discovering, self._stopping) if task))
             await self._fan_in.close()
             if not client.is_closed:
                 await cancels.unsubscribe()
 
-    async def _until_news(self) -> None:
+    async def _until_woken(self) -> None:
         seconds = LOOK_SECONDS
         if not self._gathered and self._collection.HasField("deadline"):
             seconds = max(0.0, min(seconds, self._seconds_left()))
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._news.wait()
-        self._news.clear()
+                await self._wake.wait()
+        self._wake.clear()
 
     def _seconds_left(self) -> float:
         deadline = self._collection.deadline.ToDatetime(UTC)
         return (deadline - datetime.now(UTC)).total_seconds()
 
     async def _step(self) -> bool:
-        """One look at everything; True once the collection is settled."""
-        if self._finding is not None and self._finding.done():
-            self._finding.result()  # a fault of ours: the collection is delivered again
-        await self._note_discovered()
-        for number in await self._fan_in.look():
-            await self._note_missing(number)
+        """One pass over everything; True once the collection is settled."""
+        if self._discovering is not None and self._discovering.done():
+            self._discovering.result()  # a fault of ours: the collection is delivered again
+        await self._add_discovered()
+        for number in await self._fan_in.refresh():
+            await self._handle_missing(number)
         await self._stop_if_asked()
         await self._time_out_if_due()
         going = self._collection.state == collection_pb2.COLLECTION_STATE_RUNNING
-        if going and await self._fan_out.begin_more():
-            self._news.set()
+        if going and await self._fan_out.create_more():
+            self._wake.set()
         settled = await self._conclude()
         if not settled:
-            await self._journal.save_sometimes()
+            await self._events.save_sometimes()
         return settled
 
-    async def _note_discovered(self) -> None:
+    async def _add_discovered(self) -> None:
         for _ in range(FOUND_AT_ONCE):
-            if self._finding is None or self._discovery.discovered.empty():
+            if self._discovering is None or self._discovery.discovered.empty():
                 return
             match self._discovery.discovered.get_nowait():
                 case Found() as found:
-                    number = len(self._journal.ledger.members) + 1
-                    await self._journal.tell_member(new_member(number, found))
+                    number = len(self._events.projection.members) + 1
+                    await self._events.append_member(found.member(number))
                     self._fan_out.add(number)
                 case Listed() as listed:
-                    await self._note_listed(listed)
+                    await self._append_listing(listed)
                 case Exhausted():
-                    await self._note_exhausted()
-        self._news.set()
+                    await self._append_exhausted()
+        self._wake.set()
 
-    async def _note_listed(self, listed: Listed) -> None:
-        changed = self._copy()
+    async def _append_listing(self, listed: Listed) -> None:
+        changed = copy_of(self._collection)
         listing = changed.listings[listed.place]
         listing.complete, listing.found = True, listed.found
         if listed.failure is not None:
             listing.failure.CopyFrom(listed.failure)
         changed.discovery_complete = all(one.complete for one in changed.listings)
-        await self._journal.tell(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
+        await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
 
-    async def _note_exhausted(self) -> None:
+    async def _append_exhausted(self) -> None:
         if not self._collection.discovery_complete:
-            changed = self._copy()
+            changed = copy_of(self._collection)
             changed.discovery_complete = True
-            await self._journal.tell(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
+            await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
 
-    async def _note_missing(self, number: int) -> None:
-        """Its job was deleted; or never made, because the last conductor died before that."""
+    async def _handle_missing(self, number: int) -> None:
+        """Its job was deleted; or never created, because the last controller died before that."""
         going = self._collection.state == collection_pb2.COLLECTION_STATE_RUNNING
         if self._fan_out.intends(number) and going:
             return
-        member = self._journal.ledger.members[number - 1]
-        await outlast(self._with.index.catch_up)
-        if self._with.index.stored(member.job_id) is not None:
+        member = self._events.projection.members[number - 1]
+        await outlast(self._dependencies.job_index.catch_up)
+        if self._dependencies.job_index.stored(member.job_id) is not None:
             return
-        intended = self._fan_out.intends(number) or await self._fan_out.resume(member)
-        if not intended:
-            await self._journal.tell_member(ended(member, CANCELLED))
+        if not (self._fan_out.intends(number) or await self._fan_out.resume(member)):
+            await self._events.append_member(ended(member, CANCELLED))
         elif going:
             return
         else:
             stopped = self._collection.state == collection_pb2.COLLECTION_STATE_CANCELLED
             state = CANCELLED if stopped else TIMED_OUT
-            await self._journal.tell_member(never_begun(member, state))
+            await self._events.append_member(never_begun(member, state))
         self._fan_out.drop(number)
         await self._fan_in.leave(number)
 
     async def _stop_if_asked(self) -> None:
-        record = self._with.shelf.record(self._collection.collection_id)
+        record = self._dependencies.index.record(self._collection.collection_id)
         if record is None:
             raise LostError(self._collection.collection_id)
         cancelled = self._collection.state == collection_pb2.COLLECTION_STATE_CANCELLED
-        replayed = cancelled and self._journal.ledger.reopened  # by somebody who wants it to run
+        replayed = cancelled and self._events.projection.reopened  # a replay is meant to run
         if not record.cancel_requested or replayed:
             return
         if not cancelled:
-            changed = self._copy()
+            changed = copy_of(self._collection)
             changed.state = collection_pb2.COLLECTION_STATE_CANCELLED
             changed.cancel_note = record.collection.cancel_note
-            await self._journal.tell(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
+            await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
         if self._stopping is None:
-            await self._find_no_more()
-            await self._end_unbegun(CANCELLED)
+            await self._stop_discovery()
+            await self._end_pending(CANCELLED)
             jobs = self._fan_in.jobs.values()
             self._stopping = asyncio.create_task(
-                stop_jobs(self._with.control, jobs, record.collection.cancel_note)
+                _cancel_jobs(self._dependencies.control, jobs, record.collection.cancel_note)
             )
 
     async def _time_out_if_due(self) -> None:
         due = self._collection.HasField("deadline") and self._seconds_left() <= 0
         if self._gathered or not due:
             return
-        await self._find_no_more()
-        self._fan_in.distrust()  # what ended in time has ended in time
-        await self._fan_in.look()
-        await self._end_unbegun(TIMED_OUT)
-        for member in list(self._journal.ledger.members):
+        await self._stop_discovery()
+        self._fan_in.mark_stale()  # a job that ended in time counts as such
+        await self._fan_in.refresh()
+        await self._end_pending(TIMED_OUT)
+        for member in list(self._events.projection.members):
             if member.state in (PENDING, RUNNING):
                 late = copy_of(member)
                 late.state = TIMED_OUT
-                await self._journal.tell_member(late)
+                await self._events.append_member(late)
         await self._gather()
 
-    async def _find_no_more(self) -> None:
-        if self._finding is not None:
-            await stop(self._finding)
-            self._finding = None
+    async def _stop_discovery(self) -> None:
+        if self._discovering is not None:
+            await stop(self._discovering)
+            self._discovering = None
 
-    async def _end_unbegun(self, state: "collection_pb2.MemberState.ValueType") -> None:
-        for member in list(self._journal.ledger.members):
+    async def _end_pending(self, state: MemberStateId) -> None:
+        for member in list(self._events.projection.members):
             if member.state == PENDING and not member.job_id:
-                await self._journal.tell_member(ended(member, state))
+                await self._events.append_member(ended(member, state))
 
     async def _conclude(self) -> bool:
         """Gathers when every member has ended, settles when none can change."""
-        ledger = self._journal.ledger
+        projection = self._events.projection
         if not self._gathered:
             found = self._collection.discovery_complete or self._stopping is not None
-            if not found or ledger.count(PENDING) or ledger.count(RUNNING):
+            if not found or projection.count(PENDING) or projection.count(RUNNING):
                 return False
             await self._gather()
-        changed = self._copy()
-        changed.state, changed.settled = self._journal.ledger.outcome, self._fan_in.in_flight == 0
-        if changed.settled and not ledger.settled:
-            await self._journal.tell(event_pb2.EVENT_TYPE_COLLECTION_SETTLED, changed)
+        changed = copy_of(self._collection)
+        changed.state, changed.settled = projection.outcome, self._fan_in.in_flight == 0
+        if changed.settled and not projection.settled:
+            await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_SETTLED, changed)
         elif (changed.state, changed.settled) != (self._collection.state, self._collection.settled):
-            await self._journal.tell(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
+            await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
         elif changed.settled:
-            await self._journal.save()
+            await self._events.save()
         return changed.settled
 
     async def _gather(self) -> None:
-        changed = self._copy()
-        changed.state = self._journal.ledger.outcome
+        changed = copy_of(self._collection)
+        changed.state = self._events.projection.outcome
         changed.end_time.CopyFrom(from_current_time())
-        await self._journal.tell(event_pb2.EVENT_TYPE_COLLECTION_GATHERED, changed)
+        await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_GATHERED, changed)
         log.info("collection gathered", state=changed.state, members=changed.member_count)
 
-    def _copy(self) -> collection_pb2.Collection:
-        copied = collection_pb2.Collection()
-        copied.CopyFrom(self._collection)
-        return copied
+
+async def _cancel_jobs(control: JobControl, job_ids: Iterable[str], note: str) -> None:
+    """Cancels jobs; one whose runner does not answer stops when it sees the request."""
+
+    async def cancel(job_id: str) -> None:
+        try:
+            await control.cancel(job_id, note)
+        except NotFoundError:  # deleted, or never created
+            return
+        except MeshError as error:
+            log.warning("a member does not stop yet", job_id=job_id, error=str(error))
+
+    await map_concurrently(cancel, job_ids, at_once=STOPS_AT_ONCE)

@@ -1,9 +1,9 @@
-"""Beginning members: so many at once, each job exactly once.
+"""Fan-out: creates the members' jobs, at most max_in_flight at once, each exactly once.
 
-First the job's id is claimed under a request_id that only this member has. Then the intention goes
-into the story, which refuses it if another conductor has taken over. Only then is the job made.
-Whoever dies in between leaves an intention that the next one carries out, or drops if the
-collection has ended meanwhile.
+First the job's id is reserved under a request_id that only this member has. Then the intention goes
+into the event log, which refuses it if another controller has taken over. Only then is the job
+created. A crash in between leaves an intention that the next controller carries out, or drops if
+the collection has ended meanwhile.
 """
 
 from collections import deque
@@ -14,64 +14,69 @@ from structlog import get_logger
 from mesh.bus import outlast
 from mesh.errors import MeshError
 from mesh.reasons import Reason
-from orchestrator.collections.fanin import FanIn
-from orchestrator.collections.journal import Journal
-from orchestrator.collections.ledger import PENDING
-from orchestrator.collections.members import copy_of, refused
-from orchestrator.collections.request import refusal
-from orchestrator.options import Turn
-from orchestrator.room import Room
-from orchestrator.submission import Submission, Ticket, Wish
+from orchestrator.collections.fan_in import FanIn
+from orchestrator.collections.members import PENDING, copy_of, refused
+from orchestrator.collections.projection import CollectionEventWriter
+from orchestrator.collections.validation import refusal
+from orchestrator.jobs.submission import JobSpec, Reservation, Submission
+from orchestrator.jobs.validation import SchedulingKey
+from orchestrator.queue.capacity import Capacity
 from ytcaption.v1 import collection_pb2, job_pb2
 
 log = get_logger(__name__)
 
 AT_ONCE = 10
-"""Between so many of them the deadline and a caller's wish to stop are looked at."""
+"""Jobs created before the controller checks the deadline and cancel requests again."""
 AGAIN_SECONDS = 1.0
-"""Nobody says when there is room again, or the store is back."""
+"""Pause after a full or absent store: its recovery is not announced."""
 
 
 class FanOut:
-    """Makes the jobs of one collection."""
+    """Creates the jobs of one collection."""
 
-    def __init__(self, journal: Journal, fan_in: FanIn, submission: Submission, room: Room) -> None:
-        self._journal = journal
+    def __init__(
+        self,
+        events: CollectionEventWriter,
+        fan_in: FanIn,
+        submission: Submission,
+        capacity: Capacity,
+    ) -> None:
+        self._events = events
         self._fan_in = fan_in
         self._submission = submission
-        self._room = room
-        self._intended: dict[int, Ticket] = {}
-        """Members whose job is told of, but not yet made."""
-        self._max_in_flight = journal.collection.max_in_flight
+        self._capacity = capacity
+        self._intended: dict[int, Reservation] = {}
+        """Members whose job is in the event log, but not created yet."""
+        self._max_in_flight = events.collection.max_in_flight
         self._not_before = float("-inf")
         self._waiting = deque(
             member.number
-            for member in journal.ledger.members
+            for member in events.projection.members
             if member.state == PENDING and not member.job_id
         )
 
     def add(self, number: int) -> None:
-        """A member was found."""
+        """Queues a new member."""
         self._waiting.append(number)
 
     def intends(self, number: int) -> bool:
-        """Whether a member's job is still to be made."""
+        """Whether a member's job is still to be created."""
         return number in self._intended
 
-    async def begin_more(self) -> bool:
-        """Begins some members if there are places, and room; True if there are still both."""
+    async def create_more(self) -> bool:
+        """Creates some jobs while there are free places and capacity; True if there may be more."""
         if monotonic() < self._not_before:
             return False
         try:
             for number in list(self._intended):
-                await self._make(number)
+                await self._create(number)
             for _ in range(AT_ONCE):
                 if not self._waiting or self._fan_in.in_flight >= self._max_in_flight:
                     return False
-                await self._begin(self._waiting[0])
+                await self._intend(self._waiting[0])
                 self._waiting.popleft()
         except MeshError as error:
-            if not _passes(error):
+            if not _may_pass(error):
                 raise
             log.warning("members wait", error=str(error))
             self._not_before = monotonic() + AGAIN_SECONDS
@@ -79,59 +84,59 @@ class FanOut:
         return True
 
     async def resume(self, member: collection_pb2.Member) -> bool:
-        """Carries out the intention of a conductor that died; False if the job was deleted."""
-        ticket = await outlast(lambda: self._submission.claimed(self._request_id(member)))
-        if ticket is None or ticket.job_id != member.job_id:
+        """Resumes the intention of a controller that died; False if the job was deleted."""
+        reservation = await outlast(lambda: self._submission.reserved(self._request_id(member)))
+        if reservation is None or reservation.id != member.job_id:
             return False
-        self._intended[member.number] = ticket
+        self._intended[member.number] = reservation
         return True
 
     def drop(self, number: int) -> None:
-        """Its job will not be made."""
+        """Gives up the intention: the job will not be created."""
         self._intended.pop(number, None)
 
-    async def _begin(self, number: int) -> None:
-        member = self._journal.ledger.members[number - 1]
+    async def _intend(self, number: int) -> None:
+        member = self._events.projection.members[number - 1]
         if error := refusal(member.source_url):
-            await self._journal.tell_member(refused(member, error))
+            await self._events.append_member(refused(member, error))
             return
         if not member.job_id:
-            await self._room.check()
-            ticket = await self._submission.ticket(self._request_id(member))
+            await self._capacity.check()
+            reservation = await self._submission.reserve(self._request_id(member))
             intended = copy_of(member)
-            intended.job_id = ticket.job_id
-            await self._journal.tell_member(intended)
+            intended.job_id = reservation.id
+            await self._events.append_member(intended)
             await self._fan_in.follow(intended)
-            self._intended[number] = ticket
-        await self._make(number)
+            self._intended[number] = reservation
+        await self._create(number)
 
-    async def _make(self, number: int) -> None:
-        ticket, member = self._intended[number], self._journal.ledger.members[number - 1]
+    async def _create(self, number: int) -> None:
+        reservation, member = self._intended[number], self._events.projection.members[number - 1]
         try:
-            if not ticket.accepted:
-                await self._submission.accept(ticket, self._wish(member))
+            if not reservation.accepted:
+                await self._submission.accept(reservation, self._spec(member))
         except MeshError as error:
-            if _passes(error):
+            if _may_pass(error):
                 raise
-            await self._journal.tell_member(refused(member, error))
+            await self._events.append_member(refused(member, error))
             await self._fan_in.leave(number)
         del self._intended[number]
 
-    def _wish(self, member: collection_pb2.Member) -> Wish:
-        collection = self._journal.collection
-        return Wish(
+    def _spec(self, member: collection_pb2.Member) -> JobSpec:
+        collection = self._events.collection
+        return JobSpec(
             job_pb2.Source(url=member.source_url.strip()),
             collection.options,
-            Turn(collection.caller, collection.priority),
+            SchedulingKey(collection.caller, collection.priority),
             collection.correlation_id,
-            self._journal.ledger.request.force,
+            self._events.projection.request.force,
             collection_id=collection.collection_id,
         )
 
     def _request_id(self, member: collection_pb2.Member) -> str:
-        """One address has one number, so this stands for the address."""
-        return f"collection {self._journal.collection.collection_id} {member.number}"
+        """Unique per address, since an address has one number."""
+        return f"collection {self._events.collection.collection_id} {member.number}"
 
 
-def _passes(error: MeshError) -> bool:
+def _may_pass(error: MeshError) -> bool:
     return error.retryable or error.reason == Reason.STORAGE_FULL

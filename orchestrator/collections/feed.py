@@ -1,23 +1,25 @@
-"""What watchers of a collection see: each member as it stands, then what happens."""
+"""The event feed of a collection: every member as it is, then each change."""
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import partial
 
 from mesh.bus import Bus
-from orchestrator.collections.ledger import ENDED, RUNNING, Ledger
-from orchestrator.following import FeedPool, StoryFeed
+from orchestrator.collections.members import ENDED, RUNNING
+from orchestrator.collections.projection import Projection
+from orchestrator.jobs.event_log import EventLogReader
+from orchestrator.watch.event_feed import EventFeed, FeedPool
 from ytcaption.v1 import collection_pb2, event_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
 Response = pb.WatchCollectionResponse
 ProgressOf = Callable[[str], float | None]
-"""How far a job was when anybody last looked."""
+"""The progress of a job as last read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One stored change as it goes out; made once for all watchers."""
+    """One stored change as watchers get it; built once for all of them."""
 
     response: Response
 
@@ -25,7 +27,7 @@ class Change:
 
     @property
     def sequence(self) -> int:
-        """Its place in the story."""
+        """Its sequence in the event log."""
         return self.response.sequence
 
     @property
@@ -34,11 +36,11 @@ class Change:
         return self.response.member.number
 
 
-class CollectionFeed(StoryFeed[Change, collection_pb2.MemberProgress]):
-    """The story of one collection."""
+class CollectionFeed(EventFeed[Change, collection_pb2.MemberProgress]):
+    """The event log of one collection."""
 
-    last_word = event_pb2.EVENT_TYPE_COLLECTION_SETTLED
-    news = frozenset(
+    final = event_pb2.EVENT_TYPE_COLLECTION_SETTLED
+    urgent = frozenset(
         {
             event_pb2.EVENT_TYPE_MEMBER_CHANGED,
             event_pb2.EVENT_TYPE_COLLECTION_GATHERED,
@@ -46,50 +48,52 @@ class CollectionFeed(StoryFeed[Change, collection_pb2.MemberProgress]):
         }
     )
 
-    def __init__(self, bus: Bus, progress_of: ProgressOf, collection_id: str) -> None:
-        super().__init__(bus, collection_id)
+    def __init__(
+        self, bus: Bus, event_logs: EventLogReader, progress_of: ProgressOf, collection_id: str
+    ) -> None:
+        super().__init__(bus, event_logs, collection_id)
         self._progress_of = progress_of
-        self._ledger = Ledger()
+        self._projection = Projection()
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is stored of it, or not from its beginning."""
-        return not self._ledger.sequence
+        """Whether the event log is missing, or its beginning is."""
+        return not self._projection.sequence
 
     @property
     def collection(self) -> collection_pb2.Collection:
-        """As far as the story has been read."""
-        return self._ledger.collection
+        """The collection as far as the event log was read."""
+        return self._projection.collection
 
-    def _hold(self, sequence: int, event: event_pb2.Event) -> None:
-        self._ledger.apply(sequence, event)
-        if not self._ledger.sequence:
+    def _keep(self, sequence: int, event: event_pb2.Event) -> None:
+        self._projection.apply(sequence, event)
+        if not self._projection.sequence:
             return
         match event.WhichOneof("payload"):
             case "start_collection":
-                self._ledger.request.Clear()  # with all its addresses
+                self._projection.request.Clear()  # with all its addresses
             case "member_changed":
                 member = event.member_changed.member
-                self._told.append(Change(Response(sequence=sequence, member=member)))
+                self._entries.append(Change(Response(sequence=sequence, member=member)))
                 if member.state in ENDED:
-                    self._figures.pop(member.number, None)
+                    self._progress.pop(member.number, None)
             case "collection_changed":
-                collection = self._ledger.collection
-                self._told.append(Change(Response(sequence=sequence, collection=collection)))
+                collection = self._projection.collection
+                self._entries.append(Change(Response(sequence=sequence, collection=collection)))
 
-    def _figure(self, data: bytes) -> tuple[int, collection_pb2.MemberProgress]:
+    def _decode_progress(self, data: bytes) -> tuple[int, collection_pb2.MemberProgress]:
         progress = collection_pb2.MemberProgress.FromString(data)
         return progress.number, progress
 
     async def watch(
         self, after: int, *, follow: bool = True
     ) -> AsyncGenerator[Change | collection_pb2.MemberProgress, None]:
-        """The newest of whatever changed after a sequence, then every change."""
-        position = len(self._told)
+        """The newest state of everything that changed after a sequence, then every change."""
+        position = len(self._entries)
         for change in self._newest(after):
             yield change
         self._look_up_figures()
-        following = self._follow(position, self._told.__getitem__, follow=follow)
+        following = self._follow(position, self._entries.__getitem__, follow=follow)
         try:
             async for update in following:
                 yield update
@@ -97,19 +101,19 @@ class CollectionFeed(StoryFeed[Change, collection_pb2.MemberProgress]):
             await following.aclose()
 
     def _look_up_figures(self) -> None:
-        """A member that stands still tells nobody how far it is."""
-        for member in self._ledger.members:
-            if member.state == RUNNING and member.number not in self._figures:
+        """Looks up running members' progress: one that stands still publishes none."""
+        for member in self._projection.members:
+            if member.state == RUNNING and member.number not in self._progress:
                 progress = self._progress_of(member.job_id)
                 if progress is not None:
-                    self._figures[member.number] = collection_pb2.MemberProgress(
+                    self._progress[member.number] = collection_pb2.MemberProgress(
                         number=member.number, job_id=member.job_id, progress=progress
                     )
 
     def _newest(self, after: int) -> list[Change]:
         """In the order in which they happened."""
         found: dict[int, Change] = {}
-        for change in reversed(self._told):
+        for change in reversed(self._entries):
             if change.sequence <= after:
                 break
             found.setdefault(change.about, change)
@@ -117,7 +121,7 @@ class CollectionFeed(StoryFeed[Change, collection_pb2.MemberProgress]):
 
 
 class CollectionFeeds(FeedPool[CollectionFeed]):
-    """Feeds of the collections that are being watched here."""
+    """The feeds of collections that are watched on this replica."""
 
-    def __init__(self, bus: Bus, progress_of: ProgressOf) -> None:
-        super().__init__(partial(CollectionFeed, bus, progress_of))
+    def __init__(self, bus: Bus, event_logs: EventLogReader, progress_of: ProgressOf) -> None:
+        super().__init__(partial(CollectionFeed, bus, event_logs, progress_of))

@@ -1,4 +1,7 @@
-"""Members a page at a time, with live figures of those under way."""
+"""Lists and reads collections: the in-memory index, newest first, and pages of members.
+
+The job index feeds this one: both are read from the same bucket.
+"""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,68 +11,128 @@ from nats.js.errors import NotFoundError
 from mesh.bus import Bus, storing
 from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
-from orchestrator.collections.ledger import RUNNING, Ledgers
-from orchestrator.collections.members import copy_of
-from orchestrator.collections.records import CollectionRecords, KeptCollection
-from orchestrator.index import JobIndex
-from orchestrator.paging import MAX_PAGE
+from orchestrator.collections.members import RUNNING, copy_of
+from orchestrator.collections.projection import Projections
+from orchestrator.collections.records import ROOT, CollectionStore, VersionedCollection
+from orchestrator.jobs.index import JobIndex, RecordTable
+from orchestrator.queue.paging import MAX_PAGE, Page, page_size
 from ytcaption.v1 import collection_pb2
 
 
 @dataclass(frozen=True, slots=True)
+class CollectionQuery:
+    """A checked query for one page of collections."""
+
+    size: int
+    token: str = ""
+
+    @classmethod
+    def checked(cls, size: int, token: str) -> "CollectionQuery":
+        """A caller's query; InvalidRequestError if it is invalid."""
+        return cls(page_size(size), token)
+
+
+class CollectionTable(RecordTable[bool]):
+    """Collections by whether they are settled."""
+
+    def _read(self, id_: str, data: bytes) -> bool:
+        return collection_pb2.CollectionRecord.FromString(data).collection.settled
+
+    def page(self, size: int, token: str) -> Page[collection_pb2.Collection]:
+        """Collections older than the token's, newest first."""
+        records, next_token = self._page(self._chosen(()), size, token)
+        found = map(collection_pb2.CollectionRecord.FromString, records)
+        return Page([record.collection for record in found], next_token)
+
+
+class CollectionIndex:
+    """Collections as last read from the bucket."""
+
+    def __init__(self, index: JobIndex) -> None:
+        self._index = index
+        self._table = CollectionTable()
+        index.also_read(ROOT, self._table.apply)
+
+    def record(self, collection_id: str) -> collection_pb2.CollectionRecord | None:
+        """A record as last read; None if there was none."""
+        data = self._table.stored(collection_id)
+        return collection_pb2.CollectionRecord.FromString(data) if data else None
+
+    async def unsettled(self) -> set[str]:
+        """The ids of collections that a worker must still run."""
+        await self._index.catch_up()
+        return self._table.ids([False])
+
+    async def ids(self) -> list[str]:
+        """The ids of all collections, oldest first."""
+        await self._index.catch_up()
+        return sorted(self._table.ids())
+
+    async def page(self, size: int, token: str) -> Page[collection_pb2.Collection]:
+        """Collections older than the token's, newest first."""
+        wanted = CollectionQuery.checked(size, token)
+        await self._index.catch_up()
+        return self.look(wanted)
+
+    def look(self, wanted: CollectionQuery) -> Page[collection_pb2.Collection]:
+        """The page as last read."""
+        return self._table.page(wanted.size, wanted.token)
+
+
+@dataclass(frozen=True, slots=True)
 class MemberPage:
-    """A collection, some of its members, and where the next ones begin."""
+    """A collection, one page of its members and the token of the next."""
 
     collection: collection_pb2.Collection
     members: list[collection_pb2.Member]
     next_token: str
 
 
-class CollectionReading:
-    """Reads the record if that is enough, else the whole ledger."""
+class CollectionReader:
+    """Reads the record if that is enough, else the whole projection."""
 
     def __init__(
-        self, bus: Bus, records: CollectionRecords, ledgers: Ledgers, index: JobIndex
+        self, bus: Bus, records: CollectionStore, projections: Projections, index: JobIndex
     ) -> None:
         self._bus = bus
         self._records = records
-        self._ledgers = ledgers
+        self._projections = projections
         self._index = index
 
     async def page(self, collection_id: str, size: int, token: str) -> MemberPage:
-        """Members in the order in which they were found; a token is the last number seen."""
+        """Members in the order in which they were found; a token is the last number shown."""
         if size < 0 or not (token == "" or token.isdecimal()):
             raise InvalidRequestError(
                 "page_size must not be negative, and page_token one of ours",
                 reason=Reason.REQUEST_INVALID,
             )
         if not size:
-            kept = await self._records.get(collection_id)
-            if not await self._is_behind(kept):
-                return MemberPage(kept.collection, [], "")
-        ledger = await self._ledgers.read(collection_id)
+            versioned = await self._records.get(collection_id)
+            if not await self._is_behind(versioned):
+                return MemberPage(versioned.collection, [], "")
+        projection = await self._projections.read(collection_id)
         begin = int(token or 0)
         end = begin + min(size, MAX_PAGE)
-        members = [self._with_figures(member) for member in ledger.members[begin:end]]
-        more = bool(size) and end < len(ledger.members)
-        return MemberPage(ledger.collection, members, str(end) if more else "")
+        members = [self._with_progress(member) for member in projection.members[begin:end]]
+        more = bool(size) and end < len(projection.members)
+        return MemberPage(projection.collection, members, str(end) if more else "")
 
-    async def _is_behind(self, kept: KeptCollection) -> bool:
-        """Whether the story tells more of the collection itself; whoever heard that may ask."""
-        if kept.collection.settled:
+    async def _is_behind(self, versioned: VersionedCollection) -> bool:
+        """Whether the event log, which watchers see, is ahead of the record."""
+        if versioned.collection.settled:
             return False
         names, jetstream = self._bus.names, self._bus.jetstream
         async with storing():
             for kind in ("collection_changed", "collection_gathered", "collection_settled"):
                 with suppress(NotFoundError):
                     last = await jetstream.get_last_msg(
-                        names.events_stream, names.event(kept.id, kind), direct=True
+                        names.events_stream, names.event(versioned.id, kind), direct=True
                     )
-                    if (last.seq or 0) > kept.record.sequence:
+                    if (last.seq or 0) > versioned.record.sequence:
                         return True
         return False
 
-    def _with_figures(self, member: collection_pb2.Member) -> collection_pb2.Member:
+    def _with_progress(self, member: collection_pb2.Member) -> collection_pb2.Member:
         progress = self._index.progress(member.job_id) if member.state == RUNNING else None
         if progress is None:
             return member

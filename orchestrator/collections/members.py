@@ -1,23 +1,26 @@
-"""What a member's job says about the member."""
+"""The states of a collection's members, and how a member changes as its job runs and ends."""
 
+from typing import TypeAlias, TypeVar
+
+from google.protobuf.message import Message
 from google.protobuf.timestamp import from_current_time
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from mesh.errors import MeshError
-from orchestrator.collections.discovery import Found
-from orchestrator.collections.ledger import (
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    PENDING,
-    RUNNING,
-    TIMED_OUT,
-    MemberStateId,
-)
-from orchestrator.jobs import TERMINAL
-from orchestrator.stages import StateId
+from orchestrator.jobs.store import TERMINAL
+from orchestrator.pipeline.stages import StateId
 from ytcaption.v1 import collection_pb2, job_pb2
 
+MemberStateId: TypeAlias = "collection_pb2.MemberState.ValueType"
+MessageT = TypeVar("MessageT", bound=Message)
+
+PENDING = collection_pb2.MEMBER_STATE_PENDING
+RUNNING = collection_pb2.MEMBER_STATE_RUNNING
+COMPLETED = collection_pb2.MEMBER_STATE_COMPLETED
+FAILED = collection_pb2.MEMBER_STATE_FAILED
+TIMED_OUT = collection_pb2.MEMBER_STATE_TIMED_OUT
+CANCELLED = collection_pb2.MEMBER_STATE_CANCELLED
+ENDED = frozenset({COMPLETED, FAILED, TIMED_OUT, CANCELLED})
 ENDS: dict[StateId, MemberStateId] = {
     job_pb2.JOB_STATE_SUCCEEDED: COMPLETED,
     job_pb2.JOB_STATE_FAILED: FAILED,
@@ -25,34 +28,28 @@ ENDS: dict[StateId, MemberStateId] = {
 }
 
 
-def new_member(number: int, found: Found) -> collection_pb2.Member:
-    """As it was found."""
-    member = collection_pb2.Member(
-        number=number,
-        source_url=found.address,
-        title=found.media.title,
-        upload_date=found.media.upload_date,
-        state=PENDING,
+def awaits_its_job(member: collection_pb2.Member) -> bool:
+    """Whether the member has a job that may still change it."""
+    unfinished = member.state in (PENDING, RUNNING)
+    return bool(member.job_id) and (
+        unfinished or (member.state == TIMED_OUT and not member.HasField("end_time"))
     )
-    if found.media.HasField("duration"):
-        member.duration.CopyFrom(found.media.duration)
-    return member
 
 
-def copy_of(member: collection_pb2.Member) -> collection_pb2.Member:
-    """To be changed: the ledger's own only changes with the story."""
-    copied = collection_pb2.Member()
-    copied.CopyFrom(member)
+def copy_of(message: MessageT) -> MessageT:
+    """A copy to change: the projection's own changes only with the event log."""
+    copied = type(message)()
+    copied.CopyFrom(message)
     return copied
 
 
-def told_by_job(
+def updated_from_job(
     member: collection_pb2.Member, job: job_pb2.Job, deadline: Timestamp | None
 ) -> collection_pb2.Member | None:
-    """The member as its job has it; None if that is nothing worth telling."""
+    """The member as its job has it; None if no event is needed."""
     changed = copy_of(member)
     changed.attempt = job.attempt
-    # A list names its recordings; a plain file only has the name of a file.
+    # The title of a listing is better than that of a plain file, its file name.
     changed.title = member.title or job.media.title
     changed.language = job.language or member.language
     changed.upload_date = job.media.upload_date or member.upload_date
@@ -60,13 +57,13 @@ def told_by_job(
         changed.duration.CopyFrom(job.media.duration)
     if job.state in TERMINAL:
         _end(changed, job, deadline)
-    elif member.state == TIMED_OUT:  # until it ends, that is what it is
+    elif member.state == TIMED_OUT:  # until the job ends
         return None
     else:
         changed.state = RUNNING if job.attempt else PENDING
         for field in ("failure", "end_time", "progress", "late"):  # it may have been replayed
             changed.ClearField(field)
-    return changed if _worth_telling(member, changed) else None
+    return changed if _needs_event(member, changed) else None
 
 
 def _end(member: collection_pb2.Member, job: job_pb2.Job, deadline: Timestamp | None) -> None:
@@ -80,8 +77,8 @@ def _end(member: collection_pb2.Member, job: job_pb2.Job, deadline: Timestamp | 
         member.failure.CopyFrom(job.failure)
 
 
-def _worth_telling(before: collection_pb2.Member, after: collection_pb2.Member) -> bool:
-    """The rest rides along with the next change that is."""
+def _needs_event(before: collection_pb2.Member, after: collection_pb2.Member) -> bool:
+    """Other fields are written with the next change of these."""
     return (before.state, before.attempt, before.title, before.late) != (
         after.state,
         after.attempt,
@@ -91,7 +88,7 @@ def _worth_telling(before: collection_pb2.Member, after: collection_pb2.Member) 
 
 
 def ended(member: collection_pb2.Member, state: MemberStateId) -> collection_pb2.Member:
-    """The member as it ends without the help of a job."""
+    """The member ended without a job's result."""
     changed = copy_of(member)
     changed.state = state
     changed.end_time.CopyFrom(from_current_time())
@@ -99,14 +96,14 @@ def ended(member: collection_pb2.Member, state: MemberStateId) -> collection_pb2
 
 
 def never_begun(member: collection_pb2.Member, state: MemberStateId) -> collection_pb2.Member:
-    """The same for one whose job was only intended."""
+    """The member ended before its intended job was created."""
     changed = ended(member, state)
     changed.job_id = ""
     return changed
 
 
 def refused(member: collection_pb2.Member, error: MeshError) -> collection_pb2.Member:
-    """The member whose job was refused for good."""
+    """The member whose job was refused permanently."""
     changed = never_begun(member, FAILED)
     changed.failure.CopyFrom(
         job_pb2.Failure(reason=error.reason, message=str(error), retryable=error.retryable)

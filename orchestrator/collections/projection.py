@@ -1,60 +1,52 @@
-"""What became of each member: the fold over a collection's story.
+"""The projection of a collection's event log, and the writer that appends to log and projection.
 
-The last word on a number wins, so nothing can be counted twice.
+The last event of a member number wins, so nothing is counted twice.
 """
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import TypeAlias
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from mesh.bus import Bus
+from mesh.bus import Bus, outlast
+from mesh.messages import copy_shared
 from mesh.period import wanted_days
-from orchestrator.collections.records import CollectionRecords
-from orchestrator.story import StoryReader
+from orchestrator.collections.members import COMPLETED, MemberStateId
+from orchestrator.collections.records import CollectionStore, VersionedCollection
+from orchestrator.jobs.event_log import EventLogReader, EventLogWriter, EventTypeId
+from orchestrator.jobs.lease import LostError
+from orchestrator.jobs.store import ConflictError
 from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
 
 CollectionStateId: TypeAlias = "collection_pb2.CollectionState.ValueType"
-MemberStateId: TypeAlias = "collection_pb2.MemberState.ValueType"
 
-PENDING = collection_pb2.MEMBER_STATE_PENDING
-RUNNING = collection_pb2.MEMBER_STATE_RUNNING
-COMPLETED = collection_pb2.MEMBER_STATE_COMPLETED
-FAILED = collection_pb2.MEMBER_STATE_FAILED
-TIMED_OUT = collection_pb2.MEMBER_STATE_TIMED_OUT
-CANCELLED = collection_pb2.MEMBER_STATE_CANCELLED
-ENDED = frozenset({COMPLETED, FAILED, TIMED_OUT, CANCELLED})
+BATCH_STARTED = event_pb2.EVENT_TYPE_START_COLLECTION
+"""START_COLLECTION in the log of a collection; in that of a job it starts a recording's fetch."""
+SAVE_SECONDS = 1.0
+"""Counts in the record are at most about this old."""
 
 
-def awaits_its_job(member: collection_pb2.Member) -> bool:
-    """Whether a job was begun for it that may still change it."""
-    goes_on = member.state in (PENDING, RUNNING)
-    return bool(member.job_id) and (
-        goes_on or (member.state == TIMED_OUT and not member.HasField("end_time"))
-    )
-
-
-class Ledger:
-    """A collection and its members as its story tells them."""
+class Projection:
+    """A collection and its members, as far as the event log was applied."""
 
     def __init__(self) -> None:
         self.members: list[collection_pb2.Member] = []
         self.sequence = 0
         self.request = event_pb2.StartCollection()
         self.settled = False
-        """Whether the story has its end."""
+        """Whether the last event of the log settles the collection."""
         self.reopened = False
-        """Whether it had one before: a dead member was replayed."""
+        """Whether it was settled before: a dead member was replayed."""
         self._collection = collection_pb2.Collection()
         self._counts: Counter[MemberStateId] = Counter()
         self._late = 0
-        self._forgotten = False
+        self._restored = False
 
     @property
     def collection(self) -> collection_pb2.Collection:
-        """The collection with its counts as they are now."""
+        """The collection with its current counts."""
         found = self._collection
-        if self._forgotten:
+        if self._restored:
             return found
         del found.counts[:]
         for state in sorted(self._counts):
@@ -65,12 +57,12 @@ class Ledger:
         return found
 
     def count(self, state: MemberStateId) -> int:
-        """Members in a state."""
+        """The number of members in a state."""
         return self._counts[state]
 
     @property
     def outcome(self) -> CollectionStateId:
-        """What is said of the collection once it is gathered."""
+        """The state of the collection once it is gathered."""
         collection = self._collection
         if collection.state == collection_pb2.COLLECTION_STATE_CANCELLED:
             return collection_pb2.COLLECTION_STATE_CANCELLED
@@ -82,9 +74,9 @@ class Ledger:
         return collection_pb2.COLLECTION_STATE_PARTIAL
 
     def apply(self, sequence: int, event: event_pb2.Event) -> None:
-        """Takes one event in."""
-        if not self.sequence and event.type != event_pb2.EVENT_TYPE_START_COLLECTION:
-            return  # the beginning was too old to be kept: numbers would count for nothing
+        """Applies one event."""
+        if not self.sequence and event.type != BATCH_STARTED:
+            return  # retention removed the beginning: member numbers would be wrong
         self.sequence = sequence
         match event.WhichOneof("payload"):
             case "start_collection":
@@ -100,10 +92,10 @@ class Ledger:
         self._collection.update_time.CopyFrom(event.timestamp)
 
     def restore(self, collection: collection_pb2.Collection) -> None:
-        """All that is left once the story is too old to be kept: the counts, no members."""
+        """Restores the counts from the record, without members, once the event log is gone."""
         self._collection = collection
         self.settled = collection.settled
-        self._forgotten = True
+        self._restored = True
 
     def _put(self, member: collection_pb2.Member) -> None:
         if member.number > len(self.members):
@@ -118,54 +110,124 @@ class Ledger:
 
 
 def collection_of(event: event_pb2.Event) -> collection_pb2.Collection:
-    """The collection as it began."""
-    asked = event.start_collection
-    days = wanted_days(asked.from_date, asked.to_date, asked.period)
+    """The collection as its first event describes it."""
+    start = event.start_collection
+    days = wanted_days(start.from_date, start.to_date, start.period)
     collection = collection_pb2.Collection(
         collection_id=event.collection_id,
         correlation_id=event.correlation_id,
-        sources=asked.sources,
-        options=asked.options,
         state=collection_pb2.COLLECTION_STATE_RUNNING,
         create_time=event.timestamp,
         update_time=event.timestamp,
-        max_in_flight=asked.max_in_flight,
-        title=asked.title,
-        listings=[collection_pb2.Listing(source=source) for source in asked.sources],
-        caller=asked.caller,
-        priority=asked.priority or job_pb2.PRIORITY_NORMAL,
-        webhook_url=asked.webhook_url,
-        from_date=days.first,
-        to_date=days.last,
+        listings=[collection_pb2.Listing(source=source) for source in start.sources],
     )
-    if asked.HasField("timeout"):
-        nanos = event.timestamp.ToNanoseconds() + asked.timeout.ToNanoseconds()
-        deadline = Timestamp()
-        deadline.FromNanoseconds(nanos)
-        collection.deadline.CopyFrom(deadline)
+    copy_shared(start, collection)
+    collection.priority = start.priority or job_pb2.PRIORITY_NORMAL
+    collection.from_date, collection.to_date = days.first, days.last
+    if start.HasField("timeout"):
+        collection.deadline.FromNanoseconds(
+            event.timestamp.ToNanoseconds() + start.timeout.ToNanoseconds()
+        )
     return collection
 
 
-async def read_ledger(bus: Bus, collection_id: str, *, patience_seconds: float = 0) -> Ledger:
-    """Folds the story; nothing in it if there is none."""
-    ledger = Ledger()
-    events = StoryReader(bus).events(collection_id, patience_seconds=patience_seconds)
+async def read_projection(
+    event_logs: EventLogReader, collection_id: str, *, patience_seconds: float = 0
+) -> Projection:
+    """Projects the event log; empty if there is none."""
+    projection = Projection()
+    events = event_logs.events(collection_id, patience_seconds=patience_seconds)
     async for sequence, event in events:
-        ledger.apply(sequence, event)
-    return ledger
+        projection.apply(sequence, event)
+    return projection
 
 
-class Ledgers:
-    """Reads ledgers for whoever asks for members."""
+ReadProjection: TypeAlias = Callable[[str], Awaitable[Projection]]
+"""Reads the current projection of a collection, or raises NotFoundError."""
 
-    def __init__(self, bus: Bus, records: CollectionRecords) -> None:
-        self._bus = bus
+
+class Projections:
+    """Reads projections of stored collections."""
+
+    def __init__(self, event_logs: EventLogReader, records: CollectionStore) -> None:
+        self._event_logs = event_logs
         self._records = records
 
-    async def read(self, collection_id: str) -> Ledger:
-        """The ledger as it stands; NotFoundError if there is no such collection."""
-        kept = await self._records.get(collection_id)
-        ledger = await read_ledger(self._bus, kept.id)
-        if not ledger.sequence:  # the record outlives the story, or its beginning
-            ledger.restore(kept.collection)
-        return ledger
+    async def read(self, collection_id: str) -> Projection:
+        """The current projection; NotFoundError if there is no such collection."""
+        versioned = await self._records.get(collection_id)
+        projection = await read_projection(self._event_logs, versioned.id)
+        if not projection.sequence:  # the record outlives the event log, or its beginning
+            projection.restore(versioned.collection)
+        return projection
+
+
+class CollectionEventWriter:
+    """The broker refuses its writes as soon as another controller has appended anything."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        records: CollectionStore,
+        versioned: VersionedCollection,
+        projection: Projection,
+    ) -> None:
+        self.projection = projection
+        self._records = records
+        self._versioned = versioned
+        self.event_log = EventLogWriter(bus, versioned.collection, projection.sequence)
+        self._saved_at = float("-inf")
+
+    @property
+    def collection(self) -> collection_pb2.Collection:
+        """The collection as projected."""
+        return self.projection.collection
+
+    async def append_member(self, member: collection_pb2.Member) -> None:
+        """Appends a new or changed member."""
+        changed = event_pb2.MemberChanged(member=member)
+        await self._append(
+            event_pb2.Event(type=event_pb2.EVENT_TYPE_MEMBER_CHANGED, member_changed=changed)
+        )
+
+    async def append_collection(
+        self, type_: EventTypeId, collection: collection_pb2.Collection
+    ) -> None:
+        """Appends a change of the collection itself, and saves the record at once."""
+        changed = event_pb2.CollectionChanged(collection=collection)
+        await self._append(event_pb2.Event(type=type_, collection_changed=changed))
+        await self.save()
+
+    async def _append(self, event: event_pb2.Event) -> None:
+        await self.event_log.append_event(event)
+        self.projection.apply(self.event_log.last_sequence, event)
+
+    async def save_sometimes(self) -> None:
+        """Saves the counts, once a second at most."""
+        behind = self._versioned.record.sequence < self.projection.sequence
+        if behind and monotonic() - self._saved_at >= SAVE_SECONDS:
+            await self.save()
+
+    async def save(self) -> None:
+        """Saves the collection as projected; LostError if another controller has got further."""
+        self._saved_at = monotonic()
+        while True:
+            self._copy_projection()
+            try:
+                return await outlast(lambda: self._records.save(self._versioned))
+            except ConflictError:
+                await self._reconcile()
+
+    def _copy_projection(self) -> None:
+        """Copies the projection into the record; a cancel note is in the record alone at first."""
+        note = self._versioned.collection.cancel_note
+        self._versioned.collection.CopyFrom(self.projection.collection)
+        self._versioned.collection.cancel_note = self._versioned.collection.cancel_note or note
+        self._versioned.record.sequence = self.projection.sequence
+
+    async def _reconcile(self) -> None:
+        """Takes over a cancel request; LostError if another controller has the collection."""
+        newest = await outlast(lambda: self._records.get(self._versioned.id))
+        if newest.record.sequence > self.projection.sequence:
+            raise LostError(newest.id)
+        self._versioned = newest

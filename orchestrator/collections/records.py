@@ -3,7 +3,7 @@
 from google.protobuf.timestamp import from_current_time
 
 from mesh.reasons import Reason
-from orchestrator.records import Held, Records
+from orchestrator.jobs.store import RecordStore, Versioned
 from ytcaption.v1 import collection_pb2
 
 ROOT = "collection"
@@ -11,17 +11,12 @@ REQUESTS = "collection-request"
 """Keys of the bucket begin with these, and a dot."""
 
 
-def request_pointer(request_key: str) -> str:
-    """The key that stands for the collection a request made."""
-    return f"{REQUESTS}.{request_key}"
-
-
-class KeptCollection(Held[collection_pb2.CollectionRecord]):
+class VersionedCollection(Versioned[collection_pb2.CollectionRecord]):
     """A collection's record and the revision it was read or written at."""
 
     @property
     def id(self) -> str:
-        """The collection's."""
+        """The collection's id."""
         return self.record.collection.collection_id
 
     @property
@@ -30,20 +25,21 @@ class KeptCollection(Held[collection_pb2.CollectionRecord]):
         return self.record.collection
 
     def touch(self) -> None:
-        """See Held."""
+        """Sets the update time to now."""
         self.collection.update_time.CopyFrom(from_current_time())
 
 
-class CollectionRecords(Records[KeptCollection]):
-    """Reads and writes them."""
+class CollectionStore(RecordStore[VersionedCollection]):
+    """Reads and writes collection records."""
 
     root = f"{ROOT}."
+    requests = f"{REQUESTS}."
     what = "collection"
     missing = Reason.COLLECTION_NOT_FOUND
 
-    def _read(self, data: bytes, revision: int) -> KeptCollection:
-        return KeptCollection(collection_pb2.CollectionRecord.FromString(data), revision)
+    def _read(self, data: bytes, revision: int) -> VersionedCollection:
+        return VersionedCollection(collection_pb2.CollectionRecord.FromString(data), revision)
 
-    async def create(self, record: collection_pb2.CollectionRecord) -> KeptCollection:
-        """Stores a new collection durably."""
-        return await self._create(KeptCollection(record, 0))
+    async def create(self, record: collection_pb2.CollectionRecord) -> VersionedCollection:
+        """Stores a new collection durably; ConflictError if its id is taken."""
+        return await self._create(VersionedCollection(record, 0))

@@ -1,72 +1,51 @@
-"""GetReport: one report over all members, made while it is sent, one member's text at a time."""
+"""Reports of collections: rendered while they are sent, one member's text at a time."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from mesh.errors import InternalError, NotFoundError, UnsupportedError
 from mesh.reasons import Reason
-from orchestrator.captions import FormatId, format_for
-from orchestrator.collections.aggregate import aggregate
-from orchestrator.jobs import Jobs, UnreadableError
-from orchestrator.reading import Captions, Reading, Tracks
+from orchestrator.collections.projection import ReadProjection
+from orchestrator.collections.report_model import report_collection
+from orchestrator.jobs.caption_files import CaptionFile, CaptionReader, Tracks
+from orchestrator.jobs.captions import FormatId, format_for
+from orchestrator.jobs.store import JobStore, UnreadableError
 from reports.archive import CaptionsZip
 from reports.document import JsonReport
 from reports.markdown import MarkdownReport
 from reports.model import Collection, Member, MemberState, Text, Translation
 from reports.names import safe
 from reports.page import HtmlReport
-from reports.press import PressError, pressed
+from reports.pdf_process import PdfError, PdfUnavailableError, render_pdf, require_pdf
 from reports.words import heading
-from ytcaption.v1 import collection_pb2, collection_service_pb2, job_pb2, media_pb2
+from ytcaption.v1 import collection_service_pb2, job_pb2, media_pb2
 
 Parts: TypeAlias = AsyncGenerator[bytes, None]
 ReportFormatId: TypeAlias = "collection_service_pb2.ReportFormat.ValueType"
 
 FRAME = 64 * 1024
-PRESSES = 2
-"""PDFs that are made at once: each takes a core, and memory that grows with the text."""
+MAX_PDFS = 2
+"""PDFs rendered at once: each takes a core, and memory that grows with the text."""
 GONE = "Its job was deleted meanwhile: there is no text."
 UNREADABLE = "The record of its job cannot be read: there is no text."
 SO_FAR = "Not all of it: only what was heard until this report was asked for."
 UNTIL_THEN = "Not all of it: only what was heard until then."
-OVER = frozenset({MemberState.FAILED, MemberState.CANCELLED})
-
-
-class Ledger(Protocol):
-    """What a collection has come to."""
-
-    @property
-    def collection(self) -> collection_pb2.Collection:
-        """The collection."""
-        ...
-
-    @property
-    def members(self) -> Sequence[collection_pb2.Member]:
-        """Its members by number."""
-        ...
-
-
-class Ledgers(Protocol):
-    """Where ledgers are read."""
-
-    async def read(self, collection_id: str) -> Ledger:
-        """The ledger as it stands, or NotFoundError."""
-        ...
+ENDED_EARLY = frozenset({MemberState.FAILED, MemberState.CANCELLED})
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report on its way."""
+    """A report that is rendered as its chunks are read."""
 
     media_type: str
     file_name: str
-    chunks: Callable[[], AsyncGenerator[bytes, None]]
-    """Bytes in order, at most 64 KiB each. Whoever stops early closes it."""
+    chunks: Callable[[], Parts]
+    """Bytes in order, at most 64 KiB each; a reader that stops early must close the generator."""
 
 
 TextReport: TypeAlias = JsonReport | MarkdownReport | HtmlReport
@@ -83,24 +62,25 @@ _TEXT_FORMATS: dict[ReportFormatId, tuple[type[TextReport], str, str]] = {
 }
 
 
-class Reporting:
-    """Makes reports at any time, also while the collection runs."""
+class Reports:
+    """Renders reports of finished and of running collections."""
 
-    def __init__(self, ledgers: Ledgers, jobs: Jobs, reading: Reading) -> None:
-        self._ledgers = ledgers
+    def __init__(self, read: ReadProjection, jobs: JobStore, captions: CaptionReader) -> None:
+        self._read = read
         self._jobs = jobs
-        self._reading = reading
-        self._presses = asyncio.Semaphore(PRESSES)
+        self._captions = captions
+        self._pdf_slots = asyncio.Semaphore(MAX_PDFS)
 
     async def report(
         self, collection_id: str, format: ReportFormatId, caption_format: FormatId
     ) -> Report:
-        """Checks what is asked for and reads the ledger; the texts are read as it is sent."""
+        """Checks the request and reads the projection; texts are read while the report is sent."""
         format_for(job_pb2.Job(), caption_format, word_cues=False)
-        ledger = await self._ledgers.read(collection_id)
-        collection = aggregate(ledger.collection, ledger.members, datetime.now(UTC))
+        projection = await self._read(collection_id)
+        collection = report_collection(projection.collection, projection.members, datetime.now(UTC))
         stem = safe(heading(collection)) or collection_id
         if format == collection_service_pb2.REPORT_FORMAT_PDF:
+            _require_pdf()
             return Report("application/pdf", f"{stem}.pdf", lambda: self._pdf(collection))
         if format == collection_service_pb2.REPORT_FORMAT_ZIP:
             return Report(
@@ -108,7 +88,7 @@ class Reporting:
             )
         if format not in _TEXT_FORMATS:
             raise UnsupportedError(
-                f"a report cannot be had as format {format}", reason=Reason.OPTION_UNSUPPORTED
+                f"unknown report format {format}", reason=Reason.OPTION_UNSUPPORTED
             )
         writer, media_type, suffix = _TEXT_FORMATS[format]
         return Report(media_type, f"{stem}.{suffix}", lambda: self._written(collection, writer()))
@@ -124,12 +104,12 @@ class Reporting:
         return _framed(parts())
 
     async def _pdf(self, collection: Collection) -> Parts:
-        pdf = _framed(pressed(collection, self._texts(collection)))
-        async with self._presses, aclosing(pdf):
+        pdf = _framed(render_pdf(collection, self._texts(collection)))
+        async with self._pdf_slots, aclosing(pdf):
             try:
                 async for frame in pdf:
                     yield frame
-            except PressError as error:
+            except PdfError as error:
                 raise InternalError(str(error), reason=Reason.INTERNAL) from error
 
     def _zip(self, collection: Collection, format_: FormatId) -> Parts:
@@ -140,7 +120,7 @@ class Reporting:
                 if member.state is MemberState.COMPLETED:
                     tracks, why = await self._tracks(member, format_)
                 if not tracks:
-                    archive.leave_out(member, why)
+                    archive.skip(member, why)
                     continue
                 yield await _packed(archive, member, tracks.spoken)
                 if other := tracks.translated:
@@ -173,8 +153,8 @@ class Reporting:
         """A member's captions, or why there are none."""
         try:
             job = (await self._jobs.get(member.job_id)).job
-            tracks = await self._reading.tracks(job, format_, media_pb2.CueRules())
-            # What is deleted while it is read reads as empty.
+            tracks = await self._captions.tracks(job, format_, media_pb2.CueRules())
+            # Captions deleted while they are read look empty: check that the job still exists.
             await self._jobs.get(member.job_id)
         except NotFoundError:
             return None, GONE
@@ -183,24 +163,31 @@ class Reporting:
         return tracks, ""
 
 
+def _require_pdf() -> None:
+    try:
+        require_pdf()
+    except PdfUnavailableError as error:
+        raise UnsupportedError(str(error), reason=Reason.OPTION_UNSUPPORTED) from error
+
+
 async def _packed(
-    archive: CaptionsZip, member: Member, captions: Captions, translated_into: str = ""
+    archive: CaptionsZip, member: Member, captions: CaptionFile, translated_into: str = ""
 ) -> bytes:
     suffix = PurePath(captions.file_name).suffix.removeprefix(".")
     return await asyncio.to_thread(archive.add, member, captions.content, suffix, translated_into)
 
 
 def _note(member: Member, complete: bool, content: str) -> str:
-    """What a reader of the text should know."""
+    """Why there is no text, or not all of it; "" for a whole text."""
     if complete:
         return "" if content else "No speech was heard."
-    if member.state in OVER:
+    if member.state in ENDED_EARLY:
         return UNTIL_THEN if content else "Nothing was heard of it."
     return SO_FAR if content else "Nothing was heard of it yet."
 
 
 async def _framed(parts: Parts) -> Parts:
-    """The same bytes in frames that are full but for the last."""
+    """The same bytes in frames of 64 KiB; only the last may be shorter."""
     waiting = bytearray()
     async with aclosing(parts):
         async for part in parts:

@@ -1,89 +1,91 @@
-"""Accepting collections: durable before we say so, once for each request_id."""
+"""Accepts collections: durable before the caller hears of it, once for each request_id."""
 
-from contextlib import suppress
-from hashlib import sha256
-
-from nats.js.errors import KeyWrongLastSequenceError
 from structlog import get_logger
 
-from mesh.bus import Bus
 from mesh.correlation import current, new_id
-from mesh.errors import NotFoundError
-from orchestrator.abilities import Abilities
-from orchestrator.collections.ledger import Ledger, read_ledger
-from orchestrator.collections.queue import CollectionQueue
-from orchestrator.collections.records import CollectionRecords, request_pointer
-from orchestrator.collections.request import checked
-from orchestrator.jobs import ConflictError, Jobs
-from orchestrator.options import check_word
-from orchestrator.room import Room
+from orchestrator.collections.projection import BATCH_STARTED, Projection, read_projection
+from orchestrator.collections.records import CollectionStore
+from orchestrator.collections.validation import checked
+from orchestrator.jobs.event_log import EventLogWriter
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.jobs.store import ConflictError
+from orchestrator.jobs.validation import check_word
+from orchestrator.pipeline.capabilities import Capabilities
+from orchestrator.queue.capacity import Capacity
+from orchestrator.queue.work_queue import CollectionQueue
 from orchestrator.settings import Settings
-from orchestrator.story import StoryWriter
 from ytcaption.v1 import collection_pb2, event_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
 log = get_logger(__name__)
 
 
-class Collections:
+class CollectionSubmission:
     """Turns requests into durable collections."""
 
-    def __init__(self, bus: Bus, settings: Settings, abilities: Abilities, room: Room) -> None:
-        self._bus = bus
+    def __init__(  # noqa: PLR0913 # wiring
+        self,
+        storage: JobStorage,
+        records: CollectionStore,
+        queue: CollectionQueue,
+        settings: Settings,
+        capabilities: Capabilities,
+        capacity: Capacity,
+    ) -> None:
+        self._bus = storage.bus
+        self._event_logs = storage.event_logs
         self._settings = settings
-        self._abilities = abilities
-        self._room = room
-        self._jobs = Jobs(bus)
-        self._records = CollectionRecords(bus)
-        self._queue = CollectionQueue(bus)
+        self._capabilities = capabilities
+        self._capacity = capacity
+        self._records = records
+        self._queue = queue
 
     async def create(self, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
         """Returns once the collection cannot be lost; a repeated request gets the first one."""
         start = checked(request, self._settings)
         named = check_word(request.correlation_id, "correlation_id")
-        await self._abilities.check(start.options)
-        key = sha256(request.request_id.encode()).hexdigest() if request.request_id else ""
-        collection_id = new_id()
-        if key:
-            collection_id = await self._jobs.claim(request_pointer(key), collection_id)
-            with suppress(NotFoundError):  # new, or an earlier try died half-way
-                return (await self._records.get(collection_id)).collection
-        await self._room.check()
-        hero = collection_pb2.Collection(
-            collection_id=collection_id, correlation_id=named or current() or new_id()
+        await self._capabilities.check(start.options)
+        reserved = await self._records.reserve(request.request_id)
+        if reserved.accepted:
+            return reserved.accepted.collection
+        await self._capacity.check()
+        owner = collection_pb2.Collection(
+            collection_id=reserved.id, correlation_id=named or current() or new_id()
         )
-        # The item, the story, the record: whoever finds an item without a record waits, then
-        # drops it; and a record is never without the addresses, which only the story has.
-        await self._queue.put(collection_id)
-        return await self._keep(await self._opened(hero, start), key)
+        # The item, the event log, the record: a worker that finds an item without a record waits,
+        # then drops it; and a record never lacks the addresses, which only the event log has.
+        await self._queue.put(reserved.id)
+        return await self._create_record(await self._opened(owner, start), reserved.request_key)
 
     async def _opened(
-        self, hero: collection_pb2.Collection, start: event_pb2.StartCollection
-    ) -> Ledger:
-        """The ledger as it begins, whoever began it: the record says what the story says."""
-        story = StoryWriter(self._bus, hero, 0, patience_seconds=0)
-        event = event_pb2.Event(type=event_pb2.EVENT_TYPE_START_COLLECTION, start_collection=start)
-        ledger = Ledger()
+        self, owner: collection_pb2.Collection, start: event_pb2.StartCollection
+    ) -> Projection:
+        """Opens the event log; that of an earlier try of the request decides, if there is one."""
+        event_log = EventLogWriter(self._bus, owner, 0, patience_seconds=0)
+        event = event_pb2.Event(type=BATCH_STARTED, start_collection=start)
+        projection = Projection()
         try:
-            await story.append(event)
+            await event_log.append_event(event)
         except ConflictError:  # an earlier try of this request did
-            ledger = await read_ledger(self._bus, hero.collection_id)
+            projection = await read_projection(self._event_logs, owner.collection_id)
         else:
-            ledger.apply(story.last_sequence, event)
-        return ledger
+            projection.apply(event_log.last_sequence, event)
+        return projection
 
-    async def _keep(self, ledger: Ledger, request_key: str) -> collection_pb2.Collection:
-        collection_id = ledger.collection.collection_id
+    async def _create_record(
+        self, projection: Projection, request_key: str
+    ) -> collection_pb2.Collection:
+        collection_id = projection.collection.collection_id
         record = collection_pb2.CollectionRecord(
-            collection=ledger.collection,
+            collection=projection.collection,
             request_id=request_key,
-            sequence=ledger.sequence,
-            max_members=ledger.request.max_members or self._settings.max_members,
-            force=ledger.request.force,
+            sequence=projection.sequence,
+            max_members=projection.request.max_members or self._settings.max_members,
+            force=projection.request.force,
         )
         try:
-            kept = await self._records.create(record)
-        except KeyWrongLastSequenceError:  # the same request, at the same time
+            created = await self._records.create(record)
+        except ConflictError:  # the same request, at the same time
             return (await self._records.get(collection_id)).collection
         log.info("collection accepted", collection_id=collection_id)
-        return kept.collection
+        return created.collection

@@ -1,33 +1,34 @@
-"""Starts a collection for every event that asks for one; keeps those that never can."""
+"""The inbox: starts a collection for each event; an invalid event becomes a dead letter."""
 
 from typing import Protocol
 
+from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
 from nats.js import api
 from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
 from mesh.bus import Bus
-from mesh.errors import MeshError, UnavailableError
-from mesh.reasons import Reason
-from orchestrator.deadletters import DeadLetters
-from orchestrator.heralds.incoming import Incoming
-from orchestrator.heralds.letters import event_letter
-from orchestrator.heralds.reading import read, readable_correlation
-from orchestrator.shared_pull import SharedPull, acknowledge, put_back
-from ytcaption.v1 import collection_pb2, collection_service_pb2
+from mesh.errors import InvalidRequestError, MeshError, UnavailableError
+from mesh.reasons import RETRYABLE, Reason
+from orchestrator.events.parsing import MESSAGE_ID, Incoming, read, readable_correlation
+from orchestrator.jobs.dead_letters import DeadLetters
+from orchestrator.queue.consumers import Consumer
+from orchestrator.worker.retry import Backoff
+from ytcaption.v1 import collection_pb2, collection_service_pb2, job_pb2
 
 log = get_logger(__name__)
 
 ACK_WAIT_SECONDS = 30.0
-RETRY_SECONDS = 0.5
-RETRY_LIMIT_SECONDS = 60.0
+BACKOFF = Backoff(first=0.5, limit=60)
 MAX_FAULTS = 10
-"""An event on which our own code fails so often is given up."""
+"""An event that makes our own code fail this often becomes a dead letter."""
+MAX_CONTENT = 64 * 1024
+MAX_MESSAGE = 2000
 
 
-class Starting(Protocol):
-    """Whoever accepts collections."""
+class CollectionStarter(Protocol):
+    """Accepts collections."""
 
     async def create(
         self, request: collection_service_pb2.CreateCollectionRequest
@@ -38,10 +39,10 @@ class Starting(Protocol):
 class Inbox:
     """Shared by all replicas: each event goes to one of them at a time."""
 
-    def __init__(self, bus: Bus, collections: Starting) -> None:
+    def __init__(self, bus: Bus, collections: CollectionStarter, dead_letters: DeadLetters) -> None:
         self._collections = collections
-        self._letters = DeadLetters(bus)
-        self._pull = SharedPull(
+        self._dead_letters = dead_letters
+        self._consumer = Consumer(
             bus,
             bus.names.inbox_stream,
             api.ConsumerConfig(
@@ -50,52 +51,60 @@ class Inbox:
                 ack_wait=ACK_WAIT_SECONDS,
                 max_ack_pending=1000,
             ),
+            retry_after=lambda message, _: BACKOFF.delay(message.metadata.num_delivered),
         )
 
-    async def keep_receiving(self) -> None:
-        """One event after another, until cancelled."""
-        async for message in self._pull.messages():
-            await self._take(message)
+    async def run(self) -> None:
+        """Handles one event after another until cancelled."""
+        await self._consumer.run(self._handle)
 
-    async def _take(self, message: Msg) -> None:
-        """Acknowledged only once its collection or its letter is stored."""
+    async def _handle(self, message: Msg) -> None:
+        """Returns once the event's collection or its dead letter is stored."""
         incoming = Incoming.of(message)
-        try:
-            correlation_id = readable_correlation(incoming)
-            with bound_contextvars(correlation_id=correlation_id):
-                await self._start(incoming, correlation_id)
-        except Exception as error:
-            if not isinstance(error, MeshError):
-                log.exception("an event made us fail", sequence=incoming.sequence)
-            else:
-                log.warning("an event has to wait", reason=error.reason, error=str(error))
-            await put_back(message, _delay(incoming.deliveries))
-        else:
-            await acknowledge(message)
+        correlation_id = readable_correlation(incoming)
+        with bound_contextvars(correlation_id=correlation_id):
+            await self._start(incoming, correlation_id)
 
     async def _start(self, incoming: Incoming, correlation_id: str) -> None:
-        """Raises what may pass; what cannot is kept as a letter."""
+        """Raises errors that may pass; a permanent one makes the event a dead letter."""
         try:
             request = read(incoming)
             collection = await self._collections.create(request)
         except MeshError as error:
             if may_pass(error):
                 raise
-            await self._bury(incoming, error.reason, str(error), correlation_id)
+            await self._dead_letter(incoming, error.reason, str(error), correlation_id)
         except Exception as error:
             if incoming.deliveries < MAX_FAULTS:
                 raise
-            told = f"a fault of ours: {type(error).__name__}"
-            await self._bury(incoming, Reason.INTERNAL, told, correlation_id)
+            fault = f"a fault of ours: {type(error).__name__}"
+            await self._dead_letter(incoming, Reason.INTERNAL, fault, correlation_id)
         else:
-            log.info("an event started a collection", collection_id=collection.collection_id)
+            log.info("event started a collection", collection_id=collection.collection_id)
 
-    async def _bury(
+    async def _dead_letter(
         self, incoming: Incoming, reason: Reason, message: str, correlation_id: str
     ) -> None:
-        letter = event_letter(incoming, reason, message, correlation_id)
-        await self._letters.keep(letter)
-        log.warning("an event starts nothing", reason=reason, letter_id=letter.letter_id)
+        """Stores what was wrong with the event, and what a replay sends again."""
+        letter = job_pb2.DeadLetter(
+            kind=job_pb2.LETTER_KIND_EVENT,
+            letter_id=incoming.letter_id,
+            correlation_id=correlation_id,
+            failure=job_pb2.Failure(
+                reason=reason,
+                # It names keys of the event, which may hold lone surrogates.
+                message=message[:MAX_MESSAGE].encode(errors="replace").decode(),
+                retryable=reason in RETRYABLE,
+            ),
+            attempts=incoming.deliveries,
+            dead_time=from_current_time(),
+            content=incoming.data[:MAX_CONTENT],
+            content_size_bytes=len(incoming.data),
+            subject=incoming.subject,
+        )
+        letter.first_attempt_time.FromDatetime(incoming.stored)
+        await self._dead_letters.add(letter)
+        log.warning("event is a dead letter", reason=reason, letter_id=letter.letter_id)
 
 
 def may_pass(error: MeshError) -> bool:
@@ -104,5 +113,19 @@ def may_pass(error: MeshError) -> bool:
     return unavailable or error.retryable or error.reason == Reason.STORAGE_FULL
 
 
-def _delay(deliveries: int) -> float:
-    return min(RETRY_LIMIT_SECONDS, RETRY_SECONDS * 2.0 ** min(deliveries - 1, 16))
+class EventReplays:
+    """Publishes a dead event to the inbox again, on its own subject."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def resend(self, letter: job_pb2.DeadLetter) -> None:
+        """Returns once it is stored; sent twice, it still starts one collection."""
+        if len(letter.content) < letter.content_size_bytes:
+            raise InvalidRequestError(
+                f"only the first {len(letter.content):,} of {letter.content_size_bytes:,} bytes of"
+                " the event were stored: its sender must send it again",
+                reason=Reason.REQUEST_INVALID,
+            )
+        headers = {MESSAGE_ID: f"replay-{letter.letter_id}"}
+        await self._bus.publish(letter.subject, letter.content, headers)

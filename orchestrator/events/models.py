@@ -1,33 +1,46 @@
-"""The JSON form of the four kinds of event, as they go out. What is not known is left out."""
+"""The JSON models of outgoing events. Unknown values are left out."""
 
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.heralds.parameters import Options, Parameters
-from orchestrator.heralds.reading import Both
+from mesh.messages import enum_names
+from orchestrator.events.parameters import Options, Parameters
+from orchestrator.events.parsing import SourceParts
+from ytcaption.v1 import job_pb2
 
+if TYPE_CHECKING:
+    StageWord: TypeAlias = str
+else:
+    StageWord = Literal[enum_names(job_pb2.Stage.DESCRIPTOR)]
 StateWord = Literal["running", "completed", "failed", "timed_out", "skipped"]
 
 
-class Shape(BaseModel):
-    """Anything we tell."""
+class EventModel(BaseModel):
+    """Base of all outgoing models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Failure(Shape):
-    """Why it did not work."""
+class Failure(EventModel):
+    """Why it failed."""
 
     motivo: str = Field(description="One of the reasons in docs/errors.md.")
     mensagem: str = Field(description="One sentence for a person.")
     repetivel: bool = Field(description="Whether the same may succeed later.")
-    etapa: Literal["download", "normalization", "transcription"] | None = None
+    etapa: StageWord | None = None
     tentativa: int
 
 
-class Chapter(Shape):
+class JobWarning(EventModel):
+    """A doubt about a recording that was transcribed."""
+
+    motivo: str = Field(description="One of the warnings in docs/errors.md.")
+    mensagem: str = Field(description="One sentence for a person.")
+
+
+class Chapter(EventModel):
     """One named part of a recording; times are in seconds."""
 
     inicio: float
@@ -35,8 +48,8 @@ class Chapter(Shape):
     titulo: str
 
 
-class Media(Shape):
-    """What the source says about itself."""
+class Media(EventModel):
+    """Metadata of the source."""
 
     id: str | None = None
     titulo: str | None = None
@@ -50,8 +63,8 @@ class Media(Shape):
     capitulos: list[Chapter] = []
 
 
-class Happening(Shape):
-    """What every payload has."""
+class EventPayload(EventModel):
+    """Fields of every payload."""
 
     collection_id: str | None = Field(default=None, description="Left out if there is none.")
     job_id: str | None = Field(
@@ -61,78 +74,86 @@ class Happening(Shape):
     estado: StateWord
 
 
-class OfOne(Happening):
-    """Of one recording."""
+class RecordingPayload(EventPayload):
+    """The payload of an event about one recording."""
 
     fonte: str = Field(description="Its address, or the name of the file that was sent.")
 
 
-class CollectionStarted(Happening):
-    """A recording is to be fetched, or a whole collection."""
+class FetchOrBatchStarted(EventPayload):
+    """The fetch of one recording starts (with job_id), or a batch starts (without)."""
 
-    fonte: str | Both = Field(description="Of a recording its address; of a collection its parts.")
+    fonte: str | SourceParts = Field(
+        description="Of a recording its address; of a collection its parts."
+    )
     parametros: Parameters
 
 
-class Collected(OfOne):
-    """A recording was fetched, or could not be."""
+class FetchResult(RecordingPayload):
+    """One recording was fetched, or the fetch failed."""
 
     tamanho: int = Field(description="Bytes fetched.")
     media: Media | None = None
     falha: Failure | None = None
 
 
-class ExecutionStarted(OfOne):
-    """A recording is to be transcribed."""
+class TranscriptionStarted(RecordingPayload):
+    """The transcription of one recording starts."""
 
     modelo: str
     parametros: Options
 
 
-class Executed(OfOne):
-    """A recording was transcribed, or could not be."""
+class TranscriptionResult(RecordingPayload):
+    """One recording was transcribed, or the transcription failed."""
 
-    idioma: str | None = Field(default=None, description="BCP-47 tag of the language heard.")
+    idioma: str | None = Field(default=None, description="BCP-47 tag of the spoken language.")
     modelo: str | None = None
     duracao: float = Field(description="Of the recording, in seconds.")
     segmentos: int
+    avisos: list[JobWarning] | None = Field(default=None, description="Left out if there are none.")
     falha: Failure | None = None
 
 
-class Told(Shape):
-    """The envelope."""
+class Envelope(EventModel):
+    """Fields of every event."""
 
     evento_id: str = Field(description="The same event never has two.")
     correlation_id: str
     timestamp: datetime
 
 
-class CollectionStartedEvent(Told):
-    """START_COLLECTION."""
+class FetchOrBatchStartedEvent(Envelope):
+    """START_COLLECTION on the wire."""
 
     tipo_evento: Literal["iniciar_coleta"] = "iniciar_coleta"
-    payload: CollectionStarted
+    payload: FetchOrBatchStarted
 
 
-class CollectedEvent(Told):
-    """COLLECTION_RESULT."""
+class FetchResultEvent(Envelope):
+    """COLLECTION_RESULT on the wire."""
 
     tipo_evento: Literal["resultado_coleta"] = "resultado_coleta"
-    payload: Collected
+    payload: FetchResult
 
 
-class ExecutionStartedEvent(Told):
-    """START_EXECUTION."""
+class TranscriptionStartedEvent(Envelope):
+    """START_EXECUTION on the wire."""
 
     tipo_evento: Literal["iniciar_execucao"] = "iniciar_execucao"
-    payload: ExecutionStarted
+    payload: TranscriptionStarted
 
 
-class ExecutedEvent(Told):
-    """EXECUTION_RESULT."""
+class TranscriptionResultEvent(Envelope):
+    """EXECUTION_RESULT on the wire."""
 
     tipo_evento: Literal["resultado_execucao"] = "resultado_execucao"
-    payload: Executed
+    payload: TranscriptionResult
 
 
-AnyEvent = CollectionStartedEvent | CollectedEvent | ExecutionStartedEvent | ExecutedEvent
+AnyEvent = (
+    FetchOrBatchStartedEvent
+    | FetchResultEvent
+    | TranscriptionStartedEvent
+    | TranscriptionResultEvent
+)

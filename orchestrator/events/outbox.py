@@ -1,7 +1,7 @@
-"""Tells everyone who listens, as JSON, what the stories of jobs and collections say.
+"""The outbox: publishes events of the event logs as JSON to the outbox stream.
 
-An outbox: the event is in the story already, and acknowledged here only once it is in the other
-stream. Whoever dies in between leaves it to the next, and the broker drops what it is given twice.
+An event is acknowledged only once it is in the outbox stream. After a crash in between the next
+replica publishes it again, and the broker drops the duplicate.
 """
 
 from google.protobuf.message import DecodeError
@@ -10,69 +10,65 @@ from nats.js import api
 from structlog import get_logger
 
 from mesh.bus import Bus
-from mesh.errors import MeshError
-from orchestrator.heralds.incoming import MESSAGE_ID
-from orchestrator.heralds.translating import KINDS, translated
-from orchestrator.shared_pull import SharedPull, acknowledge, put_back
+from orchestrator.events.parsing import MESSAGE_ID
+from orchestrator.events.rendering import KINDS, rendered
+from orchestrator.queue.consumers import Consumer
 from ytcaption.v1 import event_pb2
 
 log = get_logger(__name__)
 
+DURABLE = "herald"
+"""A wire name: the consumer of running installations."""
 ACK_WAIT_SECONDS = 10.0
 AGAIN_SECONDS = 1.0
 HEADERS_BYTES = 1024
 
 
-class Herald:
-    """Shared by all replicas: one event at a time in all, so the order is that of the stories."""
+class Outbox:
+    """Shared by all replicas: one event in flight at a time, so event-log order is kept."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._pull = SharedPull(
+        self._consumer = Consumer(
             bus,
             bus.names.events_stream,
             api.ConsumerConfig(
-                durable_name="herald",
+                durable_name=DURABLE,
                 filter_subjects=[bus.names.event("*", kind) for kind in KINDS],
                 deliver_policy=api.DeliverPolicy.NEW,
                 ack_policy=api.AckPolicy.EXPLICIT,
                 ack_wait=ACK_WAIT_SECONDS,
                 max_ack_pending=1,
             ),
+            retry_after=lambda *_: AGAIN_SECONDS,
         )
 
     async def prepare(self) -> None:
-        """From here on, every event is told; before the first of them can happen."""
-        await self._pull.make()
+        """From here on every event is published; called before the first one can happen."""
+        await self._consumer.create()
 
-    async def keep_telling(self) -> None:
-        """One event after another, until cancelled."""
-        async for message in self._pull.messages():
-            await self._pass_on(message)
+    async def run(self) -> None:
+        """Publishes one event after another until cancelled."""
+        await self._consumer.run(self._publish)
 
-    async def _pass_on(self, message: Msg) -> None:
-        told = self._in_json(message)
-        if told is not None:
-            kind, event_id, data = told
-            try:
-                headers = {MESSAGE_ID: event_id}
-                await self._bus.publish(self._bus.names.outgoing(kind), data, headers)
-            except MeshError as error:
-                log.warning("an event has to wait", error=str(error))
-                await put_back(message, AGAIN_SECONDS)
-                return
-        await acknowledge(message)
+    async def _publish(self, message: Msg) -> None:
+        if event := self._rendered(message):
+            kind, event_id, data = event
+            headers = {MESSAGE_ID: event_id}
+            await self._bus.publish(self._bus.names.outgoing(kind), data, headers)
 
-    def _in_json(self, message: Msg) -> tuple[str, str, bytes] | None:
-        """Its kind, id and bytes; None if it cannot be told, which must not hold up the others."""
+    def _rendered(self, message: Msg) -> tuple[str, str, bytes] | None:
+        """The event's kind, id and JSON; None if it has none, which must not hold up the others."""
         try:
-            event = translated(event_pb2.Event.FromString(message.data))
+            event = rendered(event_pb2.Event.FromString(message.data))
             data = event.model_dump_json(exclude_none=True).encode()
         except (DecodeError, ValueError, KeyError) as error:
             # Without the traceback, which would show all of the event.
-            log.error("an event cannot be told", subject=message.subject, error=str(error)[:500])  # noqa: TRY400
+            log.error(  # noqa: TRY400
+                "skip event without JSON form", subject=message.subject, error=str(error)[:500]
+            )
             return None
         if len(data) + HEADERS_BYTES > self._bus.client.max_payload:
-            log.error("an event is too large to be told", subject=message.subject, size=len(data))
+            log.error("skip event that is too large", subject=message.subject, size=len(data))
             return None
         return event.tipo_evento, event.evento_id, data

@@ -1,8 +1,13 @@
-"""`parametros` of the JSON form: the fields of a collection and of its options, in their names."""
+"""JSON models of `parametros` (collection fields and job options), and their conversion."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from mesh.job_options import CUE_RULES, DOWNLOAD, JOB_OPTIONS, UNGROUPED, Kind, Option
+from mesh.messages import fill, plain
+from mesh.option_models import type_of, with_options
+from ytcaption.v1 import collection_service_pb2, event_pb2, job_pb2
 
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
@@ -12,8 +17,7 @@ PORTUGUESE = {
     "period": "periodo",
     "from_date": "de",
     "to_date": "ate",
-    "language": "idioma",
-    "language_out": "traduzir_para",
+    **{option.name: option.portuguese for option in UNGROUPED if option.portuguese},
     "max_members": "limite",
     "timeout": "tempo_limite",
     "max_in_flight": "maximo_simultaneo",
@@ -21,18 +25,17 @@ PORTUGUESE = {
     "title": "titulo",
     "webhook_url": "webhook",
 }
-"""The other name some parameters go by; one of the two at a time."""
+"""The Portuguese name of each parameter that has one; an event uses one of the two."""
 
 PRIORITIES = {"alta": "high", "normal": "normal", "baixa": "low"}
 
 Seconds = Annotated[float, Field(ge=0, le=TEN_YEARS_SECONDS, allow_inf_nan=False)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, le=MAX_INT32)]
 Day = Annotated[str, Field(pattern=r"^(\d{4}-\d{2}-\d{2})?$")]
 
 
 class Strict(BaseModel):
-    """A key nobody knows is an error, and so is a value of another type."""
+    """Refuses unknown keys and values of another type."""
 
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, validate_by_name=True, protected_namespaces=()
@@ -40,70 +43,53 @@ class Strict(BaseModel):
 
 
 def named(name: str, description: str) -> Any:
-    """A parameter that may be left out, under its name or its Portuguese one."""
+    """An optional parameter, accepted under its English or its Portuguese name."""
     other = PORTUGUESE.get(name)
     names = AliasChoices(name, other) if other else None
     return Field(default=None, validation_alias=names, description=description)
 
 
+def _value_type(option: Option) -> Any:
+    """Bounds of the field in the contract; the request's validation checks the real ranges."""
+    if option.kind is Kind.SECONDS:
+        return type_of(option, ge=0, le=TEN_YEARS_SECONDS)
+    if option.kind in (Kind.INT, Kind.INT64):
+        return type_of(option, ge=0, le=MAX_INT32 if option.kind is Kind.INT else MAX_INT64)
+    return type_of(option)
+
+
+@with_options(CUE_RULES.options, _value_type)
 class CueRules(Strict):
     """Limits of cues; times are in seconds."""
 
-    max_lines: Count | None = None
-    max_line_length: Count | None = None
-    max_characters_per_second: Number | None = None
-    min_duration: Seconds | None = None
-    max_duration: Seconds | None = None
-    min_gap: Seconds | None = None
 
-
+@with_options(DOWNLOAD.options, _value_type)
 class Download(Strict):
-    """How the site is asked."""
-
-    user_agent: str | None = None
-    max_bytes_per_second: Annotated[int, Field(ge=0, le=MAX_INT64)] | None = None
-    request_interval: Seconds | None = None
-    proxy: str | None = None
+    """Options of the requests to the site."""
 
 
+@with_options(JOB_OPTIONS, _value_type, {"cue_rules": CueRules, "download": Download}, aliases=True)
 class Options(Strict):
-    """What a job may be told: JobOptions."""
-
-    language: str | None = named("language", "BCP-47 tag of the speech, or auto.")
-    language_out: str | None = named("language_out", "BCP-47 tag to translate into.")
-    remove_noise: bool | None = None
-    convert_to_mono: bool | None = None
-    apply_highpass_filter: bool | None = None
-    set_sample_rate_16k: bool | None = None
-    isolate_vocals: bool | None = None
-    word_timestamps: bool | None = None
-    initial_prompt: str | None = None
-    beam_size: Count | None = None
-    captions_policy: Literal["transcribe", "prefer_human"] | None = None
-    loudness_lufs: Number | None = None
-    cue_rules: CueRules | None = None
-    hotwords: str | None = None
-    mixed_languages: bool | None = None
-    download: Download | None = None
+    """The options of a job: JobOptions."""
 
 
 class Parameters(Options):
-    """What a collection may be told, and its options beside it."""
+    """The fields of a collection, and its options beside them."""
 
-    timeout: Seconds | None = named("timeout", "Seconds; what is missing then is timed out.")
+    timeout: Seconds | None = named("timeout", "Seconds after which missing members are timed out.")
     max_in_flight: Count | None = named("max_in_flight", "Members in flight at once.")
     from_date: Day | None = named("from_date", "First day of publication, YYYY-MM-DD.")
     to_date: Day | None = named("to_date", "Last day of publication, YYYY-MM-DD.")
     period: str | None = named("period", "A year, month or day instead: 2025, 2025-10.")
     max_members: Count | None = named("max_members", "At most this many members.")
-    title: str | None = named("title", "What it is called in reports.")
-    webhook_url: str | None = named("webhook_url", "Address told when it is gathered.")
+    title: str | None = named("title", "Its title in reports.")
+    webhook_url: str | None = named("webhook_url", "Address notified when it is gathered.")
     request_id: str | None = named("request_id", "Sending it twice starts one collection.")
-    caller: str | None = named("caller", "Who asks.")
+    caller: str | None = named("caller", "Name of the caller.")
     priority: Literal["high", "normal", "low", "alta", "baixa"] | None = named(
         "priority", "Whether its members go before others."
     )
-    force: bool | None = named("force", "Run even what was captioned lately.")
+    force: bool | None = named("force", "Run even members that were captioned lately.")
 
 
 def _show_both_names(schema: dict[str, Any]) -> None:
@@ -114,6 +100,38 @@ def _show_both_names(schema: dict[str, Any]) -> None:
 
 
 class GivenParameters(Parameters):
-    """As they come in: under either name."""
+    """Incoming parameters, under either name."""
 
     model_config = ConfigDict(json_schema_extra=_show_both_names)
+
+
+def request_of(given: Parameters) -> collection_service_pb2.CreateCollectionRequest:
+    """The request with these parameters; the event names its sources elsewhere."""
+    values = given.model_dump(exclude_none=True)
+    options = {name: values.pop(name) for name in Options.model_fields if name in values}
+    if "priority" in values:
+        values["priority"] = PRIORITIES.get(values["priority"], values["priority"])
+    request = collection_service_pb2.CreateCollectionRequest()
+    fill(request, values | {"options": options})
+    return request
+
+
+def options_of(options: job_pb2.JobOptions) -> Options:
+    """The options as JSON."""
+    return Options.model_validate(_public(plain(options)))
+
+
+def parameters_of(start: event_pb2.StartCollection) -> Parameters:
+    """The parameters of a collection as JSON; without its sources."""
+    values = {**plain(start), **plain(start.options)}
+    for elsewhere in ("sources", "addresses", "options"):
+        values.pop(elsewhere, None)
+    return Parameters.model_validate(_public(values))
+
+
+def _public(values: dict[str, Any]) -> dict[str, Any]:
+    """Drops what may hold a password or concerns only the sender: events are public."""
+    for private in ("webhook_url", "request_id"):
+        values.pop(private, None)
+    values.get("download", {}).pop("proxy", None)
+    return values

@@ -1,54 +1,106 @@
-"""What came in, as the request it stands for; what can never work is refused and says where."""
+"""Parses incoming events into CreateCollection requests; refusals name the key at fault."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from hashlib import sha256
+from typing import Annotated, Any, Literal, Self
+from uuid import NAMESPACE_OID, uuid5
 
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
+from nats.aio.msg import Msg
 from pydantic import Discriminator, Field, Tag, ValidationError
 
 from mesh.errors import InvalidRequestError
+from mesh.messages import copy_shared
 from mesh.reasons import Reason
-from orchestrator.heralds.incoming import Incoming
-from orchestrator.heralds.messages import request_of
-from orchestrator.heralds.parameters import PORTUGUESE, GivenParameters, Strict
+from orchestrator.events.parameters import PORTUGUESE, GivenParameters, Strict, request_of
 from ytcaption.v1 import event_pb2
 from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
 
+MESSAGE_ID = "Nats-Msg-Id"
 PROTOBUF_FORM = "start_collection"
 JSON_FORM = "iniciar_coleta"
 MAX_WORD = 128
-MAX_COMPLAINTS = 10
-SHAPES: dict[type, str] = {str: "<list>", list: "<addresses>", dict: "<both>"}
-"""Tags that can be no keys: they are left out where a complaint says where."""
+MAX_ERRORS = 10
+SOURCE_TAGS: dict[type, str] = {str: "<list>", list: "<addresses>", dict: "<parts>"}
+"""Union tags, which cannot be keys: left out of the path in a validation error."""
 
 Word = Annotated[str, Field(min_length=1, max_length=MAX_WORD)]
 Address = Annotated[str, Field(min_length=1)]
 
 
-class Both(Strict):
-    """Lists to be listed, and single recordings."""
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One message of the inbox as the broker delivered it."""
+
+    subject: str
+    data: bytes
+    sequence: int
+    stored: datetime
+    """When the broker stored it: the same in every delivery."""
+    deliveries: int = 1
+    message_id: str = ""
+    """The sender's Nats-Msg-Id, if any."""
+
+    @classmethod
+    def of(cls, message: Msg) -> Self:
+        """Reads the message's metadata."""
+        known = message.metadata
+        return cls(
+            subject=message.subject,
+            data=message.data,
+            sequence=known.sequence.stream,
+            stored=known.timestamp,
+            deliveries=known.num_delivered,
+            message_id=(message.headers or {}).get(MESSAGE_ID, ""),
+        )
+
+    @property
+    def form(self) -> str:
+        """The last token of the subject: the form the message claims to have."""
+        return self.subject.rpartition(".")[2]
+
+    @property
+    def request_id(self) -> str:
+        """For a message without one: equal for two deliveries, not for two messages."""
+        identity = f"id {self.message_id}" if self.message_id else self._place
+        return f"event-{sha256(identity.encode(errors='replace')).hexdigest()}"
+
+    @property
+    def letter_id(self) -> str:
+        """One for each message, however often it is delivered."""
+        return str(uuid5(NAMESPACE_OID, f"ytcaption inbox {self._place}"))
+
+    @property
+    def _place(self) -> str:
+        # The time too: a stream made anew counts from one again.
+        return f"{self.sequence} {self.stored.isoformat()}"
+
+
+class SourceParts(Strict):
+    """Sources to be listed and addresses of single recordings."""
 
     listas: list[Address] = Field(default=[], description="Playlists, channels, searches.")
     enderecos: list[Address] = Field(default=[], description="One recording each.")
 
 
-def _shape(value: Any) -> str | None:
-    return SHAPES.get(type(value))
+def _source_tag(value: Any) -> str | None:
+    return SOURCE_TAGS.get(type(value))
 
 
 Source = Annotated[
     Annotated[Address, Tag("<list>")]
     | Annotated[list[Address], Field(min_length=1), Tag("<addresses>")]
-    | Annotated[Both, Tag("<both>")],
-    Discriminator(_shape),
+    | Annotated[SourceParts, Tag("<parts>")],
+    Discriminator(_source_tag),
 ]
 
 
 class Payload(Strict):
-    """What to collect, and how."""
+    """The sources of a collection and its parameters."""
 
     fonte: Source = Field(
         description="One playlist, channel, search or recording, which is listed; or a list of"
@@ -58,7 +110,7 @@ class Payload(Strict):
 
 
 class StartEvent(Strict):
-    """The JSON form of START_COLLECTION."""
+    """The incoming JSON form of START_COLLECTION: starts a batch."""
 
     correlation_id: Word = Field(description="In every event that follows from this one.")
     tipo_evento: Literal["iniciar_coleta"]
@@ -70,19 +122,19 @@ class StartEvent(Strict):
 
 
 def read(incoming: Incoming) -> CreateCollectionRequest:
-    """By the form its subject promises."""
+    """The request of an event, read in the form its subject names."""
     if incoming.form == JSON_FORM:
         request = _read_json(incoming)
     elif incoming.form == PROTOBUF_FORM:
         request = _read_protobuf(incoming)
     else:
-        raise _malformed(f"nobody reads what comes on {incoming.subject}")
+        raise _malformed(f"no form of event is read from subject {incoming.subject}")
     request.request_id = request.request_id or incoming.request_id
     return request
 
 
 def readable_correlation(incoming: Incoming) -> str:
-    """The correlation id, even of an event of which nothing else can be read."""
+    """The correlation id, even of an event that is otherwise unreadable."""
     named: Any = ""
     try:
         if incoming.form == PROTOBUF_FORM:
@@ -92,7 +144,7 @@ def readable_correlation(incoming: Incoming) -> str:
             named = found.get("correlation_id") if isinstance(found, dict) else ""
     except (DecodeError, ValueError, RecursionError):
         return ""
-    # JSON may hold halves of characters, which no message can carry.
+    # JSON may hold lone surrogates, which no protobuf message can carry.
     return named[:MAX_WORD].encode(errors="replace").decode() if isinstance(named, str) else ""
 
 
@@ -101,15 +153,15 @@ def _read_json(incoming: Incoming) -> CreateCollectionRequest:
     try:
         event = StartEvent.model_validate_json(incoming.data)
     except ValidationError as error:
-        complaints = error.errors(include_url=False, include_input=False, include_context=False)
-        told = [_complaint(each["loc"], each["type"], each["msg"]) for each in complaints]
-        more = "; …" if len(told) > MAX_COMPLAINTS else ""
-        raise _malformed("; ".join(told[:MAX_COMPLAINTS]) + more) from error
+        errors = error.errors(include_url=False, include_input=False, include_context=False)
+        found = [_describe(each["loc"], each["type"], each["msg"]) for each in errors]
+        more = "; …" if len(found) > MAX_ERRORS else ""
+        raise _malformed("; ".join(found[:MAX_ERRORS]) + more) from error
     request = request_of(event.payload.parametros)
     source = event.payload.fonte
     if isinstance(source, str):
         request.sources.append(source)
-    elif isinstance(source, Both):
+    elif isinstance(source, SourceParts):
         request.sources.extend(source.listas)
         request.addresses.extend(source.enderecos)
     else:
@@ -120,7 +172,7 @@ def _read_json(incoming: Incoming) -> CreateCollectionRequest:
 
 
 def _check_json(data: bytes) -> None:
-    """What the other parser would let pass: keys that come twice, the last of which would count."""
+    """Refuses duplicate keys, which pydantic's parser would accept (the last would win)."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         known = dict(pairs)
@@ -138,8 +190,8 @@ def _check_json(data: bytes) -> None:
         raise _malformed(f"not JSON: {error}") from error
 
 
-def _complaint(place: Sequence[str | int], kind: str, words: str) -> str:
-    where = ".".join(str(part) for part in place if part not in SHAPES.values()) or "the event"
+def _describe(place: Sequence[str | int], kind: str, words: str) -> str:
+    where = ".".join(str(part) for part in place if part not in SOURCE_TAGS.values()) or "the event"
     last = place[-1] if place else ""
     if kind == "extra_forbidden":
         english = next((name for name, other in PORTUGUESE.items() if other == last), None)
@@ -158,13 +210,7 @@ def _read_protobuf(incoming: Incoming) -> CreateCollectionRequest:
         raise _malformed("not a ytcaption.v1.Event") from error
     _check_event(event)
     request = CreateCollectionRequest(correlation_id=event.correlation_id)
-    for field, value in event.start_collection.ListFields():
-        if field.message_type is not None:
-            getattr(request, field.name).CopyFrom(value)
-        elif field.is_repeated:
-            getattr(request, field.name).extend(value)
-        else:
-            setattr(request, field.name, value)
+    copy_shared(event.start_collection, request)
     request.request_id = request.request_id or event.event_id
     return request
 
@@ -183,7 +229,7 @@ def _check_event(event: event_pb2.Event) -> None:
 
 
 def _unknown(message: Message, place: str = "") -> str:
-    """Where there is a field that this version does not know; "" if there is none."""
+    """The path of a field this version does not know; "" if there is none."""
     strange: Any = UnknownFieldSet(message)
     if len(strange):
         return f"{place}field {strange[0].field_number}"

@@ -1,55 +1,35 @@
-"""The four kinds of event of the original contract, from protobuf into their JSON form."""
+"""Renders stored events as the JSON models of the original contract."""
 
+from collections.abc import Callable
 from datetime import UTC
 from typing import Any
 
 from google.protobuf.duration import to_timedelta
 from google.protobuf.message import Message
 
-from orchestrator.heralds.messages import options_of, parameters_of, word_of
-from orchestrator.heralds.reading import Both
-from orchestrator.heralds.shapes import (
+from mesh.messages import enum_name
+from orchestrator.events.models import (
     AnyEvent,
     Chapter,
-    Collected,
-    CollectedEvent,
-    CollectionStarted,
-    CollectionStartedEvent,
-    Executed,
-    ExecutedEvent,
-    ExecutionStarted,
-    ExecutionStartedEvent,
     Failure,
+    FetchOrBatchStarted,
+    FetchOrBatchStartedEvent,
+    FetchResult,
+    FetchResultEvent,
+    JobWarning,
     Media,
+    TranscriptionResult,
+    TranscriptionResultEvent,
+    TranscriptionStarted,
+    TranscriptionStartedEvent,
 )
+from orchestrator.events.parameters import options_of, parameters_of
+from orchestrator.events.parsing import SourceParts
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 
-KINDS = ("start_collection", "collection_result", "start_execution", "execution_result")
-"""What they are called in the events stream, and in the contract."""
 
-
-class NotOursError(ValueError):
+class NoJsonFormError(ValueError):
     """An event that has no JSON form."""
-
-
-def translated(event: event_pb2.Event) -> AnyEvent:
-    """The event in JSON; NotOursError if it is of another kind."""
-    envelope: dict[str, Any] = {
-        "evento_id": event.event_id,
-        "correlation_id": event.correlation_id,
-        "timestamp": event.timestamp.ToDatetime(UTC),
-    }
-    match event.WhichOneof("payload"):
-        case "start_collection":
-            return CollectionStartedEvent(payload=_collection_started(event), **envelope)
-        case "collection_result":
-            return CollectedEvent(payload=_collected(event), **envelope)
-        case "start_execution":
-            return ExecutionStartedEvent(payload=_execution_started(event), **envelope)
-        case "execution_result":
-            return ExecutedEvent(payload=_executed(event), **envelope)
-        case other:
-            raise NotOursError(f"there is no JSON form of {other or 'an empty event'}")
 
 
 def _common(event: event_pb2.Event, estado: str) -> dict[str, Any]:
@@ -61,20 +41,20 @@ def _common(event: event_pb2.Event, estado: str) -> dict[str, Any]:
     }
 
 
-def _collection_started(event: event_pb2.Event) -> CollectionStarted:
+def _fetch_or_batch_started(event: event_pb2.Event) -> FetchOrBatchStarted:
     start = event.start_collection
-    of_job = bool(event.job_id and start.sources)
-    whole = Both(listas=list(start.sources), enderecos=list(start.addresses))
-    return CollectionStarted(
-        fonte=start.sources[0] if of_job else whole,
+    is_fetch = bool(event.job_id and start.sources)
+    batch = SourceParts(listas=list(start.sources), enderecos=list(start.addresses))
+    return FetchOrBatchStarted(
+        fonte=start.sources[0] if is_fetch else batch,
         parametros=parameters_of(start),
         **_common(event, "running"),
     )
 
 
-def _collected(event: event_pb2.Event) -> Collected:
+def _fetch_result(event: event_pb2.Event) -> FetchResult:
     result = event.collection_result
-    return Collected(
+    return FetchResult(
         fonte=_source(result.source),
         tamanho=result.size_bytes,
         media=_media(result.media) if result.HasField("media") else None,
@@ -83,9 +63,9 @@ def _collected(event: event_pb2.Event) -> Collected:
     )
 
 
-def _execution_started(event: event_pb2.Event) -> ExecutionStarted:
+def _transcription_started(event: event_pb2.Event) -> TranscriptionStarted:
     start = event.start_execution
-    return ExecutionStarted(
+    return TranscriptionStarted(
         fonte=_source(start.source),
         modelo=start.model,
         parametros=options_of(start.options),
@@ -93,14 +73,15 @@ def _execution_started(event: event_pb2.Event) -> ExecutionStarted:
     )
 
 
-def _executed(event: event_pb2.Event) -> Executed:
+def _transcription_result(event: event_pb2.Event) -> TranscriptionResult:
     result = event.execution_result
-    return Executed(
+    return TranscriptionResult(
         fonte=_source(result.source),
         idioma=result.language or None,
         modelo=result.model or None,
         duracao=to_timedelta(result.duration).total_seconds(),
         segmentos=result.segment_count,
+        avisos=list(map(_warning, result.warnings)) or None,
         falha=_failure(result.failure) if result.HasField("failure") else None,
         **_common(event, _word(result, "state")),
     )
@@ -111,7 +92,11 @@ def _source(source: job_pb2.Source) -> str:
 
 
 def _word(message: Message, field: str) -> str:
-    return word_of(message.DESCRIPTOR.fields_by_name[field], getattr(message, field))
+    return enum_name(message.DESCRIPTOR.fields_by_name[field].enum_type, getattr(message, field))
+
+
+def _warning(warning: job_pb2.Warning) -> JobWarning:
+    return JobWarning(motivo=warning.reason, mensagem=warning.message)
 
 
 def _failure(failure: job_pb2.Failure) -> Failure:
@@ -119,7 +104,7 @@ def _failure(failure: job_pb2.Failure) -> Failure:
         motivo=failure.reason,
         mensagem=failure.message,
         repetivel=failure.retryable,
-        etapa=_word(failure, "stage") if failure.stage else None,  # type: ignore[arg-type]
+        etapa=_word(failure, "stage") if failure.stage else None,
         tentativa=failure.attempt,
     )
 
@@ -144,4 +129,28 @@ def _media(media: media_pb2.MediaInfo) -> Media:
             )
             for chapter in media.chapters
         ],
+    )
+
+
+_FORMS: dict[str | None, tuple[type[AnyEvent], Callable[[event_pb2.Event], Any]]] = {
+    "start_collection": (FetchOrBatchStartedEvent, _fetch_or_batch_started),
+    "collection_result": (FetchResultEvent, _fetch_result),
+    "start_execution": (TranscriptionStartedEvent, _transcription_started),
+    "execution_result": (TranscriptionResultEvent, _transcription_result),
+}
+KINDS = tuple(map(str, _FORMS))
+"""Events with a JSON form, by their names in the events stream and in the contract."""
+
+
+def rendered(event: event_pb2.Event) -> AnyEvent:
+    """The JSON model of an event; NoJsonFormError if its kind has none."""
+    kind = event.WhichOneof("payload")
+    if kind not in _FORMS:
+        raise NoJsonFormError(f"there is no JSON form of {kind or 'an empty event'}")
+    model, payload_of = _FORMS[kind]
+    return model(
+        evento_id=event.event_id,
+        correlation_id=event.correlation_id,
+        timestamp=event.timestamp.ToDatetime(UTC),
+        payload=payload_of(event),
     )

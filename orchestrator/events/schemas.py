@@ -1,4 +1,4 @@
-"""The JSON Schemas of docs/schemas; `python -m orchestrator.heralds.schemas` writes them."""
+"""The JSON Schemas of docs/schemas; `python -m orchestrator.events.schemas` writes them."""
 
 import json
 from pathlib import Path
@@ -7,15 +7,15 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
-from orchestrator.heralds import shapes
-from orchestrator.heralds.reading import StartEvent
+from orchestrator.events import models
+from orchestrator.events.parsing import StartEvent
 
 INCOMING: dict[str, type[BaseModel]] = {"in.iniciar_coleta.schema.json": StartEvent}
 OUTGOING: dict[str, type[BaseModel]] = {
-    "out.iniciar_coleta.schema.json": shapes.CollectionStartedEvent,
-    "out.resultado_coleta.schema.json": shapes.CollectedEvent,
-    "out.iniciar_execucao.schema.json": shapes.ExecutionStartedEvent,
-    "out.resultado_execucao.schema.json": shapes.ExecutedEvent,
+    "out.iniciar_coleta.schema.json": models.FetchOrBatchStartedEvent,
+    "out.resultado_coleta.schema.json": models.FetchResultEvent,
+    "out.iniciar_execucao.schema.json": models.TranscriptionStartedEvent,
+    "out.resultado_execucao.schema.json": models.TranscriptionResultEvent,
 }
 FOLDER = Path("docs/schemas")
 

@@ -1,4 +1,4 @@
-"""Files kept for jobs: uploads, audio, transcripts. Streamed in and out, never held whole."""
+"""Artifacts: files stored for jobs (uploads, audio, transcripts), streamed in and out."""
 
 import tempfile
 from base64 import urlsafe_b64encode
@@ -19,15 +19,15 @@ from ytcaption.v1 import job_pb2, media_pb2
 UPLOAD = "upload"
 TRANSCRIPT = "transcript.pb"
 SOURCE = "source"
-"""What was downloaded, until the job has succeeded."""
+"""The download, stored until the job has succeeded."""
 BATCH = 4
 """Chunks of 128 KiB read ahead."""
 FAR_BYTES = 2**20
-"""Up to here, reading on is as quick as asking where to begin."""
+"""Below this offset, reading from the start is as quick as looking up the position."""
 
 
 def names_of(job: job_pb2.Job) -> list[str]:
-    """Every name under which a job may keep a file."""
+    """Every name under which a job may have a file."""
     listed = {artifact.name for artifact in job.artifacts}
     return sorted(listed | {UPLOAD, SOURCE, TRANSCRIPT})
 
@@ -38,10 +38,10 @@ class Artifacts:
     def __init__(self, bus: Bus, *, patience_seconds: float = 0) -> None:
         self._bus = bus
         self._patience = patience_seconds
-        """A broker that is back within this time costs the caller nothing but time."""
+        """How long to wait for a broker that is away."""
 
     async def put_file(self, job_id: str, name: str, path: Path) -> int:
-        """Stores a file and returns its size; what a dying broker cut short is put again."""
+        """Stores a file and returns its size; repeated if the broker dies meanwhile."""
 
         async def put() -> int:
             with path.open("rb") as file:  # nats-py reads it in a thread
@@ -52,7 +52,7 @@ class Artifacts:
         return await outlast(put, self._patience)
 
     async def copy(self, origin_id: str, job_id: str, name: str, folder: Path) -> None:
-        """Gives a job a file of another one, by way of the disk."""
+        """Copies a file of another job, by way of the disk."""
         with tempfile.NamedTemporaryFile(dir=folder) as spool:
             async for piece in self.read(origin_id, name):
                 spool.write(piece)
@@ -60,7 +60,7 @@ class Artifacts:
             await self.put_file(job_id, name, Path(spool.name))
 
     async def put_transcript(self, job_id: str, transcript: media_pb2.Transcript) -> None:
-        """Stores the whole text."""
+        """Stores the transcript."""
         data = transcript.SerializeToString()
 
         async def put() -> None:
@@ -70,14 +70,14 @@ class Artifacts:
         await outlast(put, self._patience)
 
     async def transcript(self, job_id: str) -> media_pb2.Transcript:
-        """The whole text of a finished job."""
+        """The transcript of a finished job."""
         data = b"".join([chunk async for chunk in self.read(job_id, TRANSCRIPT)])
         return media_pb2.Transcript.FromString(data)
 
     async def read(
         self, job_id: str, name: str, offset: int = 0, limit: int = 0
     ) -> AsyncIterator[bytes]:
-        """The file from an offset on, up to a limit (0: none), in pieces that fit a frame."""
+        """Yields the file from an offset on, up to a limit (0: none), in pieces of a frame."""
         info = await outlast(lambda: self._info(job_id, name), self._patience)
         left = max(0, (info.size or 0) - offset)
         left = min(limit, left) if limit else left
@@ -94,7 +94,7 @@ class Artifacts:
                 yield piece
             if not left:
                 return
-        if left:  # a put that the broker's death cut in two
+        if left:  # the broker died during the put
             raise UnavailableError(
                 f"{name!r} of job {job_id} ends too soon", reason=Reason.STORAGE_UNAVAILABLE
             )
@@ -113,9 +113,9 @@ class Artifacts:
         """The sequence after which to read, and the offset from there.
 
         Chunks have one size. Their sequences have no gaps if nothing else was stored meanwhile;
-        if something was, nobody knows the place, and we read from the beginning.
+        otherwise the position is unknown, and the file is read from the beginning.
         """
-        with suppress(StopAsyncIteration, KeyMissingError):  # removed this very moment
+        with suppress(StopAsyncIteration, KeyMissingError):  # removed just now
             first = await anext(self._chunks(info, batch=1))
             async with storing():
                 last = await self._bus.jetstream.get_last_msg(*self._where(info), direct=True)
@@ -130,7 +130,7 @@ class Artifacts:
                 return await self._bus.artifacts.get_info(f"{job_id}/{name}")
         except (ObjectNotFoundError, KeyMissingError) as error:
             raise NotFoundError(
-                f"job {job_id} keeps no {name!r}", reason=Reason.ARTIFACT_NOT_FOUND
+                f"job {job_id} has no file {name!r}", reason=Reason.ARTIFACT_NOT_FOUND
             ) from error
 
     async def remove(self, job: job_pb2.Job) -> int:
@@ -154,7 +154,7 @@ class Artifacts:
         return True
 
     async def _purge(self, name: str, nuid: str) -> None:
-        """The store's own delete leaves the name behind; a person may ask us to forget it."""
+        """Removes the name, too: the store's own delete would keep it, and it may be personal."""
         bucket = self._bus.names.artifacts_bucket
         coded = urlsafe_b64encode(name.encode()).decode()
         async with storing():

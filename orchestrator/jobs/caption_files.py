@@ -1,4 +1,4 @@
-"""What callers may read of a job besides its record: captions and files."""
+"""Caption files of a job, rendered from its transcript or from its event log so far."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ from google.protobuf.duration_pb2 import Duration
 from captions.formats import Format
 from captions.model import Transcript
 from mesh.errors import NotFoundError
-from orchestrator.artifacts import Artifacts
-from orchestrator.captions import (
+from orchestrator.jobs.artifacts import Artifacts
+from orchestrator.jobs.captions import (
     FormatId,
     format_for,
     from_wire,
@@ -19,12 +19,12 @@ from orchestrator.captions import (
     rules_in_force,
     translated_into,
 )
-from orchestrator.story import StoryReader
+from orchestrator.jobs.event_log import EventLogReader
 from ytcaption.v1 import job_pb2, media_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class Captions:
+class CaptionFile:
     """A caption file."""
 
     content: bytes
@@ -32,24 +32,24 @@ class Captions:
     file_name: str
     complete: bool
     language: str
-    """BCP-47 tag of what stands in it; empty if nobody knows."""
+    """BCP-47 tag of its text; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tracks:
     """The captions of a job as they were at one moment."""
 
-    spoken: Captions
-    translated: Captions | None
+    spoken: CaptionFile
+    translated: CaptionFile | None
     """None if nothing was translated."""
 
 
-class Reading:
-    """Reads captions from the kept transcript, or from the story while there is none."""
+class CaptionReader:
+    """Reads the stored transcript, or the event log while there is none."""
 
-    def __init__(self, artifacts: Artifacts, stories: StoryReader) -> None:
+    def __init__(self, artifacts: Artifacts, event_logs: EventLogReader) -> None:
         self._artifacts = artifacts
-        self._stories = stories
+        self._event_logs = event_logs
 
     async def captions(
         self,
@@ -59,8 +59,8 @@ class Reading:
         *,
         word_cues: bool = False,
         translated: bool = False,
-    ) -> Captions:
-        """All captions of a finished job, or those heard so far."""
+    ) -> CaptionFile:
+        """All captions of a finished job, or those settled so far."""
         made = format_for(job, format_, word_cues=word_cues)
         spoken = await self._transcript(job)
         if translated:
@@ -70,7 +70,7 @@ class Reading:
     async def tracks(
         self, job: job_pb2.Job, format_: FormatId, cue_rules: media_pb2.CueRules
     ) -> Tracks:
-        """The same, and beside them those that were translated, if any were."""
+        """The captions as spoken and, if any were translated, those too."""
         made = format_for(job, format_, word_cues=False)
         spoken = await self._transcript(job)
         return Tracks(
@@ -80,19 +80,19 @@ class Reading:
 
     async def _transcript(self, job: job_pb2.Job) -> Transcript:
         try:
-            kept = await self._artifacts.transcript(job.job_id)
+            stored = await self._artifacts.transcript(job.job_id)
         except NotFoundError:
-            kept = await self._heard_so_far(job)
-        found = from_wire(kept)
+            stored = await self._settled_so_far(job)
+        found = from_wire(stored)
         return replace(found, language_out=translated_into(found, job.options.language_out))
 
-    async def _heard_so_far(self, job: job_pb2.Job) -> media_pb2.Transcript:
+    async def _settled_so_far(self, job: job_pb2.Job) -> media_pb2.Transcript:
         transcript = media_pb2.Transcript(
             language=job.language,
             model=job.model,
             duration=job.media.duration if job.HasField("media") else Duration(),
         )
-        async for _, event in self._stories.events(job.job_id):
+        async for _, event in self._event_logs.events(job.job_id):
             if event.HasField("segment_settled"):
                 transcript.segments.append(event.segment_settled.segment)
         return transcript
@@ -100,17 +100,17 @@ class Reading:
 
 async def _translated(
     job: job_pb2.Job, made: Format, spoken: Transcript, cue_rules: media_pb2.CueRules
-) -> Captions:
+) -> CaptionFile:
     transcript = in_translation(spoken)
     return await _file(job, made, transcript, cue_rules, f"{_stem(job)}.{transcript.language}")
 
 
 async def _file(
     job: job_pb2.Job, made: Format, transcript: Transcript, cue_rules: media_pb2.CueRules, stem: str
-) -> Captions:
+) -> CaptionFile:
     rules = rules_in_force(transcript.language, job.options.cue_rules, cue_rules)
-    return Captions(
-        # Hours of speech take a second; other callers shall not wait for it.
+    return CaptionFile(
+        # In a thread: hours of speech take a second, and other calls must not wait for it.
         content=(await asyncio.to_thread(made.render, transcript, rules)).encode(),
         media_type=made.media_type,
         file_name=f"{stem}.{made.suffix}",
@@ -120,7 +120,7 @@ async def _file(
 
 
 def _stem(job: job_pb2.Job) -> str:
-    """A file name for people: no folders, nothing a shell or a terminal would trip over."""
+    """A readable file name without folders or characters special to a shell or terminal."""
     name = PurePath(job.source.upload.file_name).stem or job.media.title
-    kept = "".join(c if c.isalnum() or c in " ._-()" else "_" for c in name).strip(" .")
-    return kept[:120] or job.job_id
+    safe = "".join(c if c.isalnum() or c in " ._-()" else "_" for c in name).strip(" .")
+    return safe[:120] or job.job_id

@@ -1,53 +1,69 @@
-"""Caption files as the contracts know them: what is asked for, checked; what is kept, rendered."""
+"""Maps caption formats, cue rules and transcripts of the contract to the `captions` package."""
 
-from collections.abc import Sequence
 from typing import TypeAlias
 
 from google.protobuf.duration_pb2 import Duration
 
-from captions import formats
-from captions.formats import Format
+from captions.formats import DEFAULT, FORMATS, Format
 from captions.model import Segment, Transcript, Word
 from captions.rules import DURATIONS, LIMITS, Rules, changed, rules_for
 from captions.translation import translated
 from mesh.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from mesh.languages import tag_of
+from mesh.messages import enum_name
 from mesh.reasons import Reason
 from ytcaption.v1 import job_pb2, media_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
 
 FormatId: TypeAlias = "media_pb2.CaptionFormat.ValueType"
-
-_FORMATS = {
-    media_pb2.CAPTION_FORMAT_UNSPECIFIED: formats.SRT,
-    media_pb2.CAPTION_FORMAT_SRT: formats.SRT,
-    media_pb2.CAPTION_FORMAT_VTT: formats.VTT,
-    media_pb2.CAPTION_FORMAT_TXT: formats.TXT,
-    media_pb2.CAPTION_FORMAT_JSON: formats.JSON,
-    media_pb2.CAPTION_FORMAT_TSV: formats.TSV,
-    media_pb2.CAPTION_FORMAT_LRC: formats.LRC,
-}
+_ENUM = media_pb2.CaptionFormat.DESCRIPTOR
 
 
 def format_for(job: job_pb2.Job, format_: FormatId, *, word_cues: bool) -> Format:
-    """How to make the file; raises if it cannot be made of this job."""
-    if format_ not in _FORMATS:
-        raise UnsupportedError(
-            f"captions cannot be had as format {format_}", reason=Reason.OPTION_UNSUPPORTED
-        )
+    """The format's entry in the registry; raises if this job cannot be written in it."""
+    found = _registered(format_)
     if not word_cues:
-        return _FORMATS[format_]
-    if format_ != media_pb2.CAPTION_FORMAT_VTT:
-        raise InvalidRequestError("word_cues are for VTT only", reason=Reason.REQUEST_INVALID)
+        return found
+    if not found.word_cues:
+        able = ", ".join(entry.name for entry in FORMATS.values() if entry.word_cues)
+        raise InvalidRequestError(
+            f"{found.name} cannot carry word_cues; {able} can", reason=Reason.REQUEST_INVALID
+        )
     if not job.options.word_timestamps:
         raise InvalidRequestError(
             "the words have no times: the job was run without word_timestamps",
             reason=Reason.REQUEST_INVALID,
         )
-    return formats.VTT_BY_WORD
+    return found.with_word_cues()
+
+
+def _registered(format_: FormatId) -> Format:
+    try:
+        return FORMATS[enum_name(_ENUM, format_) if format_ else DEFAULT]
+    except KeyError as error:
+        raise UnsupportedError(
+            f"captions cannot be had as format {format_}", reason=Reason.OPTION_UNSUPPORTED
+        ) from error
+
+
+def format_infos() -> list[pb.CaptionFormatInfo]:
+    """The registry as callers see it."""
+    return [
+        pb.CaptionFormatInfo(
+            format=media_pb2.CaptionFormat.Value(f"CAPTION_FORMAT_{entry.name.upper()}"),
+            name=entry.name,
+            suffix=entry.suffix,
+            media_type=entry.media_type,
+            description=entry.description,
+            word_cues=entry.word_cues,
+            usual=entry.usual,
+        )
+        for entry in FORMATS.values()
+    ]
 
 
 def rules_in_force(language: str, *asked: media_pb2.CueRules) -> Rules:
-    """The usual rules of the language but for what was asked; of two wishes the later counts."""
+    """The usual rules of the language, overridden by what was asked; later arguments win."""
     limits: dict[str, float] = {}
     try:
         for one in asked:
@@ -66,7 +82,7 @@ def _limits(asked: media_pb2.CueRules) -> dict[str, float]:
 
 
 def from_wire(transcript: media_pb2.Transcript) -> Transcript:
-    """The kept text as captions are made of it."""
+    """The stored transcript as the `captions` package takes it."""
     known = transcript.HasField("language_probability")
     return Transcript(
         segments=tuple(map(_segment, transcript.segments)),
@@ -79,22 +95,22 @@ def from_wire(transcript: media_pb2.Transcript) -> Transcript:
 
 
 def is_translated(transcript: Transcript | media_pb2.Transcript) -> bool:
-    """Whether anything of it was."""
+    """Whether any segment has a translation."""
     return any(segment.translation for segment in transcript.segments)
 
 
-def translated_into(transcript: Transcript | media_pb2.Transcript, wished: str) -> str:
-    """The language of its translations; empty if there are none, for a wish is none.
+def translated_into(transcript: Transcript | media_pb2.Transcript, requested: str) -> str:
+    """The language of its translations; empty if it has none, whatever was requested.
 
-    An attempt that was resumed may have translated nothing itself, and then names no language.
+    A resumed attempt that translated nothing itself names no language: then the requested one.
     """
     if not is_translated(transcript):
         return ""
-    return transcript.language_out or tag_of(wished)
+    return transcript.language_out or tag_of(requested)
 
 
 def in_translation(transcript: Transcript) -> Transcript:
-    """What was translated; raises if nothing was."""
+    """The translation as a transcript of its own; raises if nothing was translated."""
     if not is_translated(transcript):
         raise NotFoundError("nothing of this job was translated", reason=Reason.NOT_TRANSLATED)
     return translated(transcript)
@@ -105,22 +121,20 @@ def _segment(segment: media_pb2.Segment) -> Segment:
         start=_ms(segment.start_offset),
         end=_ms(segment.end_offset),
         text=segment.text,
-        words=_words(segment.words),
+        words=tuple(map(_word, segment.words)),
         confidence=segment.confidence if segment.HasField("confidence") else None,
         language=segment.language,
         translation=segment.translation,
+        uncertain=segment.uncertain,
     )
 
 
-def _words(words: Sequence[media_pb2.Word]) -> tuple[Word, ...]:
-    return tuple(
-        Word(
-            start=_ms(word.start_offset),
-            end=_ms(word.end_offset),
-            text=word.text,
-            confidence=word.confidence if word.HasField("confidence") else None,
-        )
-        for word in words
+def _word(word: media_pb2.Word) -> Word:
+    return Word(
+        start=_ms(word.start_offset),
+        end=_ms(word.end_offset),
+        text=word.text,
+        confidence=word.confidence if word.HasField("confidence") else None,
     )
 
 

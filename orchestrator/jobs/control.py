@@ -1,21 +1,21 @@
-"""Stopping and forgetting jobs."""
+"""Cancels and deletes jobs."""
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Self
 
-from mesh.bus import Bus, storing
+from mesh.bus import storing
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
-from orchestrator.artifacts import Artifacts
-from orchestrator.cache import cache_pointer
-from orchestrator.ending import end_job, skip_open_stages
-from orchestrator.feed import Feeds
-from orchestrator.history import read_history
-from orchestrator.jobs import TERMINAL, ConflictError, Jobs, Kept, UnreadableError
-from orchestrator.lease import Lease, LostError
-from orchestrator.queue import WorkQueue
-from orchestrator.story import StoryReader, StoryWriter
-from orchestrator.webhooks.queue import forget_webhooks
+from orchestrator.jobs.completion import end_job
+from orchestrator.jobs.dedup import dedup_pointer
+from orchestrator.jobs.event_log import EventLogWriter
+from orchestrator.jobs.lease import Lease, LostError
+from orchestrator.jobs.resume_state import read_resume_state
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.jobs.store import TERMINAL, ConflictError, UnreadableError, VersionedJob
+from orchestrator.queue.work_queue import WorkQueue
 from ytcaption.v1 import job_pb2
 
 STOP_SECONDS = 20.0
@@ -24,23 +24,36 @@ STOP_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What a deleted job left behind."""
+    """What a removal removed, or a dry run would: counts and bytes, which add up."""
 
-    events: int
-    artifacts: int
+    jobs: int = 0
+    collections: int = 0
+    events: int = 0
+    files: int = 0
+    work_items: int = 0
+    size: int = 0
+    """Bytes."""
+
+    def __add__(self, other: Self) -> Self:
+        """Adds the counts of both."""
+        return type(self)(
+            *(getattr(self, one.name) + getattr(other, one.name) for one in fields(self))
+        )
 
 
-class Control:
-    """What callers may do to a job from outside."""
+@dataclass(frozen=True, slots=True)
+class JobControl:
+    """Cancels and deletes jobs on behalf of callers."""
 
-    def __init__(self, bus: Bus, jobs: Jobs, queue: WorkQueue, feeds: Feeds) -> None:
-        self._bus = bus
-        self._jobs = jobs
-        self._queue = queue
-        self._feeds = feeds
+    storage: JobStorage
+    queue: WorkQueue
+    until_ended: Callable[[str], Awaitable[None]]
+    """Waits until the event log of a job has its end."""
+    on_delete: Sequence[Callable[[job_pb2.Job], Awaitable[None]]] = ()
+    """Remove what other rooms store for a job; called before its event log goes."""
 
     async def cancel(self, job_id: str, note: str) -> job_pb2.Job:
-        """Returns the job once it is terminal; text heard so far stays."""
+        """Returns the job once it is terminal; segments settled so far stay."""
 
         def ask(record: job_pb2.JobRecord) -> bool:
             if record.job.state in TERMINAL or record.cancel_requested:
@@ -49,35 +62,33 @@ class Control:
             record.job.cancel_note = note[:500]
             return True
 
-        kept = await self._jobs.change(job_id, ask)
-        while not kept.terminal:
-            if kept.job.state == job_pb2.JOB_STATE_QUEUED:
-                await self._end_queued(kept)
+        versioned = await self.storage.jobs.change(job_id, ask)
+        while not versioned.terminal:
+            if versioned.job.state == job_pb2.JOB_STATE_QUEUED:
+                await self._end_queued(versioned)
             else:
                 await self._stop_running(job_id)
-            kept = await self._jobs.get(job_id)
-        return kept.job
+            versioned = await self.storage.jobs.get(job_id)
+        return versioned.job
 
-    async def _end_queued(self, kept: Kept) -> None:
-        """Nobody runs it: ended here, unless a runner takes it this very moment."""
-        lease = Lease(self._jobs, kept)
-        history = await read_history(StoryReader(self._bus), kept.job.job_id)
+    async def _end_queued(self, versioned: VersionedJob) -> None:
+        """Ends a job no runner has, unless a runner takes it meanwhile."""
+        lease = Lease(self.storage.jobs, versioned)
+        resume_state = await read_resume_state(self.storage.event_logs, versioned.job.job_id)
         try:
             await lease.take(next_attempt=False)
-            skip_open_stages(lease.job)
-            story = StoryWriter(self._bus, lease.job, history.last_sequence)
-            await end_job(self._bus, lease, story, job_pb2.JOB_STATE_CANCELLED)
+            event_log = EventLogWriter(self.storage.bus, lease.job, resume_state.last_sequence)
+            await end_job(self.storage, lease, event_log, job_pb2.JOB_STATE_CANCELLED)
         except (ConflictError, LostError):
             return
-        await self._queue.withdraw(kept.job.job_id)
+        await self.queue.withdraw(versioned.job.job_id)
 
     async def _stop_running(self, job_id: str) -> None:
-        await self._bus.client.publish(self._bus.names.cancel(job_id))
+        bus = self.storage.bus
+        await bus.client.publish(bus.names.cancel(job_id))
         try:
-            async with asyncio.timeout(STOP_SECONDS), self._feeds.of(job_id) as feed:
-                await feed.read_stored()
-                async for _ in feed.watch(after=0):
-                    pass
+            async with asyncio.timeout(STOP_SECONDS):
+                await self.until_ended(job_id)
         except TimeoutError as error:
             raise UnavailableError(
                 "the job's runner does not answer; it will be stopped when it does",
@@ -85,35 +96,34 @@ class Control:
             ) from error
 
     async def delete(self, job_id: str) -> Removed:
-        """Removes every trace; a running job is cancelled first."""
+        """Removes everything stored of the job; a running job is cancelled first."""
         try:
             await self.cancel(job_id, "deleted")
-            record = (await self._jobs.get(job_id)).record
-        except UnreadableError:  # nobody can run it
+            record = (await self.storage.jobs.get(job_id)).record
+        except UnreadableError:  # no runner can run it
             record = job_pb2.JobRecord(job=job_pb2.Job(job_id=job_id))
-        names = self._bus.names
-        await self._queue.withdraw(job_id)
-        artifacts = await Artifacts(self._bus).remove(record.job)
-        if record.job.webhook_url:
-            await forget_webhooks(self._bus, job_id)  # its story tells which
+        names = self.storage.bus.names
+        await self.queue.withdraw(job_id)
+        files = await self.storage.artifacts.remove(record.job)
+        for on_delete in self.on_delete:  # first: the event log names what belongs to the job
+            await on_delete(record.job)
         events = await self._purge(names.events_stream, names.event(job_id, "*"))
         await self._purge(names.dead_letter_stream, names.dead_letter(job_id))
-        if record.request_id:
-            await self._jobs.forget(f"request.{record.request_id}")
+        await self.storage.jobs.release(record.request_id)
         if record.cache_key:
-            await self._forget_result(cache_pointer(record), job_id)
-        await self._jobs.remove(job_id)
-        return Removed(events=events, artifacts=artifacts)
+            await self._remove_dedup_pointer(dedup_pointer(record), job_id)
+        await self.storage.jobs.remove(job_id)
+        return Removed(jobs=1, events=events, files=files)
 
-    async def _forget_result(self, key: str, job_id: str) -> None:
-        """Identical jobs must not look to one that is gone."""
-        if (await self._jobs.pointer(key)).job_id == job_id:
-            await self._jobs.forget(key)
+    async def _remove_dedup_pointer(self, key: str, job_id: str) -> None:
+        """Identical jobs must not wait for a job that is gone."""
+        if (await self.storage.jobs.pointer(key)).id == job_id:
+            await self.storage.jobs.remove_pointer(key)
 
     async def _purge(self, stream: str, subject: str) -> int:
         count = 0
-        async for _ in self._bus.read(stream, subject):
+        async for _ in self.storage.bus.read(stream, subject):
             count += 1
         async with storing():
-            await self._bus.jetstream.purge_stream(stream, subject=subject)
+            await self.storage.bus.jetstream.purge_stream(stream, subject=subject)
         return count

@@ -7,35 +7,25 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from nats.js.errors import APIError
-
-from mesh.bus import WRONG_LAST_SEQUENCE, Bus, Stored, storing
+from mesh.bus import Bus, Stored, storing
 from mesh.errors import NotFoundError
-from orchestrator.jobs import Jobs, UnreadableError
-from orchestrator.paging import newest_first, page_size, sequence_of
+from orchestrator.jobs.store import JobStore, UnreadableError
+from orchestrator.queue.paging import Page, stream_page
 from ytcaption.v1 import job_pb2
 
 AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Letters:
-    """Some letters, newest first, and where the next ones begin."""
-
-    letters: list[job_pb2.DeadLetter]
-    next_token: str
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which letters are meant; what is left open means all."""
+class DeadLetterFilter:
+    """Selects letters; an empty field matches all."""
 
     job_id: str = ""
     reason: str = ""
     before: datetime | None = None
 
     def includes(self, letter: job_pb2.DeadLetter) -> bool:
-        """Whether it is one of them."""
+        """Whether the letter matches."""
         dead = letter.dead_time.ToDatetime(UTC)
         return (not self.reason or letter.failure.reason == self.reason) and (
             self.before is None or dead < self.before
@@ -45,13 +35,13 @@ class Choice:
 class DeadLetters:
     """Writes, lists and removes letters."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, jobs: JobStore) -> None:
         self._bus = bus
-        self._jobs = Jobs(bus)
+        self._jobs = jobs
         self._stream = bus.names.dead_letter_stream
 
-    async def bury(self, job: job_pb2.Job) -> None:
-        """Writes the job's letter unless it is there already; one of an earlier death goes."""
+    async def add_job(self, job: job_pb2.Job) -> None:
+        """Writes the letter of a failed job once; it replaces that of an earlier failure."""
         letter = job_pb2.DeadLetter(
             kind=job_pb2.LETTER_KIND_JOB,
             letter_id=job.job_id,
@@ -67,67 +57,46 @@ class DeadLetters:
             first_attempt_time=job.start_time,
             dead_time=job.end_time,
         )
-        while not await self._store(letter):
+        while not await self.add(letter):
             there = await self.of(job.job_id)
             if there is None or there.attempts >= job.attempt:
                 return
             await self.remove(there)
 
-    async def keep(self, letter: job_pb2.DeadLetter) -> None:
-        """Writes a letter that is not about the death of a job; once for each `letter_id`."""
-        await self._store(letter)
-
-    async def _store(self, letter: job_pb2.DeadLetter) -> bool:
-        headers = {
-            "Nats-Expected-Last-Subject-Sequence": "0",
-            # A runner that was slow must not write it again after a replay took it away.
-            "Nats-Msg-Id": f"{letter.letter_id}.{letter.attempts}",
-        }
-        subject = self._bus.names.dead_letter(letter.letter_id)
-        try:
-            await self._bus.publish(subject, letter.SerializeToString(), headers)
-        except APIError as error:
-            if error.err_code not in WRONG_LAST_SEQUENCE:
-                raise
-            return False
-        return True
+    async def add(self, letter: job_pb2.DeadLetter) -> bool:
+        """Writes a letter, once for each `letter_id`; False if there is one already."""
+        sequence = await self._bus.publish_fenced(
+            self._bus.names.dead_letter(letter.letter_id),
+            letter.SerializeToString(),
+            0,
+            # A slow runner must not write it again after a replay removed it.
+            message_id=f"{letter.letter_id}.{letter.attempts}",
+        )
+        return sequence is not None
 
     async def of(self, letter_id: str) -> job_pb2.DeadLetter | None:
-        """The letter of that id, which is the job's if a job died; if there is one."""
+        """Finds a letter; that of a failed job has the job's id."""
         with suppress(ValueError):
             subject = self._bus.names.dead_letter(str(UUID(letter_id)))
             async for stored in self._bus.read(self._stream, subject):
                 return _letter(stored)
         return None
 
-    async def page(self, size: int, token: str, reason: str) -> Letters:
+    async def page(self, size: int, token: str, reason: str) -> Page[job_pb2.DeadLetter]:
         """Letters older than the token's, newest first."""
-        size = page_size(size)
-        found: list[job_pb2.DeadLetter] = []
-        async for batch in newest_first(
+        return await stream_page(
             self._bus,
             self._stream,
             self._bus.names.dead_letter("*"),
-            before=sequence_of(token),
-            size=size + 1,
+            size=size,
+            token=token,
             read=_letter,
-            wanted=Choice(reason=reason).includes,
-        ):
-            found += await self._still_dead([letter for _, letter in batch])
-            if len(found) > size:
-                return Letters(found[:size], str(found[size - 1].sequence))
-        return Letters(found, "")
-
-    async def _still_dead(self, letters: list[job_pb2.DeadLetter]) -> list[job_pb2.DeadLetter]:
-        """Without those whose job was replayed by somebody who died before taking them away."""
-        dead: list[job_pb2.DeadLetter] = []
-        for first in range(0, len(letters), AT_ONCE):
-            some = letters[first : first + AT_ONCE]
-            checked = await asyncio.gather(*map(self._is_dead, some))
-            dead += [letter for letter, yes in zip(some, checked, strict=True) if yes]
-        return dead
+            wanted=DeadLetterFilter(reason=reason).includes,
+            check=self._is_dead,
+        )
 
     async def _is_dead(self, letter: job_pb2.DeadLetter) -> bool:
+        """False for a letter that a crashed replay did not remove."""
         if letter.kind != job_pb2.LETTER_KIND_JOB:
             return True
         try:
@@ -138,12 +107,12 @@ class DeadLetters:
             return True
         return job.state == job_pb2.JOB_STATE_FAILED and job.attempt == letter.attempts
 
-    async def purge(self, choice: Choice, *, dry_run: bool) -> int:
+    async def purge(self, choice: DeadLetterFilter, *, dry_run: bool) -> int:
         """Removes the chosen letters, or only counts them; letters written meanwhile stay."""
         chosen = [letter async for letter in self._chosen(choice)]
         if dry_run or not chosen:
             return len(chosen)
-        if choice == Choice():  # all of them go at one blow
+        if choice == DeadLetterFilter():  # all of them, with one purge
             async with storing():
                 await self._bus.jetstream.purge_stream(self._stream, seq=chosen[-1].sequence + 1)
             return len(chosen)
@@ -151,7 +120,7 @@ class DeadLetters:
             await asyncio.gather(*map(self.remove, chosen[first : first + AT_ONCE]))
         return len(chosen)
 
-    async def _chosen(self, choice: Choice) -> AsyncIterator[job_pb2.DeadLetter]:
+    async def _chosen(self, choice: DeadLetterFilter) -> AsyncIterator[job_pb2.DeadLetter]:
         if choice.job_id:
             letter = await self.of(choice.job_id)
             if letter is not None and choice.includes(letter):
@@ -163,7 +132,7 @@ class DeadLetters:
                 yield letter
 
     async def remove(self, letter: job_pb2.DeadLetter) -> None:
-        """Takes out this very letter; a later one of the same job stays."""
+        """Removes this letter; a later one of the same job stays."""
         subject = self._bus.names.dead_letter(letter.letter_id)
         async with storing():
             await self._bus.jetstream.purge_stream(

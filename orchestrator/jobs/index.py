@@ -1,14 +1,16 @@
-"""All jobs in memory, newest first, brought up to date by reading what changed in the bucket."""
+"""The in-memory index of jobs, newest first, kept up to date by reading the bucket's changes."""
 
 import asyncio
 import heapq
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
+from typing import Generic, TypeVar
 
 from google.protobuf.message import DecodeError
 from nats.aio.msg import Msg
@@ -17,9 +19,9 @@ from structlog import get_logger
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError
 from mesh.reasons import Reason
-from orchestrator.paging import page_size
-from orchestrator.sharing import Shared
-from orchestrator.stages import StateId
+from mesh.tasks import SingleFlight
+from orchestrator.pipeline.stages import StateId
+from orchestrator.queue.paging import page_size
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
@@ -31,8 +33,8 @@ ID_BEGINS = re.compile("[0-9a-f-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Some jobs, and where the next ones begin."""
+class JobPage:
+    """One page of jobs and the token of the next."""
 
     jobs: list[job_pb2.Job]
     next_token: str
@@ -40,8 +42,8 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which jobs, and how many of them."""
+class JobQuery:
+    """A checked query for one page of jobs."""
 
     size: int
     token: str = ""
@@ -51,8 +53,8 @@ class Wanted:
     @classmethod
     def checked(
         cls, size: int, token: str, states: Collection[StateId], query: str = ""
-    ) -> "Wanted":
-        """What a caller asks for; InvalidRequestError if it makes no sense."""
+    ) -> "JobQuery":
+        """A caller's query; InvalidRequestError if it is invalid."""
         if len(query) > MAX_QUERY:
             raise InvalidRequestError(
                 f"query is over {MAX_QUERY} characters", reason=Reason.REQUEST_INVALID
@@ -60,49 +62,112 @@ class Wanted:
         return cls(page_size(size), token, frozenset(states), query)
 
 
-class Shelf:
-    """Records as they are stored, in order within their state: no query looks at all of them."""
+GroupT = TypeVar("GroupT", bound=Hashable)
+
+
+class RecordTable(ABC, Generic[GroupT]):
+    """Records as they are stored, sorted by id within their group: no query scans all of them."""
 
     def __init__(self) -> None:
-        self._records: dict[str, tuple[StateId, bytes]] = {}
-        self._by_state: dict[StateId, list[str]] = {}
-        self._words: dict[str, str] = {}
-        """What a search looks at, made once for each change: a query reads no record."""
+        self._records: dict[str, tuple[GroupT, bytes]] = {}
+        self._by_group: dict[GroupT, list[str]] = {}
 
-    def put(self, job_id: str, data: bytes) -> None:
-        """Takes in a new record, or one that changed."""
-        job = job_pb2.JobRecord.FromString(data).job
-        state = job.state
-        known = self._records.get(job_id)
-        self._records[job_id] = (state, data)
-        self._words[job_id] = _words_of(job)
-        if known is not None:
-            if known[0] == state:
+    @abstractmethod
+    def _read(self, id_: str, data: bytes) -> GroupT:
+        """The group of a record; DecodeError if it is unreadable."""
+
+    def apply(self, id_: str, data: bytes) -> None:
+        """Takes in a change of the bucket; b"" removes. Skips an unreadable record."""
+        try:
+            if data:
+                self.put(id_, data)
                 return
-            self._take_out(job_id, known[0])
-        insort(self._by_state.setdefault(state, []), job_id)
+        except DecodeError:  # one unreadable record must not hide the others
+            log.warning("skip unreadable record", id=id_)
+        self.remove(id_)
 
-    def remove(self, job_id: str) -> None:
-        """Forgets a record, if it is there."""
-        known = self._records.pop(job_id, None)
+    def put(self, id_: str, data: bytes) -> None:
+        """Takes in a new or changed record."""
+        group = self._read(id_, data)
+        known = self._records.get(id_)
+        self._records[id_] = (group, data)
         if known is not None:
-            del self._words[job_id]
-            self._take_out(job_id, known[0])
+            if known[0] == group:
+                return
+            self._take_out(id_, known[0])
+        insort(self._by_group.setdefault(group, []), id_)
 
-    def _take_out(self, job_id: str, state: StateId) -> None:
-        ids = self._by_state[state]
-        del ids[bisect_left(ids, job_id)]
+    def remove(self, id_: str) -> None:
+        """Removes a record, if it is there."""
+        known = self._records.pop(id_, None)
+        if known is not None:
+            self._take_out(id_, known[0])
 
-    def page(self, size: int, token: str, states: Collection[StateId], query: str = "") -> Page:
+    def _take_out(self, id_: str, group: GroupT) -> None:
+        ids = self._by_group[group]
+        del ids[bisect_left(ids, id_)]
+
+    def stored(self, id_: str) -> bytes | None:
+        """The record as it is stored; the same object until it changes."""
+        known = self._records.get(id_)
+        return known[1] if known else None
+
+    def group(self, id_: str) -> GroupT | None:
+        """The group of a record, if it is there."""
+        known = self._records.get(id_)
+        return known[0] if known else None
+
+    def counts(self) -> dict[GroupT, int]:
+        """The number of records in each group."""
+        return {group: len(ids) for group, ids in self._by_group.items() if ids}
+
+    def ids(self, groups: Collection[GroupT] = ()) -> set[str]:
+        """The ids in these groups; in all if none are given."""
+        return {id_ for ids in self._chosen(groups) for id_ in ids}
+
+    def _chosen(self, groups: Collection[GroupT]) -> list[list[str]]:
+        return [ids for group, ids in self._by_group.items() if not groups or group in groups]
+
+    def _page(self, lists: list[list[str]], size: int, token: str) -> tuple[list[bytes], str]:
+        """Records older than the token's, newest first, and the next token."""
+        newest_first = heapq.merge(*(_before(ids, token) for ids in lists), reverse=True)
+        found = list(islice(newest_first, size + 1))
+        next_token = found[size - 1] if len(found) > size else ""
+        return [self._records[id_][1] for id_ in found[:size]], next_token
+
+
+def _before(ids: list[str], token: str) -> "map[str]":
+    end = bisect_left(ids, token) if token else len(ids)
+    return map(ids.__getitem__, range(end - 1, -1, -1))
+
+
+class JobTable(RecordTable[StateId]):
+    """Jobs by state, with the text that searches look at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words: dict[str, str] = {}
+        """Derived once for each change: a search parses no record."""
+
+    def _read(self, id_: str, data: bytes) -> StateId:
+        job = job_pb2.JobRecord.FromString(data).job
+        self._words[id_] = _words_of(job)
+        return job.state
+
+    def remove(self, id_: str) -> None:
+        """Removes a job, if it is there."""
+        super().remove(id_)
+        self._words.pop(id_, None)
+
+    def page(self, size: int, token: str, states: Collection[StateId], query: str = "") -> JobPage:
         """Jobs older than the token's, newest first; no states and no query mean all."""
-        chosen = [ids for state, ids in self._by_state.items() if not states or state in states]
+        chosen = self._chosen(states)
         if wanted := _comparable(query):
             chosen = [self._matching(ids, wanted) for ids in chosen]
-        newest_first = heapq.merge(*(_before(ids, token) for ids in chosen), reverse=True)
-        found = list(islice(newest_first, size + 1))
-        return Page(
-            jobs=[self._job(job_id) for job_id in found[:size]],
-            next_token=found[size - 1] if len(found) > size else "",
+        records, next_token = self._page(chosen, size, token)
+        return JobPage(
+            jobs=[job_pb2.JobRecord.FromString(data).job for data in records],
+            next_token=next_token,
             total=sum(map(len, chosen)),
         )
 
@@ -112,70 +177,48 @@ class Shelf:
             return [one for one in ids if wanted in words[one]]
         return [one for one in ids if wanted in words[one] or one.startswith(wanted)]
 
-    def stored(self, job_id: str) -> bytes | None:
-        """The record as it is stored; the same object until it changes."""
-        known = self._records.get(job_id)
-        return known[1] if known else None
-
-    def state(self, job_id: str) -> "StateId | None":
-        """Where a job stands, if it is there."""
-        known = self._records.get(job_id)
-        return known[0] if known else None
-
-    def _job(self, job_id: str) -> job_pb2.Job:
-        return job_pb2.JobRecord.FromString(self._records[job_id][1]).job
-
-    def counts(self) -> dict[StateId, int]:
-        """How many jobs are in each state."""
-        return {state: len(ids) for state, ids in self._by_state.items() if ids}
-
 
 def _words_of(job: job_pb2.Job) -> str:
-    """Title, address and file name; what stands between them is in no query."""
+    """Title, address and file name, separated by a character that no query contains."""
     parts = (job.media.title, job.source.url, job.source.upload.file_name)
     return "\n".join(_comparable(part) for part in parts if part)
 
 
 def _comparable(text: str) -> str:
-    """Equal for what a reader takes for the same: in whatever case, however composed and spaced."""
+    """The text normalized for comparison: case, composition and spacing."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
-def _before(ids: list[str], token: str) -> "map[str]":
-    end = bisect_left(ids, token) if token else len(ids)
-    return map(ids.__getitem__, range(end - 1, -1, -1))
-
-
 class JobIndex:
-    """Kept from the bucket alone, so any replica can answer; asks the broker only for changes."""
+    """Built from the bucket alone, so that any replica can answer; reads only changes."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._stream = f"KV_{bus.names.jobs_bucket}"
         self._root = f"$KV.{bus.names.jobs_bucket}."
         self._sequence = 0
-        self._shelf = Shelf()
-        self._read_changes = Shared(self._read)
-        self._besides: dict[str, Callable[[str, bytes], None]] = {}
+        self._table = JobTable()
+        self._read_changes = SingleFlight(self._read)
+        self._others: dict[str, Callable[[str, bytes], None]] = {}
 
     def also_read(self, root: str, take: Callable[[str, bytes], None]) -> None:
-        """Hands on what else the bucket holds under such keys; b"" if it is gone.
+        """Passes on changes of other keys under `root`; b"" for a removed one.
 
-        To be said before the first reading: then one reading serves both.
+        Called before the first reading, so that one reading serves both.
         """
-        self._besides[root] = take
+        self._others[root] = take
 
     @property
     def sequence(self) -> int:
-        """Of the newest change that was read."""
+        """The sequence of the newest change that was read."""
         return self._sequence
 
     @asynccontextmanager
-    async def hints(self, heard: Callable[[], None]) -> AsyncIterator[None]:
-        """Says that something changes; perhaps before it is stored, perhaps not at all."""
+    async def hints(self, notify: Callable[[], None]) -> AsyncIterator[None]:
+        """Calls `notify` on changes; perhaps before one is stored, perhaps not at all."""
 
         async def hint(_: Msg) -> None:
-            heard()
+            notify()
 
         listening = await self._bus.client.subscribe(f"{self._root}>", cb=hint)
         try:
@@ -185,7 +228,7 @@ class JobIndex:
                 await listening.unsubscribe()
 
     async def keep_warm(self) -> None:
-        """Catches up all the time, so that a query finds little left to read."""
+        """Catches up every second, so that a query has little left to read."""
         while True:
             try:
                 await self.catch_up()
@@ -194,7 +237,7 @@ class JobIndex:
             await asyncio.sleep(IDLE_SECONDS)
 
     async def catch_up(self) -> None:
-        """After this, everything acknowledged before the call is in the index."""
+        """Reads everything acknowledged before the call."""
         await self._read_changes()
 
     async def _read(self) -> None:
@@ -204,48 +247,43 @@ class JobIndex:
             data = b"" if change.deleted else change.data
             root, dot, rest = key.partition(".")
             if not dot:
-                self._apply(key, data)
-            elif take := self._besides.get(root):
+                self._table.apply(key, data)
+            elif take := self._others.get(root):
                 take(rest, data)
             self._sequence = change.sequence
 
-    def _apply(self, job_id: str, data: bytes) -> None:
-        if not data:
-            self._shelf.remove(job_id)
-            return
-        try:
-            self._shelf.put(job_id, data)
-        except DecodeError:  # one record nobody can read must not hide the others
-            log.warning("a record that is none is left out", job_id=job_id)
-            self._shelf.remove(job_id)
-
     def stored(self, job_id: str) -> bytes | None:
-        """A job's record as it was last read; the same object until it changes."""
-        return self._shelf.stored(job_id)
+        """A job's record as last read; the same object until it changes."""
+        return self._table.stored(job_id)
 
     def state(self, job_id: str) -> "StateId | None":
-        """Where a job stood when it was last read; None if it was not there."""
-        return self._shelf.state(job_id)
+        """The state of a job as last read; None if there was none."""
+        return self._table.group(job_id)
 
     def progress(self, job_id: str) -> float | None:
-        """How far a job was when it was last read; None if nobody knows."""
-        stored = self._shelf.stored(job_id)
+        """The progress of a job as last read; None if unknown."""
+        stored = self._table.stored(job_id)
         job = job_pb2.JobRecord.FromString(stored or b"").job
         return job.progress if job.HasField("progress") else None
 
     async def page(
         self, size: int, token: str, states: Collection[StateId], query: str = ""
-    ) -> Page:
+    ) -> JobPage:
         """Jobs older than the token's, newest first."""
-        wanted = Wanted.checked(size, token, states, query)
+        wanted = JobQuery.checked(size, token, states, query)
         await self.catch_up()
         return self.look(wanted)
 
-    def look(self, wanted: Wanted) -> Page:
+    def look(self, wanted: JobQuery) -> JobPage:
         """The page as it was last read."""
-        return self._shelf.page(wanted.size, wanted.token, wanted.states, wanted.query)
+        return self._table.page(wanted.size, wanted.token, wanted.states, wanted.query)
+
+    async def ids(self, states: Collection[StateId]) -> set[str]:
+        """The ids of all jobs in these states."""
+        await self.catch_up()
+        return self._table.ids(states)
 
     async def counts(self) -> dict[StateId, int]:
-        """How many jobs are in each state."""
+        """The number of jobs in each state."""
         await self.catch_up()
-        return self._shelf.counts()
+        return self._table.counts()

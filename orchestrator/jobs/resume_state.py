@@ -1,29 +1,29 @@
-"""What earlier attempts left behind, read from the story."""
+"""Resume state: what earlier attempts achieved, read from the event log."""
 
 from dataclasses import dataclass, field
 
 from google.protobuf.duration_pb2 import Duration
 
-from orchestrator.story import StoryReader
+from orchestrator.jobs.event_log import EventLogReader
 from ytcaption.v1 import event_pb2
 
 
 @dataclass(slots=True)
-class History:
-    """Where a new attempt goes on."""
+class ResumeState:
+    """Where a new attempt resumes."""
 
     last_sequence: int = 0
     segments: int = 0
-    """Settled so far; those a new attempt hears again are dropped by their index."""
+    """Settled so far; a new attempt drops repeated ones by their index."""
     settled_offset: Duration = field(default_factory=Duration)
     next_index: int = 0
     """Index of the first segment after `settled_offset`."""
     failures: int = 0
-    """Attempts that ended in an error, as opposed to those that lost their runner."""
-    result_told: bool = False
-    """The story has the result; only its end may be missing."""
+    """Attempts that ended in an error, not those that lost their runner."""
+    result_logged: bool = False
+    """The event log has the result; only its end may be missing."""
     finished: bool = False
-    """The story has its end."""
+    """The event log has its end."""
     earlier_attempts: int = 0
     """Made in the lives before a replay; they count neither as failures nor as crashes."""
 
@@ -36,11 +36,11 @@ class History:
             case "attempt_failed":
                 self.failures += 1
             case "execution_result":
-                self.result_told = True
+                self.result_logged = True
             case "job_finished":
                 self.finished = True
             case "job_accepted":  # a replay starts a new life of the same job
-                self.finished, self.result_told, self.failures = False, False, 0
+                self.finished, self.result_logged, self.failures = False, False, 0
                 self.earlier_attempts = event.attempt
 
     def _note_segment(self, event: event_pb2.Event) -> None:
@@ -52,11 +52,11 @@ class History:
             self.next_index = segment.index + 1
 
 
-async def read_history(
-    stories: StoryReader, job_id: str, *, patience_seconds: float = 0
-) -> History:
-    """Reads the whole story once."""
-    history = History()
-    async for sequence, event in stories.events(job_id, patience_seconds=patience_seconds):
-        history.note(sequence, event)
-    return history
+async def read_resume_state(
+    event_logs: EventLogReader, job_id: str, *, patience_seconds: float = 0
+) -> ResumeState:
+    """Reads the whole event log once."""
+    resume_state = ResumeState()
+    async for sequence, event in event_logs.events(job_id, patience_seconds=patience_seconds):
+        resume_state.note(sequence, event)
+    return resume_state

@@ -1,43 +1,39 @@
-"""Accepting jobs: durable before we say so, once for each request_id, refused if hopeless."""
+"""Submission and rerun of jobs: durable before they are acknowledged, once for each request_id."""
 
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias
 
 from google.protobuf.timestamp import from_current_time
-from nats.js.errors import KeyWrongLastSequenceError
 from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.correlation import current, new_id
-from mesh.errors import LimitExceededError, MeshError, NotFoundError
-from orchestrator.cache import cache_key
-from orchestrator.ending import reset_stages
-from orchestrator.jobs import Jobs
-from orchestrator.options import Turn, check_word
-from orchestrator.queue import WorkQueue, is_there_already
-from orchestrator.story import open_story
+from mesh.errors import MeshError, SourceRefusedError
+from mesh.reasons import Reason
+from orchestrator.jobs.artifacts import UPLOAD, Artifacts
+from orchestrator.jobs.dedup import dedup_key
+from orchestrator.jobs.event_log import open_event_log
+from orchestrator.jobs.store import TERMINAL, ConflictError, JobStore, ReservedId, VersionedJob
+from orchestrator.jobs.validation import SchedulingKey, check_word
+from orchestrator.pipeline.stages import reset_stages
+from orchestrator.queue.capacity import Capacity
+from orchestrator.queue.work_queue import WorkQueue
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """The id a new job will have, unless its request was accepted before."""
-
-    job_id: str
-    request_key: str
-    accepted: job_pb2.Job | None
+Reservation: TypeAlias = ReservedId[VersionedJob]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a request is made of."""
+class JobSpec:
+    """What a caller asks for."""
 
     source: job_pb2.Source
     options: job_pb2.JobOptions
-    turn: Turn
+    turn: SchedulingKey
     correlation_id: str = ""
     force: bool = False
     webhook_url: str = ""
@@ -47,73 +43,85 @@ class Wish:
 class Submission:
     """Turns requests into durable jobs."""
 
-    def __init__(self, bus: Bus, jobs: Jobs, queue: WorkQueue, *, max_attempts: int) -> None:
+    def __init__(self, bus: Bus, jobs: JobStore, queue: WorkQueue, *, max_attempts: int) -> None:
         self._bus = bus
         self._jobs = jobs
         self._queue = queue
         self._max_attempts = max_attempts
 
-    async def ticket(self, request_id: str) -> Ticket:
-        """Claims an id for a request; a repeated request gets the job it made before."""
-        job_id = new_id()
-        if not check_word(request_id, "request_id"):
-            return Ticket(job_id, "", None)
-        key = _key(request_id)
-        job_id = await self._jobs.job_of_request(key, job_id)
-        try:
-            return Ticket(job_id, key, (await self._jobs.get(job_id)).job)
-        except NotFoundError:  # new, or an earlier try died half-way
-            return Ticket(job_id, key, None)
+    async def reserve(self, request_id: str) -> Reservation:
+        """Reserves an id for a request; a repeated request gets the job it made before."""
+        return await self._jobs.reserve(check_word(request_id, "request_id"))
 
-    async def claimed(self, request_id: str) -> Ticket | None:
-        """The ticket of a request that was claimed before and made no job yet; None if neither."""
-        key = _key(request_id)
-        pointer = await self._jobs.pointer(f"request.{key}")
-        return Ticket(pointer.job_id, key, None) if pointer.job_id else None
+    async def reserved(self, request_id: str) -> Reservation | None:
+        """What was reserved for a request that made no job yet; None if nothing was."""
+        return await self._jobs.reserved(request_id)
 
-    async def accept(self, ticket: Ticket, wish: Wish) -> job_pb2.Job:
+    async def accept(self, reservation: Reservation, spec: JobSpec) -> job_pb2.Job:
         """Returns once both the job and its work item are on disk."""
-        named = check_word(wish.correlation_id, "correlation_id")
+        named = check_word(spec.correlation_id, "correlation_id")
         job = job_pb2.Job(
-            job_id=ticket.job_id,
+            job_id=reservation.id,
             correlation_id=named or current() or new_id(),
-            collection_id=wish.collection_id,
-            source=wish.source,
-            options=wish.options,
+            collection_id=spec.collection_id,
+            source=spec.source,
+            options=spec.options,
             state=job_pb2.JOB_STATE_QUEUED,
             max_attempts=self._max_attempts,
             create_time=from_current_time(),
-            caller=wish.turn.caller,
-            priority=wish.turn.priority,
-            webhook_url=wish.webhook_url,
+            caller=spec.turn.caller,
+            priority=spec.turn.priority,
+            webhook_url=spec.webhook_url,
         )
         reset_stages(job)
         # The work item first: a runner that finds no job waits, then drops it. The other way
         # round, a failure in between would leave a job that is queued for ever.
-        await self._enqueue(job)
+        # An earlier try of this request may have left its item there: that one will do.
+        await self._queue.put(job)
         record = job_pb2.JobRecord(
             job=job,
-            request_id=ticket.request_key,
-            force=wish.force,
-            cache_key=cache_key(wish.source, wish.options),
+            request_id=reservation.request_key,
+            force=spec.force,
+            cache_key=dedup_key(spec.source, spec.options),
         )
         try:
             await self._jobs.create(record)
-        except KeyWrongLastSequenceError:  # the same request, at the same time
+        except ConflictError:  # the same request, at the same time
             return (await self._jobs.get(job.job_id)).job
         with suppress(MeshError):  # the runner does it if we cannot
-            await open_story(self._bus, job, patience_seconds=0)
+            await open_event_log(self._bus, job, patience_seconds=0)
         log.info("job accepted", job_id=job.job_id)
         return job
 
-    async def _enqueue(self, job: job_pb2.Job) -> None:
-        try:
-            await self._queue.put(job)
-        except LimitExceededError as error:
-            if not is_there_already(error):
-                raise
-            # Else an earlier try of this request left its item there: that one will do.
 
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """Submits a new job like one that has ended; the old job stays as it is."""
 
-def _key(request_id: str) -> str:
-    return sha256(request_id.encode()).hexdigest()
+    jobs: JobStore
+    artifacts: Artifacts
+    submission: Submission
+    capacity: Capacity
+    work_dir: Path
+
+    async def repeat(
+        self, job_id: str, request_id: str, correlation_id: str, webhook_url: str = ""
+    ) -> job_pb2.Job:
+        """Returns the new job; raises if the old one has not ended or its file is gone."""
+        old = (await self.jobs.get(job_id)).job
+        if old.state not in TERMINAL:
+            raise SourceRefusedError(
+                f"job {job_id} has not ended; it can be run again only after its end",
+                reason=Reason.JOB_NOT_ENDED,
+            )
+        reservation = await self.submission.reserve(request_id)
+        if reservation.accepted:
+            return reservation.accepted.job
+        if old.source.HasField("upload"):
+            await self.capacity.check(old.source.upload.size_bytes)
+            await self.artifacts.copy(job_id, reservation.id, UPLOAD, self.work_dir)
+        else:
+            await self.capacity.check()
+        turn = SchedulingKey(old.caller, old.priority)
+        spec = JobSpec(old.source, old.options, turn, correlation_id, True, webhook_url)
+        return await self.submission.accept(reservation, spec)

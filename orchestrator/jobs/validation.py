@@ -1,39 +1,31 @@
-"""What callers may choose: defaults filled in, impossible choices refused at the door."""
+"""Validates what a job request asks for and fills in the defaults of the option table."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from mesh.errors import InvalidRequestError
+from mesh.job_options import UNGROUPED, Kind
 from mesh.languages import primary
+from mesh.messages import fill
 from mesh.reasons import Reason
-from orchestrator.captions import rules_in_force
-from orchestrator.lanes import PRIORITIES
+from orchestrator.jobs.captions import rules_in_force
+from orchestrator.pipeline.request import AUTO
+from orchestrator.queue.lanes import PRIORITIES
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
-AUTO = "auto"
 TRANSCRIBE = job_pb2.CAPTIONS_POLICY_TRANSCRIBE
 PREFER_HUMAN = job_pb2.CAPTIONS_POLICY_PREFER_HUMAN
 MAX_WORD = 128
-MAX_PROMPT = 1000
 
-DEFAULTS = job_pb2.JobOptions(
-    language=AUTO,
-    remove_noise=True,
-    convert_to_mono=True,
-    apply_highpass_filter=False,
-    set_sample_rate_16k=True,
-    isolate_vocals=False,
-    word_timestamps=False,
-    mixed_languages=False,
-    captions_policy=TRANSCRIBE,
-)
+DEFAULTS = job_pb2.JobOptions()
+fill(DEFAULTS, {option.name: option.default for option in UNGROUPED})
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """What decides when a job is taken up."""
+class SchedulingKey:
+    """Caller and priority: they decide when a job is dispatched."""
 
     caller: str = ""
     priority: "job_pb2.Priority.ValueType" = job_pb2.PRIORITY_NORMAL
@@ -44,72 +36,72 @@ def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     options = job_pb2.JobOptions()
     options.CopyFrom(DEFAULTS)
     options.MergeFrom(asked)
-    options.language = _language(options.language)
+    options.language = primary(options.language) if options.language not in ("", AUTO) else AUTO
     _resolve_translation(options)
     _check_captions_policy(options)
-    _check_ranges(options)
+    _check_values(options)
+    _resolve_languages(options)
     rules_in_force("", options.cue_rules)
     return options
 
 
-def _language(asked: str) -> str:
-    return AUTO if asked in ("", AUTO) else primary(asked)
-
-
 def _resolve_translation(options: job_pb2.JobOptions) -> None:
-    """Which languages can be had is for the transcriber to say."""
+    """Spells the target language; the transcriber says which targets it has."""
     if options.language_out:
         options.language_out = primary(options.language_out)
     else:
         options.ClearField("language_out")
 
 
+def _resolve_languages(options: job_pb2.JobOptions) -> None:
+    """Spells the candidates of detection, each once, in the caller's order."""
+    options.languages[:] = dict.fromkeys(map(primary, options.languages))
+    if options.languages and options.language != AUTO:
+        raise InvalidRequestError(
+            "languages are for detection to choose among: leave out either languages or language",
+            reason=Reason.REQUEST_INVALID,
+        )
+
+
 def _check_captions_policy(options: job_pb2.JobOptions) -> None:
     options.captions_policy = options.captions_policy or TRANSCRIBE
     if options.captions_policy not in (TRANSCRIBE, PREFER_HUMAN):
         raise InvalidRequestError(
-            f"captions_policy {options.captions_policy} is none we know",
+            f"captions_policy {options.captions_policy} is unknown",
             reason=Reason.REQUEST_INVALID,
         )
     if options.captions_policy == PREFER_HUMAN and options.word_timestamps:
         raise InvalidRequestError(
-            "captions a human made have no times for words: leave out either PREFER_HUMAN or "
+            "human-made captions have no word times: leave out either PREFER_HUMAN or "
             "word_timestamps",
             reason=Reason.REQUEST_INVALID,
         )
 
 
-def check_turn(
+def check_scheduling(
     request: pb.CreateJobRequest | pb.UploadStart | collection_pb.CreateCollectionRequest,
-) -> Turn:
-    """Who asks, and how soon it shall be taken up."""
+) -> SchedulingKey:
+    """Caller and priority of a request; raises if either is invalid."""
     priority = request.priority or job_pb2.PRIORITY_NORMAL
     if priority not in PRIORITIES:
-        raise InvalidRequestError(
-            f"priority {priority} is none we know", reason=Reason.REQUEST_INVALID
-        )
-    return Turn(check_word(request.caller, "caller"), priority)
+        raise InvalidRequestError(f"priority {priority} is unknown", reason=Reason.REQUEST_INVALID)
+    return SchedulingKey(check_word(request.caller, "caller"), priority)
 
 
-def _check_ranges(options: job_pb2.JobOptions) -> None:
-    if options.HasField("beam_size") and not 1 <= options.beam_size <= 10:
-        raise InvalidRequestError("beam_size must be 1 to 10", reason=Reason.REQUEST_INVALID)
-    if options.HasField("loudness_lufs") and not -70 <= options.loudness_lufs <= -5:
-        raise InvalidRequestError("loudness_lufs must be -70 to -5", reason=Reason.REQUEST_INVALID)
-    for name in ("initial_prompt", "hotwords"):
-        if len(getattr(options, name)) > MAX_PROMPT:
-            raise InvalidRequestError(
-                f"{name} is over {MAX_PROMPT} characters", reason=Reason.REQUEST_INVALID
-            )
+def _check_values(options: job_pb2.JobOptions) -> None:
+    for option in UNGROUPED:
+        given = option.kind is Kind.TEXTS or options.HasField(option.name)  # type: ignore[arg-type]
+        if given and (fault := option.fault(getattr(options, option.name))):
+            raise InvalidRequestError(fault, reason=Reason.REQUEST_INVALID)
     if options.mixed_languages and options.language != AUTO:
         raise InvalidRequestError(
-            "mixed_languages means that the language is told anew again and again; do not name one",
+            "mixed_languages detects the language of every stretch: leave out language",
             reason=Reason.REQUEST_INVALID,
         )
 
 
 def check_url(url: str) -> str:
-    """The address without surrounding space; raises if no downloader could ever fetch it."""
+    """The address without surrounding space; raises unless it is an http or https address."""
     url = url.strip()
     try:
         parts = urlsplit(url)

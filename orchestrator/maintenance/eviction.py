@@ -1,4 +1,4 @@
-"""Makes room when a store gets too full: files first, then what is oldest as a whole."""
+"""Eviction: makes room in a store that is too full; files first, then the oldest ended work."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -8,80 +8,79 @@ from datetime import UTC, datetime, timedelta
 from nats.js.errors import NotFoundError as NoMessageError
 from structlog import get_logger
 
-from mesh.bus import Bus, storing
+from mesh.bus import storing
 from mesh.errors import NotFoundError
-from orchestrator.artifacts import SOURCE, TRANSCRIPT, UPLOAD
 from orchestrator.collections.control import AT_ANY_TIME
-from orchestrator.jobs import TERMINAL, Jobs
-from orchestrator.removal import Ended, Removal, Swept
-from orchestrator.room import Room
+from orchestrator.jobs.artifacts import SOURCE, TRANSCRIPT, UPLOAD
+from orchestrator.jobs.control import Removed
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.jobs.store import TERMINAL
+from orchestrator.maintenance.inventory import Inventory, StoredFile
+from orchestrator.maintenance.retention import Ended, Retention
+from orchestrator.queue.capacity import Capacity
 from orchestrator.settings import Settings
-from orchestrator.shelves import File, Shelves
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
 
-GROUP = 20
-"""So many go before the stores are looked at again."""
-TOLD_WITHIN = timedelta(hours=1)
-"""An end is told a little later, and by other clocks."""
+BATCH = 20
+"""Items removed before the stores are measured again."""
+CLOCK_MARGIN = timedelta(hours=1)
+"""The last event is stored a little after the end, by another clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """Who holds what."""
+    """Which ended work still occupies which store."""
 
     with_files: set[str]
-    stories_since: datetime
-    """What ended before has no story any more: the oldest event there is was stored later."""
+    event_logs_since: datetime
+    """Work that ended before has no event log left: the oldest stored event is younger."""
 
 
-class Trimmer:
-    """Takes no more than it must, and nothing that would not help."""
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Removes no more than needed, and nothing that would free no room."""
 
-    def __init__(self, bus: Bus, settings: Settings, room: Room, removal: Removal) -> None:
-        self._bus = bus
-        self._settings = settings
-        self._room = room
-        self._removal = removal
-        self._names = bus.names
-        self._artifacts = f"OBJ_{bus.names.artifacts_bucket}"
-        self._jobs = Jobs(bus)
-        self._shelves = Shelves(bus)
+    storage: JobStorage
+    inventory: Inventory
+    settings: Settings
+    capacity: Capacity
+    retention: Retention
 
     async def make_room(self) -> None:
-        """Takes files of ended jobs away while their store is too full; then what is oldest."""
-        excess = (await self._excess()).get(self._artifacts)
+        """Removes files of ended jobs while their store is too full, then the oldest ended work."""
+        excess = (await self._excess()).get(self.inventory.stream)
         if excess:
             await self._drop_files(excess)
         await self._drop_oldest()
 
     async def _excess(self) -> dict[str, int]:
-        """Bytes by which stores that hold what has ended are too full; the others are not named."""
-        share = self._settings.trim_percent / 100
+        """Bytes over the limit, by store; only stores that hold ended work."""
+        share = self.settings.trim_percent / 100
         over = {
             fill.stream: fill.used - int(fill.limit * share)
-            for fill in await self._room.fills()
-            if fill.limit and fill.stream != self._names.work_stream
+            for fill in await self.capacity.usage()
+            if fill.limit and fill.stream != self.storage.bus.names.work_stream
         }
         return {stream: excess for stream, excess in over.items() if excess > 0}
 
     async def _drop_files(self, excess: int) -> None:
-        """Oldest first. Transcripts are small and what it is all about: they stay."""
+        """Removes files oldest first. Transcripts are small and stay."""
         count = size = 0
-        async for file in self._shelves.files():
+        async for file in self.inventory.files():
             if size >= excess:
                 break
-            if file.name != TRANSCRIPT and await self._let_go(file):
-                await self._shelves.remove(file)
+            if file.name != TRANSCRIPT and await self._release(file):
+                await self.inventory.remove(file)
                 count, size = count + 1, size + file.size
         if count:
-            log.warning("files removed to make room", files=count, bytes=size)
+            log.warning("evicted files from a full store", files=count, bytes=size)
 
-    async def _let_go(self, file: File) -> bool:
-        """Whether the job needs the file no more; its record then no longer names it."""
+    async def _release(self, file: StoredFile) -> bool:
+        """Whether the job needs the file no longer; removes it from the record first."""
 
-        def forget(record: job_pb2.JobRecord) -> bool:
+        def drop(record: job_pb2.JobRecord) -> bool:
             if not _dispensable(record.job, file):
                 return False
             kept = [found for found in record.job.artifacts if found.name != file.name]
@@ -91,73 +90,74 @@ class Trimmer:
             return changed
 
         try:
-            return _dispensable((await self._jobs.change(file.job_id, forget)).job, file)
-        except NotFoundError:  # an orphan: looked after elsewhere
+            return _dispensable((await self.storage.jobs.change(file.job_id, drop)).job, file)
+        except NotFoundError:  # an orphan: see orphans.py
             return False
 
     async def _drop_oldest(self) -> None:
-        """Ended jobs and settled collections go, oldest first, while that helps."""
+        """Removes ended jobs and settled collections, oldest first, while that frees room."""
         over = await self._excess()
         if not over:
             return
-        oldest = await self._removal.candidates(AT_ANY_TIME)
+        oldest = await self.retention.candidates(AT_ANY_TIME)
         holdings = await self._holdings()
-        swept = Swept()
+        removed = Removed()
         while over and oldest:
-            group, oldest = self._next_group(oldest, over, holdings)
-            for ended in group:
-                swept += await self._removal.remove(ended, AT_ANY_TIME)
+            batch, oldest = self._next_batch(oldest, over, holdings)
+            for ended in batch:
+                removed += await self.retention.remove(ended, AT_ANY_TIME)
             before, over = over, await self._excess()
-            if sum(over.values()) >= sum(before.values()):  # more comes than goes
+            if sum(over.values()) >= sum(before.values()):  # more is stored than removed
                 break
         log.warning(
-            "a store was too full",
-            jobs_removed=swept.jobs,
-            collections_removed=swept.collections,
+            "evicted ended work from a full store",
+            jobs_removed=removed.jobs,
+            collections_removed=removed.collections,
             still_over_by=sum(over.values()),
         )
 
     async def _holdings(self) -> Holdings:
-        with_files = {file.job_id async for file in self._shelves.files()}
-        first_told = await self._first_told()
-        since = first_told - TOLD_WITHIN if first_told else datetime.min.replace(tzinfo=UTC)
+        with_files = {file.job_id async for file in self.inventory.files()}
+        oldest_event = await self._oldest_event()
+        since = oldest_event - CLOCK_MARGIN if oldest_event else datetime.min.replace(tzinfo=UTC)
         return Holdings(with_files, since)
 
-    async def _first_told(self) -> datetime | None:
-        """When the oldest event was stored that there is."""
-        jetstream, stream = self._bus.jetstream, self._names.events_stream
-        with suppress(NoMessageError):  # it went this very moment
+    async def _oldest_event(self) -> datetime | None:
+        """When the oldest event still there was stored."""
+        bus = self.storage.bus
+        jetstream, stream = bus.jetstream, bus.names.events_stream
+        with suppress(NoMessageError):  # removed meanwhile
             async with storing():
                 state = (await jetstream.stream_info(stream)).state
                 if state.messages:
                     return (await jetstream.get_msg(stream, state.first_seq)).time
         return None
 
-    def _next_group(
+    def _next_batch(
         self, oldest: list[Ended], over: Mapping[str, int], holdings: Holdings
     ) -> tuple[list[Ended], list[Ended]]:
-        """The oldest few that would help, and all that are younger than these."""
-        group: list[Ended] = []
-        for place, ended in enumerate(oldest):
-            if len(group) == GROUP:
-                return group, oldest[place:]
-            if self._would_help(ended, over, holdings):
-                group.append(ended)
-        return group, []
+        """The oldest few whose removal frees room, and all younger candidates."""
+        batch: list[Ended] = []
+        for position, ended in enumerate(oldest):
+            if len(batch) == BATCH:
+                return batch, oldest[position:]
+            if self._frees_room(ended, over, holdings):
+                batch.append(ended)
+        return batch, []
 
-    def _would_help(self, ended: Ended, over: Mapping[str, int], holdings: Holdings) -> bool:
-        """Everybody has a record, but not everybody a story, a file or a dead letter."""
-        names = self._names
+    def _frees_room(self, ended: Ended, over: Mapping[str, int], holdings: Holdings) -> bool:
+        """Every candidate has a record; an event log, files and dead letters only some have."""
+        names = self.storage.bus.names
         holds = {
             f"KV_{names.jobs_bucket}": True,
-            names.events_stream: ended.time > holdings.stories_since,
-            self._artifacts: ended.id in holdings.with_files,
-            names.dead_letter_stream: ended.may_have_letters,
+            names.events_stream: ended.time > holdings.event_logs_since,
+            self.inventory.stream: ended.id in holdings.with_files,
+            names.dead_letter_stream: ended.may_have_dead_letters,
         }
         return any(holds.get(stream) for stream in over)
 
 
-def _dispensable(job: job_pb2.Job, file: File) -> bool:
-    """A dead job may be replayed: it needs its upload."""
+def _dispensable(job: job_pb2.Job, file: StoredFile) -> bool:
+    """Whether the job can do without the file; a replay of a failed job needs its upload."""
     replayable = job.state == job_pb2.JOB_STATE_FAILED and file.name in (UPLOAD, SOURCE)
     return job.state in TERMINAL and not replayable

@@ -1,4 +1,4 @@
-"""What lies in the object store, whoever put it there and whether or not its job still is."""
+"""The inventory of the object store: every stored file, also those whose job is gone."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from nats.js.errors import NotFoundError
 
 from mesh.bus import Bus, Stored, storing
-from orchestrator.artifacts import names_of
+from orchestrator.jobs.artifacts import names_of
 from ytcaption.v1 import job_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class StoredFile:
     """One stored file."""
 
     job_id: str
@@ -26,77 +26,77 @@ class File:
     sequence: int
 
 
-class Shelves:
-    """Lists and removes stored files without asking any job."""
+class Inventory:
+    """Lists and removes stored files without reading job records."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         bucket = bus.names.artifacts_bucket
-        self._stream = f"OBJ_{bucket}"
+        self.stream = f"OBJ_{bucket}"
         self._names = f"$O.{bucket}.M."
         self._chunks = f"$O.{bucket}.C."
 
-    async def files(self) -> AsyncIterator[File]:
-        """Every whole file, the one stored first comes first."""
-        async for stored in self._bus.read(self._stream, f"{self._names}*"):
+    async def files(self) -> AsyncIterator[StoredFile]:
+        """Every complete file, oldest first."""
+        async for stored in self._bus.read(self.stream, f"{self._names}*"):
             file = _file(stored)
             if file is not None:
                 yield file
 
-    async def files_of(self, job: job_pb2.Job) -> list[File]:
-        """The files DeleteJob would remove."""
+    async def files_of(self, job: job_pb2.Job) -> list[StoredFile]:
+        """The files DeleteJob removes."""
         found = []
         for name in names_of(job):
             coded = urlsafe_b64encode(f"{job.job_id}/{name}".encode()).decode()
-            async for stored in self._bus.read(self._stream, f"{self._names}{coded}"):
+            async for stored in self._bus.read(self.stream, f"{self._names}{coded}"):
                 file = _file(stored)
                 found += [file] if file is not None else []
         return found
 
-    async def remove(self, file: File) -> None:
-        """Removes this file; one stored under the same name since then stays."""
+    async def remove(self, file: StoredFile) -> None:
+        """Removes this file; a newer file of the same name stays."""
         async with storing():
             await self._bus.jetstream.purge_stream(
-                self._stream, subject=f"{self._chunks}{file.nuid}"
+                self.stream, subject=f"{self._chunks}{file.nuid}"
             )
             await self._bus.jetstream.purge_stream(
-                self._stream, subject=file.subject, seq=file.sequence + 1
+                self.stream, subject=file.subject, seq=file.sequence + 1
             )
 
-    async def piles(self) -> set[str]:
-        """The ids under which chunks lie, whether or not they ever became a file.
+    async def chunk_groups(self) -> set[str]:
+        """The ids of all groups of chunks, also of uploads that never became a file.
 
-        The broker names at most 100,000 of them; the rest are looked at when those are gone.
+        The broker lists at most 100,000; later runs see the rest.
         """
         async with storing():
             info = await self._bus.jetstream.stream_info(
-                self._stream, subjects_filter=f"{self._chunks}*"
+                self.stream, subjects_filter=f"{self._chunks}*"
             )
         return {subject.removeprefix(self._chunks) for subject in info.state.subjects or {}}
 
-    async def remove_pile(
+    async def remove_chunks(
         self, nuid: str, before: datetime, *, dry_run: bool = False
     ) -> int | None:
-        """Removes chunks nothing was added to since `before`; their bytes, or None if it was."""
+        """Removes a group unchanged since `before`; returns its bytes, or None if it changed."""
         subject = f"{self._chunks}{nuid}"
         try:
             async with storing():
-                last = await self._bus.jetstream.get_last_msg(self._stream, subject)
+                last = await self._bus.jetstream.get_last_msg(self.stream, subject)
         except NotFoundError:
             return None
         if last.time is None or last.time > before:
             return None
         size = 0
-        async for chunk in self._bus.read(self._stream, subject, batch=4):
+        async for chunk in self._bus.read(self.stream, subject, batch=4):
             size += len(chunk.data)
         if not dry_run:
             async with storing():
-                await self._bus.jetstream.purge_stream(self._stream, subject=subject)
+                await self._bus.jetstream.purge_stream(self.stream, subject=subject)
         return size
 
 
-def _file(stored: Stored) -> File | None:
-    """None for what the store calls deleted, and for what is none of ours."""
+def _file(stored: Stored) -> StoredFile | None:
+    """The file, or None for a deleted entry or a foreign name."""
     if not stored.data:
         return None
     info = json.loads(stored.data)
@@ -104,7 +104,7 @@ def _file(stored: Stored) -> File | None:
     if info.get("deleted") or not slash:
         return None
     time = datetime.fromisoformat(info["mtime"])
-    return File(
+    return StoredFile(
         job_id=job_id,
         name=name,
         size=int(info.get("size") or 0),

@@ -1,20 +1,22 @@
-"""Things stored for jobs that were never accepted, or are gone."""
+"""Orphans: stored files, request claims and scratch files that belong to no job."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import UUID
 
 from structlog import get_logger
 
-from mesh.bus import Bus, storing
-from mesh.errors import NotFoundError
-from orchestrator import scratch
-from orchestrator.collections.records import REQUESTS, CollectionRecords
-from orchestrator.jobs import Jobs
+from mesh.bus import storing
+from orchestrator.collections.records import REQUESTS, CollectionStore
+from orchestrator.jobs.control import Removed
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.maintenance.inventory import Inventory
 from orchestrator.settings import Settings
-from orchestrator.shelves import Shelves
 
 log = get_logger(__name__)
 
@@ -22,116 +24,139 @@ CLAIM_AGE = timedelta(hours=24)
 """An upload may take long; until then its request_id stays claimed."""
 
 SCRATCH_AGE = timedelta(hours=24)
-"""Kept audio may rest while the rest of a long recording is heard."""
+"""Kept audio may lie untouched while the rest of a long recording is transcribed."""
+
+SCRATCH_PATTERNS = ("tmp*", "upload-*")
+"""Folders of attempts and files of uploads; nothing else in the folder is touched."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was removed, or would be."""
+class Orphaned:
+    """What was removed, or would be, by place."""
 
-    files: int = 0
-    size: int = 0
-    scratch_size: int = 0
-    """Of that, what lay in the working folder."""
+    stored: Removed
+    scratch: Removed
+
+    @property
+    def total(self) -> Removed:
+        """Both places together."""
+        return self.stored + self.scratch
 
 
+@dataclass(frozen=True, slots=True)
 class Orphans:
-    """Safe to run in every replica at once: each only removes what is nobody's for good."""
+    """Safe to run in every replica at once: each removes only what can never get an owner."""
 
-    def __init__(self, bus: Bus, jobs: Jobs, shelves: Shelves, settings: Settings) -> None:
-        self._bus = bus
-        self._jobs = jobs
-        self._shelves = shelves
-        self._settings = settings
+    storage: JobStorage
+    collections: CollectionStore
+    inventory: Inventory
+    settings: Settings
 
-    async def remove(self, age: timedelta, *, dry_run: bool = False) -> Found:
-        """Removes files older than `age` that belong to no job; and stale claims and scratch."""
+    async def remove(self, age: timedelta, *, dry_run: bool = False) -> Orphaned:
+        """Removes files older than `age` that belong to no job, stale claims and scratch files."""
         # In this order: a file is stored before its job, and its name after its chunks.
-        piles = await self._shelves.piles()
+        uploads = await self.inventory.chunk_groups()
         live = await self.live_ids()
         now = datetime.now(UTC)
-        stored = await self._remove_files(piles, live, now - age, dry_run=dry_run)
-        left = await self._clear_scratch(dry_run=dry_run)
-        found = Found(stored.files + left.files, stored.size + left.size, left.size)
+        found = Orphaned(
+            await self._remove_files(uploads, live, now - age, dry_run=dry_run),
+            await self._clear_scratch(dry_run=dry_run),
+        )
         if dry_run:
             return found
         await self._remove_claims("request", now - CLAIM_AGE, lambda id_: self._exists(id_, live))
-        await self._remove_claims(REQUESTS, now - CLAIM_AGE, self._is_collection)
-        if found.files:
-            log.info("files of nobody removed", files=found.files, bytes=found.size)
+        await self._remove_claims(REQUESTS, now - CLAIM_AGE, self.collections.exists)
+        if found.total.files:
+            log.info("orphaned files removed", files=found.total.files, bytes=found.total.size)
         return found
 
-    async def _clear_scratch(self, *, dry_run: bool = False) -> scratch.Leftovers:
-        """What died in our working folder, on this machine."""
-        idle = max(SCRATCH_AGE.total_seconds(), 2 * self._settings.job_seconds)
-        return await asyncio.to_thread(
-            scratch.clear, self._settings.work_dir, idle, dry_run=dry_run
-        )
+    async def _clear_scratch(self, *, dry_run: bool = False) -> Removed:
+        idle = max(SCRATCH_AGE.total_seconds(), 2 * self.settings.job_seconds)
+        return await asyncio.to_thread(clear_scratch, self.settings.work_dir, idle, dry_run=dry_run)
 
     async def live_ids(self) -> set[str]:
-        """The ids of all jobs there are."""
-        bucket = self._bus.names.jobs_bucket
+        """The ids of all jobs."""
+        bucket = self.storage.bus.names.jobs_bucket
         root = f"$KV.{bucket}."
         return {
             stored.subject.removeprefix(root)
-            async for stored in self._bus.read(f"KV_{bucket}", f"{root}*")
+            async for stored in self.storage.bus.read(f"KV_{bucket}", f"{root}*")
             if not stored.deleted
         }
 
     async def _remove_files(
-        self, piles: set[str], live: set[str], before: datetime, *, dry_run: bool
-    ) -> Found:
-        files = size = 0
-        async for file in self._shelves.files():
-            piles.discard(file.nuid)
+        self, groups: set[str], live: set[str], before: datetime, *, dry_run: bool
+    ) -> Removed:
+        removed = Removed()
+        async for file in self.inventory.files():
+            groups.discard(file.nuid)
             if file.time > before or await self._exists(file.job_id, live):
                 continue
             if not dry_run:
-                await self._shelves.remove(file)
-            files, size = files + 1, size + file.size
-        for nuid in piles:
-            removed = await self._shelves.remove_pile(nuid, before, dry_run=dry_run)
-            if removed is not None:
-                files, size = files + 1, size + removed
-        return Found(files, size)
+                await self.inventory.remove(file)
+            removed += Removed(files=1, size=file.size)
+        for nuid in groups:
+            size = await self.inventory.remove_chunks(nuid, before, dry_run=dry_run)
+            if size is not None:
+                removed += Removed(files=1, size=size)
+        return removed
 
     async def _exists(self, job_id: str, live: set[str]) -> bool:
-        """Asked again if it is not listed, for the job may have come since."""
-        if job_id in live:
-            return True
-        try:
-            await self._jobs.get(job_id)
-        except NotFoundError:
-            return False
-        return True
-
-    async def _is_collection(self, collection_id: str) -> bool:
-        try:
-            await CollectionRecords(self._bus).get(collection_id)
-        except NotFoundError:
-            return False
-        return True
+        """Asks the store for an unlisted job, which may have been accepted since."""
+        return job_id in live or await self.storage.jobs.exists(job_id)
 
     async def _remove_claims(
         self, root: str, before: datetime, exists: Callable[[str], Awaitable[bool]]
     ) -> None:
-        """A request_id whose job or collection never came may make another."""
-        bucket = self._bus.names.jobs_bucket
+        """Frees a request_id whose job or collection was never accepted."""
+        bucket = self.storage.bus.names.jobs_bucket
         stream, subject = f"KV_{bucket}", f"$KV.{bucket}.{root}.*"
-        async for stored in self._bus.read(stream, subject):
+        async for stored in self.storage.bus.read(stream, subject):
             claimed_for = stored.data.decode(errors="replace")
-            if stored.deleted or _made(claimed_for) > before or await exists(claimed_for):
+            if stored.deleted or _created(claimed_for) > before or await exists(claimed_for):
                 continue
             async with storing():
-                await self._bus.jetstream.purge_stream(
+                await self.storage.bus.jetstream.purge_stream(
                     stream, subject=stored.subject, seq=stored.sequence + 1
                 )
 
 
-def _made(job_id: str) -> datetime:
-    """When a UUIDv7 was made; what is none is as old as can be."""
+def _created(id_: str) -> datetime:
+    """The time inside a UUIDv7; the oldest time for any other text."""
     try:
-        milliseconds = UUID(job_id).int >> 80
+        milliseconds = UUID(id_).int >> 80
         return datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError):
         return datetime.min.replace(tzinfo=UTC)
+
+
+def clear_scratch(folder: Path, idle_seconds: float, *, dry_run: bool = False) -> Removed:
+    """Removes scratch files that dead attempts and uploads left, unchanged for so long."""
+    removed = Removed()
+    before = time.time() - idle_seconds
+    for pattern in SCRATCH_PATTERNS:
+        for entry in folder.glob(pattern):
+            parts = list(_parts(entry))
+            if not parts or max(changed for changed, _ in parts) > before:
+                continue
+            if not dry_run:
+                _remove(entry)
+            removed += Removed(files=1, size=sum(size for _, size in parts))
+    return removed
+
+
+def _parts(entry: Path) -> Iterator[tuple[float, int]]:
+    """Yields change time and size of each part; stops if the entry vanishes meanwhile."""
+    try:
+        for path in (entry, *entry.rglob("*")):
+            found = path.lstat()
+            yield found.st_mtime, 0 if path.is_dir() else found.st_size
+    except FileNotFoundError:
+        return
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        entry.unlink(missing_ok=True)

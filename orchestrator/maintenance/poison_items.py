@@ -1,8 +1,8 @@
-"""Ends jobs that the broker will not deliver any more: the net below every other count.
+"""Poison items: ends jobs whose work item the broker will not deliver any more.
 
-Whatever makes a runner fail before it can count an attempt (a record or a story nobody can read, a
-fault of ours) would go on for ever. The broker counts deliveries itself. When it has had enough it
-leaves the item where it is and says so once; a stream keeps what it says until one of us acted.
+A fault before a runner can count an attempt (an unreadable record or event log, a bug) would repeat
+for ever. The broker counts deliveries itself: after max_deliveries it leaves the item in the stream
+and publishes one advisory, which a stream keeps until one of the replicas has acted on it.
 """
 
 import json
@@ -16,42 +16,41 @@ from nats.js.errors import NotFoundError as NoMessageError
 from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
-from mesh.bus import Bus, storing
+from mesh.bus import storing
 from mesh.errors import NotFoundError
 from mesh.reasons import Reason
-from orchestrator.deadletters import DeadLetters
-from orchestrator.ending import end_job, skip_open_stages, tell_end
-from orchestrator.history import History, read_history
-from orchestrator.jobs import ConflictError, Jobs, Kept, UnreadableError
-from orchestrator.lease import Lease, LostError
-from orchestrator.patrol import patrol
-from orchestrator.story import StoryReader, StoryWriter
+from orchestrator.jobs.completion import complete_event_log, end_job, end_record
+from orchestrator.jobs.event_log import EventLogWriter
+from orchestrator.jobs.lease import Lease, LostError
+from orchestrator.jobs.resume_state import ResumeState, read_resume_state
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.jobs.store import ConflictError, UnreadableError, VersionedJob
+from orchestrator.maintenance.housekeeper import run_periodically
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
 
-EVERY_SECONDS = 5.0
+INTERVAL_SECONDS = 5.0
 
 
-class Backstop:
-    """Safe to run in every replica at once: one of them wins each job."""
+class PoisonItems:
+    """Safe to run in every replica at once: compare-and-set lets one win each job."""
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-        self._jobs = Jobs(bus)
-        self._letters = DeadLetters(bus)
+    def __init__(self, storage: JobStorage) -> None:
+        self._storage = storage
+        self._bus = storage.bus
 
-    async def keep_looking(self) -> None:
-        """Looks now and then until cancelled."""
-        await patrol(self.look, EVERY_SECONDS, "jobs delivered too often")
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        await run_periodically(self.check, INTERVAL_SECONDS, "poison items")
 
-    async def look(self) -> None:
-        """Acts on everything the broker has said."""
+    async def check(self) -> None:
+        """Acts on every stored advisory."""
         names = self._bus.names
         async for stored in self._bus.read(names.exhausted_stream, names.exhausted()):
             try:
                 await self._act_on(int(json.loads(stored.data)["stream_seq"]))
-            except (ConflictError, LostError):  # somebody else is at it; we look again
+            except (ConflictError, LostError):  # another replica acts on it; check again next time
                 continue
             await self._remove(names.exhausted_stream, stored.sequence)
 
@@ -60,12 +59,12 @@ class Backstop:
         try:
             async with storing():
                 item = await self._bus.jetstream.get_msg(stream, sequence)
-        except NoMessageError:  # the job has ended since
+        except NoMessageError:  # the job has ended meanwhile
             return
         job_id = str(item.subject).rpartition(".")[2]
         with bound_contextvars(job_id=job_id), suppress(NotFoundError):
-            log.error("delivered too often; the job is given up")
-            await self._give_up(job_id, item)
+            log.error("max deliveries exceeded; the job fails")
+            await self._end_job(job_id, item)
         await self._remove(stream, sequence)
 
     async def _remove(self, stream: str, sequence: int) -> None:
@@ -74,59 +73,55 @@ class Backstop:
                 await self._bus.jetstream.delete_msg(stream, sequence)
             except APIError as error:
                 if "no message found" not in str(error.description):
-                    raise  # else another replica was faster
+                    raise  # else another replica removed it first
 
-    async def _give_up(self, job_id: str, item: RawStreamMsg) -> None:
+    async def _end_job(self, job_id: str, item: RawStreamMsg) -> None:
         try:
-            kept = await self._jobs.get(job_id)
+            current = await self._storage.jobs.get(job_id)
         except UnreadableError:
-            await self._letters.bury(_all_we_know(job_id, item))
+            await self._storage.dead_letters.add_job(_job_of_item(job_id, item))
             return
         try:
-            history = await read_history(StoryReader(self._bus), job_id)
+            resume_state = await read_resume_state(self._storage.event_logs, job_id)
         except DecodeError:
-            history = None
-        if not kept.terminal:
-            await self._end(kept, history)
-        elif history is not None and not history.finished:
-            story = StoryWriter(self._bus, kept.job, history.last_sequence)
-            await tell_end(self._bus, kept.job, story, result_told=history.result_told)
+            resume_state = None
+        if not current.terminal:
+            await self._end(current, resume_state)
+        elif resume_state is not None:
+            await complete_event_log(self._storage, current.job, resume_state)
 
-    async def _end(self, kept: Kept, history: History | None) -> None:
-        lease = Lease(self._jobs, kept)
-        # An attempt of its own: a letter is told from that of another death by its number.
+    async def _end(self, current: VersionedJob, resume_state: ResumeState | None) -> None:
+        lease = Lease(self._storage.jobs, current)
+        # Counts as an attempt: the attempt number tells dead letters of one job apart.
         await lease.take()
         job = lease.job
-        skip_open_stages(job)
         state = job_pb2.JOB_STATE_CANCELLED
-        if not kept.record.cancel_requested:
+        if not current.record.cancel_requested:
             state = job_pb2.JOB_STATE_FAILED
             job.failure.CopyFrom(_failure(job.attempt))
-        if history is not None:
-            story = StoryWriter(self._bus, job, history.last_sequence)
-            await end_job(self._bus, lease, story, state)
+        if resume_state is not None:
+            event_log = EventLogWriter(self._bus, job, resume_state.last_sequence)
+            await end_job(self._storage, lease, event_log, state)
             return
-        job.state = state  # nobody can read its story: it ends without a last word
-        job.end_time.CopyFrom(from_current_time())
-        await lease.save()
+        await end_record(lease, state)  # an unreadable event log gets no final event
         if state == job_pb2.JOB_STATE_FAILED:
-            await self._letters.bury(job)
+            await self._storage.dead_letters.add_job(job)
 
 
 def _failure(attempt: int) -> job_pb2.Failure:
     return job_pb2.Failure(
         reason=Reason.DELIVERIES_EXHAUSTED,
-        message="runners were given the job again and again, and none could deal with it",
+        message="the job was delivered too often without an attempt that ended",
         retryable=False,
         attempt=attempt,
     )
 
 
-def _all_we_know(job_id: str, item: RawStreamMsg) -> job_pb2.Job:
-    """What the item says of a job whose record nobody can read."""
+def _job_of_item(job_id: str, item: RawStreamMsg) -> job_pb2.Job:
+    """What the work item says of a job whose record is unreadable."""
     job = job_pb2.Job(job_id=job_id, failure=_failure(0), end_time=from_current_time())
     with suppress(DecodeError):
-        known = job_pb2.WorkItem.FromString(item.data or b"")
-        job.correlation_id = known.correlation_id
-        job.create_time.CopyFrom(known.enqueue_time)
+        item_ = job_pb2.WorkItem.FromString(item.data or b"")
+        job.correlation_id = item_.correlation_id
+        job.create_time.CopyFrom(item_.enqueue_time)
     return job

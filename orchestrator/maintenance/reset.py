@@ -1,54 +1,59 @@
-"""Removes everything that is ours, in every service, and nothing else."""
+"""Factory reset: removes everything of ours in every service, and nothing else."""
 
 import asyncio
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+import grpc
 from google.protobuf.message import DecodeError
 from structlog import get_logger
 
 from mesh.bus import Bus, storing
+from mesh.channel import open_channel
+from mesh.correlation import call_metadata
 from mesh.errors import InvalidRequestError, MeshError, NotFoundError
 from mesh.reasons import Reason
 from orchestrator.collections.control import CollectionControl
-from orchestrator.control import Control
-from orchestrator.orphans import Orphans
-from orchestrator.purging import ServiceReset, purge_stages
-from orchestrator.queue import WorkQueue
+from orchestrator.jobs.control import JobControl, Removed
+from orchestrator.maintenance.inventory import Inventory
+from orchestrator.maintenance.orphans import Orphans
+from orchestrator.pipeline.stages import STAGES, Stage, StateId
+from orchestrator.queue.work_queue import WorkQueue
 from orchestrator.settings import Settings
-from orchestrator.shelves import Shelves
-from orchestrator.stages import StateId
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
 
 CONFIRMATION = "ERASE EVERYTHING"
-AT_ONCE = 8
-YOUNG = timedelta(minutes=1)
-"""What is this new may belong to a job that is just being accepted."""
+CONCURRENCY = 8
+MIN_AGE = timedelta(minutes=1)
+"""Anything younger may belong to a job that is being accepted."""
+PURGE_SECONDS = 30.0
 
 
+@dataclass(slots=True)
+class ServiceReset:
+    """What one service removed, or would."""
+
+    name: str
+    errors: list[str] = field(default_factory=list)
+    removed: Removed = field(default_factory=Removed)
+
+
+@dataclass(frozen=True, slots=True)
 class FactoryReset:
-    """Streams and buckets stay, empty: other replicas go on using them."""
+    """Empties streams and buckets but keeps them: other replicas use them."""
 
-    def __init__(  # noqa: PLR0913 # wiring
-        self,
-        bus: Bus,
-        settings: Settings,
-        control: Control,
-        queue: WorkQueue,
-        orphans: Orphans,
-        collections: CollectionControl,
-    ) -> None:
-        self._bus = bus
-        self._settings = settings
-        self._control = control
-        self._queue = queue
-        self._orphans = orphans
-        self._collections = collections
-        self._shelves = Shelves(bus)
+    bus: Bus
+    settings: Settings
+    control: JobControl
+    queue: WorkQueue
+    orphans: Orphans
+    inventory: Inventory
+    collections: CollectionControl
 
     async def run(self, confirmation: str, *, dry_run: bool) -> list[ServiceReset]:
-        """Whoever cannot do it is reported; the others do it all the same."""
+        """Resets every service; one that fails is reported and does not stop the others."""
         if confirmation != CONFIRMATION:
             raise InvalidRequestError(
                 f'the confirmation must be exactly "{CONFIRMATION}"',
@@ -56,62 +61,68 @@ class FactoryReset:
             )
         own = ServiceReset("orchestrator")
         try:
-            await (self._count(own) if dry_run else self._erase(own))
+            own.removed = await (self._count() if dry_run else self._erase(own.errors))
         except MeshError as error:
             own.errors.append(str(error))
-        # After our jobs were stopped: until then the stages need their files.
-        done = [own, *await purge_stages(self._settings, dry_run=dry_run)]
+        # After the jobs were stopped: until then the stages need their files.
+        results = [own, *await _purge_stages(self.settings, dry_run=dry_run)]
         if not dry_run:
             log.warning(
                 "factory reset",
-                jobs_removed=own.jobs,
-                collections_removed=own.collections,
-                bytes_removed=own.size,
+                jobs_removed=own.removed.jobs,
+                collections_removed=own.removed.collections,
+                bytes_removed=own.removed.size,
             )
-        return done
+        return results
 
-    async def _count(self, own: ServiceReset) -> None:
-        """What _erase would remove of a mesh that stays as it is."""
+    async def _count(self) -> Removed:
+        """What _erase would remove if nothing changed meanwhile."""
         states, items = await self._states(), await self._items()
-        nobodys = await self._orphans.remove(YOUNG, dry_run=True)
-        own.jobs = len(states)
-        own.collections = await self._collections.count()
-        own.files = nobodys.files
-        async for file in self._shelves.files():
-            own.files += file.job_id in states
-        own.tasks = len(items.keys() & states.keys()) + len(_stray(items, states))
-        own.size = nobodys.scratch_size + await self._stored_bytes()
+        orphans = await self.orphans.remove(MIN_AGE, dry_run=True)
+        files = orphans.total.files
+        async for file in self.inventory.files():
+            files += file.job_id in states
+        return Removed(
+            jobs=len(states),
+            collections=await self.collections.count(),
+            files=files,
+            work_items=len(items.keys() & states.keys()) + len(_stray(items, states)),
+            size=orphans.scratch.size + await self._stored_bytes(),
+        )
 
-    async def _erase(self, own: ServiceReset) -> None:
+    async def _erase(self, errors: list[str]) -> Removed:
         stored = await self._stored_bytes()
-        # First of all: they would make more jobs. Those they have lose their items when stopped.
+        # Collections stop first: they would create more jobs.
         items = await self._items()
-        own.errors += await self._collections.stop_all()
-        # Before the jobs are listed: whatever came until here is theirs, or nobody's.
-        marks = {stream: await self._last_sequence(stream) for stream in self._swept_whole()}
+        errors += await self.collections.stop_all()
+        # Before the jobs are listed: everything up to here belongs to a listed job or to none.
+        marks = {stream: await self._last_sequence(stream) for stream in self._purged_streams()}
         items, states = items | await self._items(), await self._states()
-        removed = await self._delete_jobs(states, own)
+        deleted = await self._delete_jobs(states, errors)
         stray = _stray(items, states)
         for job_id in stray:
-            await self._queue.withdraw(job_id)
-        own.collections = await self._collections.forget_all()
-        if not own.errors:
+            await self.queue.withdraw(job_id)
+        collections = await self.collections.forget_all()
+        if not errors:
             for (stream, subject), mark in zip(
-                self._swept_whole().items(), marks.values(), strict=True
+                self._purged_streams().items(), marks.values(), strict=True
             ):
                 await self._purge_until(stream, subject, mark)
-        nobodys = await self._orphans.remove(YOUNG)
-        own.jobs = len(removed)
-        own.files += nobodys.files
-        own.tasks = len(items.keys() & removed) + len(stray)
-        own.size = nobodys.scratch_size + max(0, stored - await self._stored_bytes())
+        orphans = await self.orphans.remove(MIN_AGE)
+        return Removed(
+            jobs=len(deleted),
+            collections=collections,
+            files=sum(deleted.values()) + orphans.total.files,
+            work_items=len(items.keys() & deleted.keys()) + len(stray),
+            size=orphans.scratch.size + max(0, stored - await self._stored_bytes()),
+        )
 
-    def _swept_whole(self) -> dict[str, str]:
-        """What may be left in these once the jobs are gone is nobody's: stories, events, claims.
+    def _purged_streams(self) -> dict[str, str]:
+        """Streams whose rest belongs to no job once the jobs are gone, and the subjects purged.
 
-        The records themselves were replaced by tombstones, which tell other replicas.
+        Job records are replaced by tombstones, which other replicas read.
         """
-        names = self._bus.names
+        names = self.bus.names
         bucket = names.jobs_bucket
         return {
             names.events_stream: names.event("*", "*"),
@@ -123,62 +134,59 @@ class FactoryReset:
             f"KV_{bucket}": f"$KV.{bucket}.*.>",
         }
 
-    async def _delete_jobs(self, states: dict[str, StateId], own: ServiceReset) -> set[str]:
-        """Those that wait first, lest they begin while others are stopped."""
-        waiting_first = iter(sorted(states, key=lambda job_id: states[job_id]))
-        removed: set[str] = set()
+    async def _delete_jobs(self, states: dict[str, StateId], errors: list[str]) -> dict[str, int]:
+        """Files removed by deleted job; queued jobs go first, so that none starts meanwhile."""
+        queued_first = iter(sorted(states, key=lambda job_id: states[job_id]))
+        deleted: dict[str, int] = {}
 
-        async def delete_one_after_another() -> None:
-            for job_id in waiting_first:
+        async def delete_in_turn() -> None:
+            for job_id in queued_first:
                 try:
-                    gone = await self._control.delete(job_id)
-                except NotFoundError:  # somebody else was faster
+                    deleted[job_id] = (await self.control.delete(job_id)).files
+                except NotFoundError:  # deleted by another caller
                     continue
                 except MeshError as error:
-                    own.errors.append(f"job {job_id}: {error}")
-                    continue
-                own.files += gone.artifacts
-                removed.add(job_id)
+                    errors.append(f"job {job_id}: {error}")
 
-        await asyncio.gather(*(delete_one_after_another() for _ in range(AT_ONCE)))
-        return removed
+        await asyncio.gather(*(delete_in_turn() for _ in range(CONCURRENCY)))
+        return deleted
 
     async def _states(self) -> dict[str, StateId]:
-        bucket = self._bus.names.jobs_bucket
+        bucket = self.bus.names.jobs_bucket
         root = f"$KV.{bucket}."
         return {
             stored.subject.removeprefix(root): _state(stored.data)
-            async for stored in self._bus.read(f"KV_{bucket}", f"{root}*")
+            async for stored in self.bus.read(f"KV_{bucket}", f"{root}*")
             if not stored.deleted
         }
 
     async def _items(self) -> dict[str, datetime]:
-        """Work by job, and since when it waits or runs."""
-        names, found = self._bus.names, {}
-        async for stored in self._bus.read(names.work_stream, names.work("*", "*")):
+        """Work items by job, with their enqueue time."""
+        names, found = self.bus.names, {}
+        async for stored in self.bus.read(names.work_stream, names.work("*", "*")):
             item = job_pb2.WorkItem.FromString(stored.data)
             found[item.job_id] = item.enqueue_time.ToDatetime(UTC)
         return found
 
     async def _stored_bytes(self) -> int:
-        """What the stores hold; the tombstones of records hold nothing, and stay."""
-        bucket = f"KV_{self._bus.names.jobs_bucket}"
+        """Bytes in all stores; tombstones count as empty."""
+        bucket = f"KV_{self.bus.names.jobs_bucket}"
         size = 0
-        for stream in self._bus.names.streams():
+        for stream in self.bus.names.streams():
             if stream != bucket:
                 async with storing():
-                    size += (await self._bus.jetstream.stream_info(stream)).state.bytes
-        async for stored in self._bus.read(bucket, ">"):
+                    size += (await self.bus.jetstream.stream_info(stream)).state.bytes
+        async for stored in self.bus.read(bucket, ">"):
             size += 0 if stored.deleted else len(stored.data)
         return size
 
     async def _last_sequence(self, stream: str) -> int:
         async with storing():
-            return (await self._bus.jetstream.stream_info(stream)).state.last_seq
+            return (await self.bus.jetstream.stream_info(stream)).state.last_seq
 
     async def _purge_until(self, stream: str, subject: str, sequence: int) -> None:
         async with storing():
-            await self._bus.jetstream.purge_stream(stream, subject=subject, seq=sequence + 1)
+            await self.bus.jetstream.purge_stream(stream, subject=subject, seq=sequence + 1)
 
 
 def _state(record: bytes) -> StateId:
@@ -189,6 +197,31 @@ def _state(record: bytes) -> StateId:
 
 
 def _stray(items: dict[str, datetime], states: dict[str, StateId]) -> list[str]:
-    """Work whose job was never accepted; what is new may be just being accepted."""
-    before = datetime.now(UTC) - YOUNG
+    """Work items whose job was never accepted; young ones may be in acceptance."""
+    before = datetime.now(UTC) - MIN_AGE
     return [job_id for job_id in items.keys() - states.keys() if items[job_id] < before]
+
+
+async def _purge_stages(settings: Settings, *, dry_run: bool) -> list[ServiceReset]:
+    """Asks all stages at once; an error names the replica that failed."""
+    return await asyncio.gather(
+        *(_purge_stage(stage, stage.addresses(settings), dry_run=dry_run) for stage in STAGES)
+    )
+
+
+async def _purge_stage(stage: Stage, addresses: str, *, dry_run: bool) -> ServiceReset:
+    """Each replica by itself: a balanced call would reach only one of them."""
+    total = ServiceReset(stage.name)
+    for address in addresses.split(","):
+        async with open_channel(address.strip(), stage.service) as channel:
+            try:
+                done = await stage.stub(channel).Purge(
+                    stage.purge_request(dry_run=dry_run),
+                    timeout=PURGE_SECONDS,
+                    metadata=call_metadata(),
+                )
+            except grpc.aio.AioRpcError as error:
+                total.errors.append(f"{address}: {error.details() or error.code().name}")
+                continue
+        total.removed += Removed(files=done.files_removed, size=done.bytes_removed)
+    return total

@@ -1,78 +1,85 @@
-"""What has ended and may go: ended jobs and settled collections, and how each goes."""
+"""Retention: removes jobs that ended, and collections that settled, longer ago than allowed."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from mesh.bus import Bus
-from mesh.errors import NotFoundError
+from mesh.errors import InvalidRequestError, NotFoundError
+from mesh.reasons import Reason
 from orchestrator.collections.control import CollectionControl
-from orchestrator.control import Control
-from orchestrator.index import JobIndex
-from orchestrator.jobs import TERMINAL, Jobs
-from orchestrator.paging import MAX_PAGE
-from orchestrator.shelves import Shelves
+from orchestrator.jobs.control import JobControl, Removed
+from orchestrator.jobs.index import JobIndex
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.jobs.store import TERMINAL
+from orchestrator.maintenance.inventory import Inventory
+from orchestrator.queue.paging import MAX_PAGE
 from ytcaption.v1 import job_pb2
 
-
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """What was removed, or would be."""
-
-    jobs: int = 0
-    collections: int = 0
-    events: int = 0
-    artifacts: int = 0
-    size: int = 0
-
-    def __add__(self, other: "Swept") -> "Swept":
-        return Swept(
-            self.jobs + other.jobs,
-            self.collections + other.collections,
-            self.events + other.events,
-            self.artifacts + other.artifacts,
-            self.size + other.size,
-        )
+DEFAULT_AGE = timedelta(hours=24)
+CONCURRENCY = 8
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ended:
-    """A job or a collection that nobody waits for any more; sorted, the oldest comes first.
+    """An ended job or a settled collection; sorts oldest first.
 
-    A collection is settled after its jobs have ended, so it outlives them in this order.
+    A collection settles after its jobs have ended, so it sorts behind them.
     """
 
     time: datetime
     is_collection: bool
     id: str
-    may_have_letters: bool = False
+    may_have_dead_letters: bool = False
 
 
-class Removal:
-    """A dry run goes the same way and only leaves out the last step: it counts the same."""
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Safe to run in every replica at once. A dry run takes the same steps but the last."""
 
-    def __init__(
-        self, bus: Bus, index: JobIndex, control: Control, collections: CollectionControl
-    ) -> None:
-        self._bus = bus
-        self._index = index
-        self._control = control
-        self._collections = collections
-        self._jobs = Jobs(bus)
-        self._shelves = Shelves(bus)
+    storage: JobStorage
+    inventory: Inventory
+    index: JobIndex
+    control: JobControl
+    collections: CollectionControl
+
+    async def cleanup(self, max_age: timedelta | None = None, *, dry_run: bool = False) -> Removed:
+        """Removes everything that ended longer ago than `max_age`, with every trace."""
+        age = DEFAULT_AGE if max_age is None else max_age
+        if age < timedelta():
+            raise InvalidRequestError("max_age must not be negative", reason=Reason.REQUEST_INVALID)
+        try:
+            before = datetime.now(UTC) - age
+        except OverflowError:  # older than the calendar
+            return Removed()
+        candidates = iter(await self.candidates(before))
+
+        async def remove_in_turn() -> Removed:
+            removed = Removed()
+            for ended in candidates:
+                removed += await self.remove(ended, before, dry_run=dry_run)
+            return removed
+
+        workers = [remove_in_turn() for _ in range(CONCURRENCY)]
+        total = Removed()
+        for result in await asyncio.gather(*workers, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+            total += result
+        return total
 
     async def candidates(self, before: datetime) -> list[Ended]:
-        """All that ended before then, oldest first."""
+        """Everything that ended before then, oldest first."""
         jobs: list[Ended] = []
         members: dict[str, str] = {}
         async for job in self._ended_jobs(before):
-            letters = job.state == job_pb2.JOB_STATE_FAILED or bool(job.webhook_url)
-            jobs.append(Ended(_end_of(job), False, job.job_id, letters))
+            dead_letters = job.state == job_pb2.JOB_STATE_FAILED or bool(job.webhook_url)
+            jobs.append(Ended(_end_of(job), False, job.job_id, dead_letters))
             if job.collection_id:
                 members[job.job_id] = job.collection_id
-        # Asked after the jobs were listed: whoever is not waited for now has been heard of.
-        awaited = await self._collections.awaited_jobs(set(members.values()))
-        settled = await self._collections.settled(before)
+        # After the jobs were listed: a member not awaited now has been counted by its collection.
+        awaited = await self.collections.awaited_jobs(set(members.values()))
+        settled = await self.collections.settled(before)
         return sorted(
             [
                 *(job for job in jobs if job.id not in awaited),
@@ -86,7 +93,7 @@ class Removal:
     async def _ended_jobs(self, before: datetime) -> AsyncIterator[job_pb2.Job]:
         token = _first_id_after(before)
         while True:
-            page = await self._index.page(MAX_PAGE, token, TERMINAL)
+            page = await self.index.page(MAX_PAGE, token, TERMINAL)
             for job in page.jobs:
                 if _end_of(job) < before:
                     yield job
@@ -94,38 +101,37 @@ class Removal:
             if not token:
                 return
 
-    async def remove(self, ended: Ended, before: datetime, *, dry_run: bool = False) -> Swept:
-        """Removes every trace, unless it goes on again; nothing if another was faster."""
+    async def remove(self, ended: Ended, before: datetime, *, dry_run: bool = False) -> Removed:
+        """Removes every trace, unless it was reopened or another replica removed it first."""
         try:
             if ended.is_collection:
                 return await self._remove_collection(ended.id, before, dry_run=dry_run)
             return await self._remove_job(ended.id, before, dry_run=dry_run)
         except NotFoundError:
-            return Swept()
+            return Removed()
 
-    async def _remove_job(self, job_id: str, before: datetime, *, dry_run: bool) -> Swept:
-        kept = await self._jobs.get(job_id)
-        if not kept.terminal or _end_of(kept.job) >= before:
-            return Swept()  # replayed meanwhile
-        story = await self._story(job_id)
-        files = await self._shelves.files_of(kept.job)
+    async def _remove_job(self, job_id: str, before: datetime, *, dry_run: bool) -> Removed:
+        current = await self.storage.jobs.get(job_id)
+        if not current.terminal or _end_of(current.job) >= before:
+            return Removed()  # replayed meanwhile
+        event_log = await self._event_log(job_id)
+        files = await self.inventory.files_of(current.job)
         if not dry_run:
-            await self._control.delete(job_id)
-        held = Swept(jobs=1, artifacts=len(files), size=sum(file.size for file in files))
-        return story + held
+            await self.control.delete(job_id)
+        return event_log + Removed(jobs=1, files=len(files), size=sum(file.size for file in files))
 
     async def _remove_collection(
         self, collection_id: str, before: datetime, *, dry_run: bool
-    ) -> Swept:
-        story = await self._story(collection_id)
-        gone = await self._collections.retire(collection_id, before, dry_run=dry_run)
-        return story + Swept(collections=1) if gone else Swept()
+    ) -> Removed:
+        event_log = await self._event_log(collection_id)
+        removed = await self.collections.retire(collection_id, before, dry_run=dry_run)
+        return event_log + Removed(collections=1) if removed else Removed()
 
-    async def _story(self, id_: str) -> Swept:
-        names, events, size = self._bus.names, 0, 0
-        async for stored in self._bus.read(names.events_stream, names.event(id_, "*")):
+    async def _event_log(self, id_: str) -> Removed:
+        bus, events, size = self.storage.bus, 0, 0
+        async for stored in bus.read(bus.names.events_stream, bus.names.event(id_, "*")):
             events, size = events + 1, size + len(stored.data)
-        return Swept(events=events, size=size)
+        return Removed(events=events, size=size)
 
 
 def _end_of(job: job_pb2.Job) -> datetime:

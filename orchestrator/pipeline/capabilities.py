@@ -1,4 +1,4 @@
-"""What the stages can honour on their machines, asked before a job is accepted."""
+"""Capabilities of the stages: asks them, caches the answers, refuses options they lack."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,58 +11,60 @@ from mesh.correlation import call_metadata
 from mesh.errors import UnavailableError, UnsupportedError
 from mesh.languages import tag_of
 from mesh.reasons import Reason
-from orchestrator.stages import Stages
+from orchestrator.pipeline.request import AUTO
+from orchestrator.pipeline.stages import ASK_SECONDS, NORMALIZER, TRANSCRIBER, Stages
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 
-ASK_SECONDS = 3.0
-KEPT_SECONDS = 30.0
+CACHE_SECONDS = 30.0
 """A stage that is restarted with more installed is believed after this."""
 
-AUTO = "auto"
 ENGLISH = "en"
 AnswerT = TypeVar("AnswerT")
 
 
-class Abilities:
-    """Refuses what would only be found out half-way."""
+class Capabilities:
+    """Refuses options no stage can honour before a job is accepted, not half-way through it."""
 
     def __init__(self, stages: Stages) -> None:
-        self._normalizer = _Kept(partial(_ask_normalizer, stages))
-        self._transcriber = _Kept(partial(_ask_transcriber, stages))
+        self._normalizer = _Cached(partial(_ask_normalizer, stages))
+        self._transcriber = _Cached(partial(_ask_transcriber, stages))
 
     async def check(self, options: job_pb2.JobOptions) -> None:
-        """Raises if the machine that would have to cannot honour an option."""
+        """Raises if the stage responsible cannot honour an option."""
         await self._check_options(options)
         if options.language_out:
             await self._check_translation(options)
 
     async def all(self) -> pb.GetAbilitiesResponse:
-        """Everything the stages say; who does not answer now is named."""
+        """Everything the stages can do; stages that do not answer are listed as silent."""
         found = pb.GetAbilitiesResponse()
-        try:
-            found.options.extend((await self._normalizer.get()).capabilities)
-        except grpc.aio.AioRpcError:
-            found.silent_stages.append("normalizer")
-        try:
-            heard = await self._transcriber.get()
-            found.models.extend(heard.models)
-            found.translations.extend(heard.translations)
-        except grpc.aio.AioRpcError:
-            found.silent_stages.append("transcriber")
+        normalizer, transcriber = await asyncio.gather(
+            self._normalizer.get(), self._transcriber.get(), return_exceptions=True
+        )
+        if not isinstance(normalizer, BaseException):
+            found.options.extend(normalizer.capabilities)
+        if not isinstance(transcriber, BaseException):
+            found.models.extend(transcriber.models)
+            found.translations.extend(transcriber.translations)
+        for stage, answer in ((NORMALIZER, normalizer), (TRANSCRIBER, transcriber)):
+            if isinstance(answer, grpc.aio.AioRpcError):
+                found.silent_stages.append(stage.name)
+            elif isinstance(answer, BaseException):
+                raise answer
         return found
 
     async def _check_options(self, options: job_pb2.JobOptions) -> None:
-        wanted = [name for name in _UNCERTAIN if getattr(options, name)]
+        wanted = [name for name in _CHECKED_OPTIONS if getattr(options, name)]
         if not wanted:
             return
         try:
             found = await self._normalizer.get()
         except grpc.aio.AioRpcError as error:
             raise UnavailableError(
-                "whether the options can be honoured cannot be asked now",
+                "the normalizer does not answer, so the options cannot be checked now",
                 reason=Reason.STAGE_UNAVAILABLE,
             ) from error
         missing = {one.option: one.why_not for one in found.capabilities if not one.honoured}
@@ -78,9 +80,9 @@ class Abilities:
         try:
             known = (await self._transcriber.get()).translations
         except grpc.aio.AioRpcError:
-            return  # the job waits for the transcriber anyway, which then refuses it itself
+            return  # the job waits for the transcriber anyway, which then refuses it
         if not known and target == ENGLISH:
-            return  # a transcriber of an earlier version lists none, and may do this all the same
+            return  # an earlier transcriber lists none, and may translate into English all the same
         targets = {tag for one in known for tag in one.target_languages}
         if target not in targets:
             only = f", only into {', '.join(sorted(targets))}" if targets else ""
@@ -98,8 +100,8 @@ class Abilities:
             )
 
 
-class _Kept(Generic[AnswerT]):
-    """An answer that is good for a while."""
+class _Cached(Generic[AnswerT]):
+    """One answer, asked for again when it is older than CACHE_SECONDS."""
 
     def __init__(self, ask: Callable[[], Awaitable[AnswerT]]) -> None:
         self._ask = ask
@@ -107,7 +109,7 @@ class _Kept(Generic[AnswerT]):
 
     async def get(self) -> AnswerT:
         now = asyncio.get_running_loop().time()
-        if self._answer is None or now - self._answer[0] > KEPT_SECONDS:
+        if self._answer is None or now - self._answer[0] > CACHE_SECONDS:
             self._answer = now, await self._ask()
         return self._answer[1]
 
@@ -124,5 +126,5 @@ async def _ask_transcriber(stages: Stages) -> transcriber_pb.ListModelsResponse:
     )
 
 
-_UNCERTAIN = ("isolate_vocals",)
-"""Options that need more than every normalizer has."""
+_CHECKED_OPTIONS = ("isolate_vocals",)
+"""Options that need software not every normalizer has installed."""

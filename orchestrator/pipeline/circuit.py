@@ -1,6 +1,6 @@
-"""Spares a stage that does not answer: after some failures in a row only one call at a time tries.
+"""Circuit breaker of one stage: after some failures in a row only one call at a time is tried.
 
-What a stage says about a job is an answer, whatever it says: only silence counts.
+Only silence counts as a failure: whatever a stage says about a job is an answer.
 """
 
 import asyncio
@@ -11,22 +11,23 @@ from structlog import get_logger
 
 from mesh.errors import MeshError
 from mesh.reasons import Reason
+from orchestrator.worker.retry import Backoff
 
 log = get_logger(__name__)
 
 COUNTED = frozenset({Reason.STAGE_UNAVAILABLE, Reason.DEADLINE})
-LONGEST_PAUSE_SECONDS = 30.0
+LONGEST_OPEN_SECONDS = 30.0
 
 
-class Passage:
-    """One call that was let through."""
+class CallPermit:
+    """One call that the circuit let through."""
 
     def __init__(self, circuit: "Circuit", *, trial: bool) -> None:
         self._circuit = circuit
         self._trial = trial
 
     def answered(self) -> None:
-        """The stage lives."""
+        """The stage answered."""
         self._trial = False
         self._circuit.close()
 
@@ -38,19 +39,19 @@ class Passage:
             self.answered()
 
     def end(self) -> None:
-        """The call is over; a trial that learnt nothing makes room for the next."""
+        """The call is over; after a trial without an answer the next call may try."""
         if self._trial:
             self._circuit.end_trial()
 
 
 class Circuit:
-    """Closed: everybody passes. Open: nobody does for a while, then one at a time."""
+    """Closed: every call passes. Open: no call passes for a while, then one at a time."""
 
     def __init__(self, stage: str, *, failures: int, seconds: float) -> None:
         self._stage = stage
         self._limit = failures
-        self._shortest = self._pause = seconds
-        self._failures = 0
+        self._backoff = Backoff(seconds, max(seconds, LONGEST_OPEN_SECONDS))
+        self._failures = self._failed_trials = 0
         self._open_until: float | None = None
         self._trying = False
         self._changed = asyncio.Event()
@@ -61,49 +62,50 @@ class Circuit:
         return self._open_until is not None
 
     @asynccontextmanager
-    async def passage(self) -> AsyncIterator[Passage]:
-        """Waits for its turn, which is at once while the circuit is closed."""
-        passage = await self._admitted()
+    async def permit(self) -> AsyncIterator[CallPermit]:
+        """Waits until a call may pass: not at all while the circuit is closed."""
+        permit = await self._admitted()
         try:
-            yield passage
+            yield permit
         finally:
-            passage.end()
+            permit.end()
 
-    async def _admitted(self) -> Passage:
+    async def _admitted(self) -> CallPermit:
         clock = asyncio.get_running_loop().time
         while self._open_until is not None:
             if not self._trying and clock() >= self._open_until:
                 self._trying = True
-                return Passage(self, trial=True)
+                return CallPermit(self, trial=True)
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(None if self._trying else self._open_until):
                     await self._changed.wait()
-        return Passage(self, trial=False)
+        return CallPermit(self, trial=False)
 
     def close(self) -> None:
-        """All may pass."""
-        self._failures = 0
+        """Lets every call pass."""
+        self._failures = self._failed_trials = 0
         if self._open_until is not None:
-            log.info("a stage answers again", stage=self._stage)
-            self._open_until, self._trying, self._pause = None, False, self._shortest
-            self._tell()
+            log.info("circuit closed: the stage answers again", stage=self._stage)
+            self._open_until, self._trying = None, False
+            self._wake_waiting()
 
     def count(self, *, trial: bool) -> None:
-        """One more failure in a row; while open only that of a trial says anything new."""
+        """Counts one more failure in a row; while open, only a failed trial keeps it open."""
         self._failures += 1
         if trial:
-            self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+            self._failed_trials += 1
         elif self.open or self._failures < self._limit:
             return
-        log.warning("a stage is spared", stage=self._stage, seconds=self._pause)
-        self._open_until = asyncio.get_running_loop().time() + self._pause
-        self._tell()
+        seconds = self._backoff.delay(1 + self._failed_trials)
+        log.warning("circuit open: the stage does not answer", stage=self._stage, seconds=seconds)
+        self._open_until = asyncio.get_running_loop().time() + seconds
+        self._wake_waiting()
 
     def end_trial(self) -> None:
-        """The next may try."""
+        """Lets the next call try."""
         self._trying = False
-        self._tell()
+        self._wake_waiting()
 
-    def _tell(self) -> None:
+    def _wake_waiting(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Captions a human made for a recording, taken instead of listening to it."""
+"""Uses human-made captions when the site has them, and skips transcription."""
 
 from contextlib import aclosing
 from functools import partial
@@ -6,26 +6,26 @@ from typing import Any
 
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
-from orchestrator.calling import Calling
-from orchestrator.sink import Sink
-from orchestrator.stages import StageError, Stages
+from orchestrator.pipeline.sink import Sink
+from orchestrator.pipeline.stage_call import StageCaller
+from orchestrator.pipeline.stages import StageError, Stages
 from ytcaption.v1 import downloader_service_pb2 as downloader_pb
 from ytcaption.v1 import job_pb2
 
 DOWNLOAD = job_pb2.STAGE_DOWNLOAD
 
 
-async def take_captions(
+async def fetch_human_captions(
     stages: Stages,
-    calling: Calling,
+    caller: StageCaller,
     sink: Sink,
     request: downloader_pb.FetchCaptionsRequest,
     terms: dict[str, Any],
 ) -> bool:
-    """Whether there were any; they are with the sink then."""
+    """Passes human-made captions to the sink; says whether there were any."""
     begin = partial(stages.downloader.FetchCaptions, request, **terms)
     found = False
-    async with aclosing(calling.events(DOWNLOAD, begin, _nothing_to_tell)) as events:
+    async with aclosing(caller.events(DOWNLOAD, begin, _report_nothing)) as events:
         async for event in events:
             match event.WhichOneof("event"):
                 case "media":
@@ -34,7 +34,7 @@ async def take_captions(
                     await sink.stage_started(DOWNLOAD)
                     await sink.captions_found(event.track)
                 case "segment":
-                    await sink.heard(event.segment)
+                    await sink.segment_settled(event.segment)
                 case "finished":
                     found = event.finished.found
     if found:
@@ -43,12 +43,12 @@ async def take_captions(
 
 
 def gone() -> StageError:
-    """An earlier attempt took some of them: what a model hears would not fit behind."""
+    """An earlier attempt used some of them: transcribed segments would not fit behind those."""
     return StageError(
         DOWNLOAD,
-        UnavailableError("the captions are not there any more", reason=Reason.SITE_ERROR),
+        UnavailableError("the captions are no longer on the site", reason=Reason.SITE_ERROR),
     )
 
 
-async def _nothing_to_tell() -> None:
-    """The stage begins, for those who watch, once there is something to take."""
+async def _report_nothing() -> None:
+    """Watchers see the download start only once there is a caption track."""

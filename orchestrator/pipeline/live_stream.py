@@ -1,4 +1,4 @@
-"""Transcribing what a caller is still sending: the same pipeline, no job, nothing stored."""
+"""Transcribes what a caller is still sending: the same pipeline, no job, nothing stored."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -6,10 +6,9 @@ from collections.abc import AsyncGenerator
 from mesh.errors import UnsupportedError
 from mesh.reasons import Reason
 from mesh.tasks import stop
-from orchestrator.ending import reset_stages
-from orchestrator.pipeline import Pipeline
-from orchestrator.stages import StageError, StageId
-from orchestrator.task import Task
+from orchestrator.pipeline.pipeline import Pipeline
+from orchestrator.pipeline.request import PipelineRequest
+from orchestrator.pipeline.stages import StageError, StageId, reset_stages, stage_status
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -18,15 +17,17 @@ from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 Response = pb.TranscribeStreamResponse
 
 
-async def transcribe_live(pipeline: Pipeline, task: Task) -> AsyncGenerator[Response, None]:
-    """What is heard, as it is heard; closing it stops every stage."""
-    if task.options.HasField("cue_rules"):
+async def transcribe_live(
+    pipeline: Pipeline, request: PipelineRequest
+) -> AsyncGenerator[Response, None]:
+    """Yields progress and segments as they come; closing it stops every stage."""
+    if request.options.HasField("cue_rules"):
         raise UnsupportedError(
-            "a stream has segments, no cues: cue_rules are for jobs",
+            "cue_rules are for jobs: a stream has segments, not cues",
             reason=Reason.OPTION_UNSUPPORTED,
         )
-    sink = _LiveSink(task.job_id)
-    running = asyncio.create_task(_run(pipeline, task, sink))
+    sink = _LiveSink(request.job_id)
+    running = asyncio.create_task(_run(pipeline, request, sink))
     try:
         while (response := await sink.responses.get()) is not None:
             yield response
@@ -37,9 +38,9 @@ async def transcribe_live(pipeline: Pipeline, task: Task) -> AsyncGenerator[Resp
         await stop(running)
 
 
-async def _run(pipeline: Pipeline, task: Task, sink: "_LiveSink") -> None:
+async def _run(pipeline: Pipeline, request: PipelineRequest, sink: "_LiveSink") -> None:
     try:
-        await pipeline.run(task, sink)
+        await pipeline.run(request, sink)
     except Exception:
         await sink.responses.put(None)
         raise
@@ -56,48 +57,48 @@ class _LiveSink:
         reset_stages(self._job)
 
     async def stage_started(self, stage: StageId) -> None:
-        self._job.stages[stage - 1].state = job_pb2.STAGE_STATE_RUNNING
+        stage_status(self._job, stage).state = job_pb2.STAGE_STATE_RUNNING
 
     async def stage_completed(self, stage: StageId) -> None:
-        self._job.stages[stage - 1].state = job_pb2.STAGE_STATE_COMPLETED
+        stage_status(self._job, stage).state = job_pb2.STAGE_STATE_COMPLETED
 
     async def media_found(self, media: media_pb2.MediaInfo) -> None:
-        """The caller knows it."""
+        """Not shown: the caller knows its own media."""
 
     async def filters_chosen(self, started: normalizer_pb.NormalizeStarted) -> None:
-        """No job keeps them."""
+        """Not shown: there is no job to keep them."""
 
     async def model_preparing(self, preparing: media_pb2.ModelPreparation) -> None:
-        self._job.stages[job_pb2.STAGE_TRANSCRIPTION - 1].preparing.CopyFrom(preparing)
-        await self._show()
+        stage_status(self._job, job_pb2.STAGE_TRANSCRIPTION).preparing.CopyFrom(preparing)
+        await self._send_progress()
 
     async def model_ready(self, started: transcriber_pb.TranscribeStarted) -> None:
-        self._job.stages[job_pb2.STAGE_TRANSCRIPTION - 1].ClearField("preparing")
+        stage_status(self._job, job_pb2.STAGE_TRANSCRIPTION).ClearField("preparing")
         self._model = started.model
 
-    async def moved(self, stage: StageId, progress: media_pb2.Progress) -> None:
-        self._job.stages[stage - 1].progress.CopyFrom(progress)
+    async def progressed(self, stage: StageId, progress: media_pb2.Progress) -> None:
+        stage_status(self._job, stage).progress.CopyFrom(progress)
         # The caller counts its own bytes.
         if stage != job_pb2.STAGE_DOWNLOAD:
-            await self._show()
+            await self._send_progress()
 
-    async def _show(self) -> None:
+    async def _send_progress(self) -> None:
         live = job_pb2.JobProgress(job_id=self._job.job_id, stages=self._job.stages)
         await self.responses.put(Response(progress=live))
 
     async def audio_kept(self, frame: bytes) -> None:
-        """None was asked for."""
+        """Never called: a stream keeps no audio."""
 
     async def normalized(self, finished: normalizer_pb.NormalizeFinished) -> None:
-        """The transcriber's end says the same."""
+        """Not shown: the transcriber reports the same length."""
 
     async def captions_found(self, track: media_pb2.CaptionTrack) -> None:
-        """Streams have none."""
+        """Never called: a stream has no site."""
 
     async def captions_taken(self) -> None:
-        """Streams have none."""
+        """Never called: a stream has no site."""
 
-    async def heard(self, segment: media_pb2.Segment) -> None:
+    async def segment_settled(self, segment: media_pb2.Segment) -> None:
         await self.responses.put(Response(segment=segment))
 
     async def finished(self, finished: transcriber_pb.TranscribeFinished) -> None:

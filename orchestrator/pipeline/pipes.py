@@ -18,10 +18,10 @@ class Frames(Protocol):
         """Nothing follows."""
 
     def abandon(self) -> None:
-        """The reader has all it needs: whoever waits to put goes on."""
+        """The reader needs no more frames: a waiting writer goes on."""
 
     def close(self) -> None:
-        """Nothing is read or written any more."""
+        """Releases its resources; nothing is read or written afterwards."""
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
@@ -47,7 +47,7 @@ class Pipe:
             self._queue.get_nowait()
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Holds no resource."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while (frame := await self._queue.get()) is not None:
@@ -55,10 +55,10 @@ class Pipe:
 
 
 class Spool:
-    """A file that is read while it grows: the writer never waits, and the whole is kept.
+    """A file that is read while it grows: the writer never waits, and the file stays complete.
 
-    A site need not hold its connection open for as long as the model listens, and an attempt
-    that fails after the download has its bytes still.
+    The connection to the site is not held open for as long as transcription takes, and an attempt
+    that fails after the download still has its bytes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,10 +77,10 @@ class Spool:
         self._grown.set()
 
     def abandon(self) -> None:
-        """The rest is kept all the same."""
+        """Changes nothing: the rest is written all the same."""
 
     def close(self) -> None:
-        """Nothing is read or written any more."""
+        """Releases its resources; nothing is read or written afterwards."""
         self._file.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""A call to a stage, from its circuit to its last event."""
+"""One call to a stage, from its circuit to its last event."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -9,13 +9,13 @@ import grpc
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
 from mesh.status import to_error
-from orchestrator.stages import StageError, StageId, Stages
-from orchestrator.stall import StallWatch
+from orchestrator.pipeline.stages import StageError, StageId, Stages
+from orchestrator.pipeline.stall import StallWatch
 
 _CUT_SHORT = UnavailableError("it ended before it finished", reason=Reason.STAGE_UNAVAILABLE)
 
 
-class Calling:
+class StageCaller:
     """Makes the calls of one attempt."""
 
     def __init__(self, stages: Stages, watch: StallWatch) -> None:
@@ -25,23 +25,23 @@ class Calling:
     async def events(
         self, stage: StageId, begin: Callable[[], Any], on_begun: Callable[[], Awaitable[None]]
     ) -> AsyncGenerator[Any, None]:
-        """What a stage answers; ends after `finished`, and always leaves the call dead."""
+        """Yields a stage's events up to `finished`; the call is cancelled when this ends."""
         async with AsyncExitStack() as ending:
             with self._watch.waiting_for(stage):
                 circuit = self._stages.circuits[stage]
-                passage = await ending.enter_async_context(circuit.passage())
+                permit = await ending.enter_async_context(circuit.permit())
             call = begin()
             ending.callback(call.cancel)
             await on_begun()
             try:
                 while (event := await self._read(stage, call)) is not grpc.aio.EOF:
-                    passage.answered()
+                    permit.answered()
                     yield event
                     if event.WhichOneof("event") == "finished":
                         return
             except grpc.aio.AioRpcError as error:
                 failure = to_error(error)
-                passage.failed(failure)
+                permit.failed(failure)
                 raise StageError(stage, failure) from error
             raise StageError(stage, _CUT_SHORT)
 

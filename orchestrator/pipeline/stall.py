@@ -1,4 +1,4 @@
-"""Notices when nothing moves any more, and says whose fault it is."""
+"""Stall detection: fails an attempt in which nothing moves, and names the stage to blame."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from mesh.errors import TimedOutError
 from mesh.reasons import Reason
-from orchestrator.stages import StageError, StageId
+from orchestrator.pipeline.stages import StageError, StageId, stage_position
 from ytcaption.v1 import job_pb2
 
 
@@ -27,7 +27,7 @@ class StallWatch:
 
     @contextmanager
     def waiting_for(self, stage: StageId) -> Iterator[None]:
-        """We wait for this stage to answer, rather than it for us."""
+        """Inside this block the attempt waits for the stage, not the stage for the attempt."""
         self._awaited.add(stage)
         try:
             yield
@@ -39,7 +39,7 @@ class StallWatch:
         """Raises StageError once nothing moved for too long."""
         # An Event would need renewing with every frame; looking again when time is up is cheap.
         while (left := self._last + self._limit - self._clock()) > 0:  # noqa: ASYNC110
-            # Meanwhile we may come to wait for a stage that is given less time.
+            # Meanwhile the attempt may come to wait for a stage that is given less time.
             await asyncio.sleep(min(left, self._shortest))
         raise StageError(
             self._culprit,
@@ -48,8 +48,8 @@ class StallWatch:
 
     @property
     def _culprit(self) -> StageId:
-        """Later stages wait for earlier ones, so the earliest one we wait for is to blame."""
-        return min(self._awaited, default=job_pb2.STAGE_UNSPECIFIED)
+        """Later stages wait for earlier ones: the earliest stage waited for is to blame."""
+        return min(self._awaited, key=stage_position, default=job_pb2.STAGE_UNSPECIFIED)
 
     @property
     def _limit(self) -> float:

@@ -1,4 +1,4 @@
-"""Finds the next item of work for whoever is free: one caller after another."""
+"""The dispatcher: pulls the next work item from the lane whose turn it is."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,38 +11,37 @@ from structlog import get_logger
 
 from mesh.bus import Bus, storing
 from mesh.errors import MeshError
-from orchestrator.lanes import LANES, Turns
-from orchestrator.pulling import NoLaneError, Puller
-from orchestrator.queue import WorkQueue, lane_of_subject
+from orchestrator.queue.consumers import AWAY_SECONDS, Puller
+from orchestrator.queue.lanes import LANES, LaneRotation
+from orchestrator.queue.work_queue import WorkQueue, lane_of_subject
 
 log = get_logger(__name__)
 
 LOOK_SECONDS = 1.0
-"""Items that come back from others are not announced: so often lanes with items are asked."""
+"""Items that other replicas give back are not announced: lanes with items are asked this often."""
 SETTLE_SECONDS = 1.0
-"""An item is announced before it is stored: for so long its lane is asked again."""
+"""An item is announced before it is stored: its lane is asked again for this long."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.2
-AWAY_SECONDS = 0.25
 
 
 class Dispatcher:
-    """Asks only lanes that may have work; those are few however many there are."""
+    """Asks only lanes that may have items, which are few; one caller at a time."""
 
     def __init__(self, bus: Bus, queue: WorkQueue) -> None:
         self._bus = bus
         self._queue = queue
         self._puller = Puller(bus, bus.names.work_stream)
-        self._turns = Turns()
-        self._hopeful: dict[str, float] = {}
-        """Lanes that may have work, and until when an empty one is given another chance."""
-        self._news = asyncio.Event()
+        self._rotation = LaneRotation()
+        self._candidates: dict[str, float] = {}
+        """Lanes that may have items, and until when an empty one is asked again."""
+        self._announced = asyncio.Event()
         self._pause = FIRST_PAUSE
         self._next_look = 0.0
-        self._made: set[str] = set()
+        self._created: set[str] = set()
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Self]:
-        """Hears of new work inside this block."""
+        """Receives announcements of new items inside this block."""
 
         async def on_item(message: Msg) -> None:
             lane = lane_of_subject(message.subject)
@@ -59,68 +58,66 @@ class Dispatcher:
                     await items.unsubscribe()
 
     async def next(self) -> Msg:
-        """The item whose turn it is; waits until there is one."""
+        """The item whose turn it is; waits for one."""
         while True:
             try:
-                message = await self._ask_around()
-            except NoLaneError:
-                self._made.clear()
+                message = await self._pull_next()
             except (MeshError, NatsError) as error:
                 log.warning("cannot pull work", error=str(error))
-            else:
-                if message is not None:
-                    return message
-                await self._rest()
+                self._created.clear()  # the broker may have lost a lane
+                self._next_look = 0.0
+                await asyncio.sleep(AWAY_SECONDS)
                 continue
-            self._next_look = 0.0
-            await asyncio.sleep(AWAY_SECONDS)
+            if message is not None:
+                return message
+            await self._rest()
 
     def expect(self, subject: str, seconds: float) -> None:
-        """An item of ours comes back then, which is not announced either."""
+        """Looks at the lane then: an item we gave back with a delay is not announced."""
         lane = lane_of_subject(subject)
         asyncio.get_running_loop().call_later(seconds, self._expect_now, lane)
 
     def _expect_now(self, lane: str) -> None:
-        self._hopeful[lane] = _now() + SETTLE_SECONDS
+        self._candidates[lane] = _now() + SETTLE_SECONDS
         self._pause = FIRST_PAUSE
-        self._news.set()
+        self._announced.set()
 
-    async def _ask_around(self) -> Msg | None:
+    async def _pull_next(self) -> Msg | None:
         if _now() >= self._next_look:
             await self._look()
-        for lane in self._turns.order():
-            if lane not in self._hopeful:
+        for lane in self._rotation.order():
+            if lane not in self._candidates:
                 continue
-            message = await self._ask(lane)
+            message = await self._pull(lane)
             if message is not None:
-                self._turns.served(lane)
+                self._rotation.served(lane)
                 return message
-            if _now() >= self._hopeful[lane]:
-                del self._hopeful[lane]
+            if _now() >= self._candidates[lane]:
+                del self._candidates[lane]
         return None
 
-    async def _ask(self, lane: str) -> Msg | None:
-        if lane not in self._made:  # most are never used
-            await self._queue.make_lane(lane)
-            self._made.add(lane)
-        return await self._puller.ask(lane)
+    async def _pull(self, lane: str) -> Msg | None:
+        if lane not in self._created:  # most are never used
+            await self._queue.create_lane(lane)
+            self._created.add(lane)
+        return await self._puller.pull(lane)
 
     async def _look(self) -> None:
         for lane in await self._queue.lanes_in_use():
-            self._hopeful.setdefault(lane, 0.0)
+            self._candidates.setdefault(lane, 0.0)
         self._next_look = _now() + LOOK_SECONDS
 
     async def _rest(self) -> None:
         pause = self._next_look - _now()
-        if self._hopeful:
+        if self._candidates:
             pause = min(pause, self._pause)
             self._pause = min(LONGEST_PAUSE, 2 * self._pause)
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
-                await self._news.wait()
-            # Whoever announced it is just storing it, and then the job's record.
+                await self._announced.wait()
+            # Its submission is just storing it, and then the job's record.
             await asyncio.sleep(FIRST_PAUSE)
-        self._news.clear()
+        self._announced.clear()
 
 
 def _now() -> float:

@@ -1,4 +1,4 @@
-"""The lanes of the work queue, and whose turn it is."""
+"""The lanes of the work queue, and the order in which they are served."""
 
 from collections import deque
 from hashlib import sha256
@@ -6,7 +6,7 @@ from hashlib import sha256
 from ytcaption.v1 import job_pb2
 
 GROUPS = 16
-"""Callers are spread over so many lanes of each priority; those who meet in one share its turns."""
+"""Lanes of each priority. Callers are hashed to a lane; those in the same lane share its turns."""
 
 HIGH, NORMAL, LOW = "high", "normal", "low"
 PRIORITIES = {
@@ -15,16 +15,16 @@ PRIORITIES = {
     job_pb2.PRIORITY_LOW: LOW,
 }
 NORMAL_EVERY, LOW_EVERY = 4, 16
-"""Every so manieth turn is theirs, however much of higher priority waits."""
+"""Normal-priority lanes get every fourth turn, low-priority lanes every sixteenth."""
 
 
 def lane_of(job: job_pb2.Job) -> str:
-    """Where a job waits: told by its record alone, so that it has one place at all times.
+    """The lane of a job, derived from its record alone, so that it never changes.
 
-    A collection takes turns with everyone else, as if it were a caller of its own.
+    A collection takes turns with callers, as if it were a caller of its own.
     """
-    whose = job.collection_id or job.caller
-    group = int.from_bytes(sha256(whose.encode()).digest()[:8], "big") % GROUPS
+    owner = job.collection_id or job.caller
+    group = int.from_bytes(sha256(owner.encode()).digest()[:8], "big") % GROUPS
     return _name(PRIORITIES.get(job.priority, NORMAL), group)
 
 
@@ -35,8 +35,8 @@ def _name(priority: str, group: int) -> str:
 LANES = tuple(_name(priority, group) for priority in PRIORITIES.values() for group in range(GROUPS))
 
 
-class Turns:
-    """Within a priority the lane served longest ago comes first."""
+class LaneRotation:
+    """Decides which lane is served next: within a priority the one served longest ago."""
 
     def __init__(self) -> None:
         self._rings = {
@@ -55,7 +55,7 @@ class Turns:
         return [lane for priority in priorities for lane in self._rings[priority]]
 
     def served(self, lane: str) -> None:
-        """It had its turn."""
+        """Moves the lane to the end of its priority."""
         ring = self._rings[lane.partition("-")[0]]
         ring.remove(lane)
         ring.append(lane)

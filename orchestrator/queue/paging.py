@@ -1,30 +1,42 @@
-"""Reading a stream page by page from its end: the broker only reads forwards, so by windows."""
+"""Pages of a stream, newest first. The broker only reads forwards, so windows are read."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from itertools import compress
+from typing import Generic, TypeVar
 
 from mesh.bus import Bus, Stored, storing
 from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
+from mesh.tasks import map_concurrently
 
 DEFAULT_PAGE = 50
 MAX_PAGE = 200
 FIRST_WINDOW = 256
 LAST_WINDOW = 65_536
+CHECKS_AT_ONCE = 64
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list, newest first, and the token of the next page."""
+
+    items: list[T]
+    next_token: str
+
+
 def page_size(asked: int) -> int:
-    """How many there will be on a page."""
+    """The size of a page; the default for 0."""
     if asked < 0:
         raise InvalidRequestError("page_size must not be negative", reason=Reason.REQUEST_INVALID)
     return min(asked or DEFAULT_PAGE, MAX_PAGE)
 
 
 def sequence_of(token: str) -> int | None:
-    """The place a page token stands for; None: the end."""
+    """The sequence a page token stands for; None for the first page."""
     if not token:
         return None
     if not (token.isascii() and token.isdigit() and len(token) < 20):
@@ -34,7 +46,38 @@ def sequence_of(token: str) -> int | None:
     return int(token)
 
 
-async def newest_first(  # noqa: PLR0913 # what is read, from where, and which of it
+async def stream_page(  # noqa: PLR0913 # what is read, from where, and which of it
+    bus: Bus,
+    stream: str,
+    subject: str,
+    *,
+    size: int,
+    token: str,
+    read: Callable[[Stored], T],
+    wanted: Callable[[T], bool],
+    check: Callable[[T], Awaitable[bool]] | None = None,
+) -> Page[T]:
+    """Wanted messages older than the token's, newest first; `check` may drop more of them."""
+    size = page_size(size)
+    found: list[tuple[int, T]] = []
+    async for batch in _newest_first(
+        bus, stream, subject, before=sequence_of(token), size=size + 1, read=read, wanted=wanted
+    ):
+        found += batch if check is None else await _checked(batch, check)
+        if len(found) > size:
+            break
+    next_token = str(found[size - 1][0]) if len(found) > size else ""
+    return Page([one for _, one in found[:size]], next_token)
+
+
+async def _checked(
+    batch: list[tuple[int, T]], check: Callable[[T], Awaitable[bool]]
+) -> list[tuple[int, T]]:
+    items = (one for _, one in batch)
+    return list(compress(batch, await map_concurrently(check, items, at_once=CHECKS_AT_ONCE)))
+
+
+async def _newest_first(  # noqa: PLR0913 # what is read, from where, and which of it
     bus: Bus,
     stream: str,
     subject: str,
@@ -44,7 +87,7 @@ async def newest_first(  # noqa: PLR0913 # what is read, from where, and which o
     read: Callable[[Stored], T],
     wanted: Callable[[T], bool],
 ) -> AsyncIterator[list[tuple[int, T]]]:
-    """What is wanted with its sequence number, newest first, at most `size` at a time."""
+    """Wanted messages with their sequence numbers, newest first, at most `size` at a time."""
     async with storing():
         state = (await bus.jetstream.stream_info(stream)).state
     end = state.last_seq + 1 if before is None else min(before, state.last_seq + 1)

@@ -1,27 +1,63 @@
-"""The queue of work: at most one item a job, held by one runner at a time."""
+"""The queues of jobs and collections: at most one item each, delivered to one worker at a time."""
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from google.protobuf.timestamp import from_current_time
-from nats.aio.msg import Msg
-from nats.errors import Error as NatsError
 from nats.js import api
 from nats.js.errors import NotFoundError
-from structlog import get_logger
 
 from mesh.bus import Bus, storing
 from mesh.errors import LimitExceededError
-from mesh.tasks import stop
-from orchestrator.lanes import LANES, lane_of
+from orchestrator.queue.lanes import LANES, lane_of
 from ytcaption.v1 import job_pb2
-
-log = get_logger(__name__)
 
 REPLAY_OF = "Ytc-Replay-Of"
 MAX_NAMED = 500
 """Of more items than these the broker is not asked for the names."""
+MAX_PENDING = 10_000
+
+
+async def put_once(
+    bus: Bus, subject: str, data: bytes, headers: dict[str, str] | None = None
+) -> bool:
+    """Stores an item durably; False if its subject has one already."""
+    try:
+        await bus.publish(subject, data, headers)
+    except LimitExceededError as error:
+        if "per subject" not in str(getattr(error.__cause__, "description", "")):
+            raise
+        return False
+    return True
+
+
+async def put_replay(  # noqa: PLR0913 # an item, and how to recognize it
+    bus: Bus,
+    stream: str,
+    subject: str,
+    data: bytes,
+    headers: dict[str, str],
+    is_same: Callable[[api.RawStreamMsg], bool],
+) -> None:
+    """Stores the item of a replay; replaces one that an ended life left behind."""
+    while not await put_once(bus, subject, data, headers):
+        async with storing():
+            with suppress(NotFoundError):
+                there = await bus.jetstream.get_last_msg(stream, subject)
+                if is_same(there):
+                    return  # another replica replays it too
+                # Its worker may still hold it: the acknowledgement then finds nothing to remove.
+                await bus.jetstream.purge_stream(stream, seq=(there.seq or 0) + 1, subject=subject)
+
+
+def id_of_subject(subject: str) -> str:
+    """The job or collection an item belongs to."""
+    return subject.rpartition(".")[2]
+
+
+def lane_of_subject(subject: str) -> str:
+    """The lane in which a job's item waits."""
+    return subject.split(".")[-2]
 
 
 def replay_of_item(headers: Mapping[str, str] | None) -> int:
@@ -29,128 +65,100 @@ def replay_of_item(headers: Mapping[str, str] | None) -> int:
     return int((headers or {}).get(REPLAY_OF, 0))
 
 
-def lane_of_subject(subject: str) -> str:
-    """The lane in which an item waits."""
-    return subject.split(".")[-2]
+class ItemQueue:
+    """A work-queue stream with one item per id, which its subjects end with."""
+
+    def __init__(self, bus: Bus, stream: str, subject_of_id: Callable[[str], str]) -> None:
+        self._bus = bus
+        self._stream = stream
+        self._subject_of_id = subject_of_id
+
+    async def withdraw(self, id_: str) -> None:
+        """Removes the item, if there is one."""
+        async with storing():
+            with suppress(NotFoundError):
+                await self._bus.jetstream.purge_stream(
+                    self._stream, subject=self._subject_of_id(id_)
+                )
+
+    async def ids(self) -> set[str]:
+        """The ids whose items wait or are being worked on."""
+        items = self._bus.read(self._stream, self._subject_of_id("*"))
+        return {id_of_subject(item.subject) async for item in items}
 
 
-def is_there_already(error: LimitExceededError) -> bool:
-    """Whether an item was refused because its job has one."""
-    return "per subject" in str(getattr(error.__cause__, "description", ""))
+class CollectionQueue(ItemQueue):
+    """One item for each collection that is not settled."""
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus, bus.names.collections_stream, bus.names.collection)
+
+    async def put(self, collection_id: str) -> bool:
+        """Stores the collection's item durably; False if it has one already."""
+        return await put_once(self._bus, self._bus.names.collection(collection_id), b"")
 
 
-async def give_back(message: Msg) -> None:
-    """Lets somebody else have the item, soon."""
-    try:
-        await message.nak(delay=0.1)
-    except Exception as error:  # noqa: BLE001 # we are leaving; the broker redelivers by itself
-        log.warning("could not give work back", error=str(error))
-
-
-class WorkQueue:
-    """Puts work in and takes it out."""
+class WorkQueue(ItemQueue):
+    """One item for each job that has not ended, in the lane of its caller and priority."""
 
     def __init__(self, bus: Bus, *, ack_wait_seconds: float, max_deliveries: int) -> None:
-        self._bus = bus
-        self._ack_wait = ack_wait_seconds
+        names = bus.names
+        super().__init__(bus, names.work_stream, lambda job_id: names.work("*", job_id))
+        self.ack_wait_seconds = ack_wait_seconds
         self._max_deliveries = max_deliveries
 
     def subject_of(self, job: job_pb2.Job) -> str:
         """The one subject under which the job's item may be."""
         return self._bus.names.work(lane_of(job), job.job_id)
 
-    async def put(self, job: job_pb2.Job, *, replay_of: int = 0) -> int:
-        """Stores the job's work item durably and returns its sequence."""
-        item = job_pb2.WorkItem(
-            job_id=job.job_id,
-            correlation_id=job.correlation_id,
-            enqueue_time=from_current_time(),
-        )
-        headers = {REPLAY_OF: str(replay_of)} if replay_of else None
-        return await self._bus.publish(self.subject_of(job), item.SerializeToString(), headers)
+    async def put(self, job: job_pb2.Job) -> bool:
+        """Stores the job's work item durably; False if it has one already."""
+        return await put_once(self._bus, self.subject_of(job), _item(job))
 
     async def put_replay(self, job: job_pb2.Job, replay_of: int) -> None:
-        """Stores the work item of a replay; one that an ended life left behind makes room."""
-        while True:
-            try:
-                await self.put(job, replay_of=replay_of)
-            except LimitExceededError as error:
-                if not is_there_already(error):
-                    raise
-                if await self._make_room(job, replay_of):
-                    continue
-            return
-
-    async def _make_room(self, job: job_pb2.Job, replay_of: int) -> bool:
-        """False if the item that is there is the one to be put."""
-        stream, subject = self._bus.names.work_stream, self.subject_of(job)
-        async with storing():
-            with suppress(NotFoundError):
-                there = await self._bus.jetstream.get_last_msg(stream, subject)
-                if replay_of_item(there.headers) == replay_of:
-                    return False
-                # Its runner may still hold it: the acknowledgement then finds nothing to remove.
-                await self._bus.jetstream.purge_stream(
-                    stream, seq=(there.seq or 0) + 1, subject=subject
-                )
-        return True
-
-    async def withdraw(self, job_id: str) -> None:
-        """Takes the job's item out, if there is one."""
-        async with storing():
-            with suppress(NotFoundError):
-                await self._bus.jetstream.purge_stream(
-                    self._bus.names.work_stream, subject=self._bus.names.work("*", job_id)
-                )
-
-    async def job_ids(self) -> set[str]:
-        """Jobs whose items wait or run."""
-        items = self._bus.read(self._bus.names.work_stream, self._bus.names.work("*", "*"))
-        return {item.subject.rpartition(".")[2] async for item in items}
+        """Stores the work item of a replay; replaces one that an ended life left behind."""
+        await put_replay(
+            self._bus,
+            self._stream,
+            self.subject_of(job),
+            _item(job),
+            {REPLAY_OF: str(replay_of)},
+            lambda there: replay_of_item(there.headers) == replay_of,
+        )
 
     async def depth(self) -> int:
         """Items that wait or run."""
         async with storing():
-            info = await self._bus.jetstream.stream_info(self._bus.names.work_stream)
+            info = await self._bus.jetstream.stream_info(self._stream)
         return info.state.messages
 
     async def lanes_in_use(self) -> set[str]:
-        """Lanes in which items wait or run; all of them if there are too many items to look at."""
+        """Lanes with items; every lane if there are too many items to look at."""
         async with storing():
             depth = await self.depth()
             if not depth or depth > MAX_NAMED:
                 return set(LANES) if depth else set()
             info = await self._bus.jetstream.stream_info(
-                self._bus.names.work_stream, subjects_filter=self._bus.names.work("*", "*")
+                self._stream, subjects_filter=self._bus.names.work("*", "*")
             )
         return {lane_of_subject(subject) for subject in info.state.subjects or {}} & set(LANES)
 
-    async def make_lane(self, lane: str) -> None:
-        """Makes the lane if it is missing or set up otherwise; every replica may, at any time."""
+    async def create_lane(self, lane: str) -> None:
+        """Creates the lane's consumer if it is missing or configured otherwise."""
         config = api.ConsumerConfig(
             durable_name=lane,
             filter_subject=self._bus.names.work(lane, "*"),
             ack_policy=api.AckPolicy.EXPLICIT,
-            ack_wait=self._ack_wait,
+            ack_wait=self.ack_wait_seconds,
             max_deliver=self._max_deliveries,
-            max_ack_pending=10_000,
+            max_ack_pending=MAX_PENDING,
         )
         async with storing():
-            await self._bus.jetstream.add_consumer(self._bus.names.work_stream, config)
+            await self._bus.jetstream.add_consumer(self._stream, config)
 
-    @asynccontextmanager
-    async def kept_alive(self, message: Msg) -> AsyncIterator[None]:
-        """Tells the broker again and again that the item is being worked on."""
-        beating = asyncio.create_task(self._beat(message))
-        try:
-            yield
-        finally:
-            await stop(beating)
 
-    async def _beat(self, message: Msg) -> None:
-        while True:
-            await asyncio.sleep(self._ack_wait / 3)
-            try:
-                await message.in_progress()
-            except NatsError as error:  # the broker restarts; the next beat may get through
-                log.warning("heartbeat lost", error=str(error) or type(error).__name__)
+def _item(job: job_pb2.Job) -> bytes:
+    item = job_pb2.WorkItem(
+        job_id=job.job_id, correlation_id=job.correlation_id, enqueue_time=from_current_time()
+    )
+    return item.SerializeToString()

@@ -1,4 +1,4 @@
-"""Stored events as they go out to watchers: one by one, or those that wait together."""
+"""Batches: stored events as they go out to watchers, one by one or several in a message."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from ytcaption.v1 import event_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 MAX_JOINED_BYTES = 16 * 1024
-"""More would cost too much memory where many watchers stall."""
+"""More would cost too much memory when many watchers stall."""
 
 
 @dataclass(frozen=True)
-class Told:
+class LoggedEvent:
     """One stored event."""
 
     sequence: int
@@ -27,15 +27,15 @@ class Told:
 
     @cached_property
     def response(self) -> pb.WatchJobResponse:
-        """As it goes out; made once for all watchers."""
+        """The message, built once for all watchers."""
         return pb.WatchJobResponse(sequence=self.sequence, event=self.event)
 
 
 @dataclass(frozen=True)
-class Joined:
+class EventBatch:
     """Several stored events."""
 
-    events: tuple[Told, ...]
+    events: tuple[LoggedEvent, ...]
 
     @property
     def count(self) -> int:
@@ -44,28 +44,28 @@ class Joined:
 
     @cached_property
     def response(self) -> pb.WatchJobResponse:
-        """As they go out; made once for all watchers at the same place."""
+        """The message, built once for all watchers at the same position."""
         stored = [pb.StoredEvent(sequence=one.sequence, event=one.event) for one in self.events]
         return pb.WatchJobResponse(
             sequence=self.events[-1].sequence, events=pb.StoredEvents(events=stored)
         )
 
 
-class Joiner:
-    """Joins what waits behind a place in the story; a crowd at one place shares the work."""
+class Batcher:
+    """Joins events behind a position; watchers at one position share the batch."""
 
-    def __init__(self, told: Sequence[Told]) -> None:
-        self._told = told
-        self._newest: tuple[tuple[int, int], Told | Joined] | None = None
+    def __init__(self, entries: Sequence[LoggedEvent]) -> None:
+        self._entries = entries
+        self._newest: tuple[tuple[int, int], LoggedEvent | EventBatch] | None = None
 
-    def join(self, begin: int) -> Told | Joined:
-        """The event at that place with as many that follow as may travel together."""
-        end, size = begin + 1, self._told[begin].size
-        while end < len(self._told) and size + self._told[end].size <= MAX_JOINED_BYTES:
-            size += self._told[end].size
+    def join(self, begin: int) -> LoggedEvent | EventBatch:
+        """The event at that position with as many that follow as fit into one batch."""
+        end, size = begin + 1, self._entries[begin].size
+        while end < len(self._entries) and size + self._entries[end].size <= MAX_JOINED_BYTES:
+            size += self._entries[end].size
             end += 1
         if end == begin + 1:
-            return self._told[begin]
+            return self._entries[begin]
         if self._newest is None or self._newest[0] != (begin, end):
-            self._newest = (begin, end), Joined(tuple(self._told[begin:end]))
+            self._newest = (begin, end), EventBatch(tuple(self._entries[begin:end]))
         return self._newest[1]

@@ -1,10 +1,12 @@
-"""A story as its watchers see it: held once for all of them, then live."""
+"""Event feeds: one event log in memory for all its watchers, stored events first, then live."""
 
 import asyncio
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from nats.aio.msg import Msg
@@ -12,117 +14,116 @@ from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import MeshError
-from mesh.tasks import stop
-from orchestrator.sharing import Shared
-from orchestrator.story import PREVIOUS, SEQUENCE, EventTypeId, StoryReader
-from ytcaption.v1 import event_pb2
+from mesh.tasks import SingleFlight, stop
+from orchestrator.jobs.event_log import PREVIOUS, SEQUENCE, EventLogReader, EventTypeId
+from orchestrator.watch.batches import Batcher, EventBatch, LoggedEvent
+from ytcaption.v1 import event_pb2, job_pb2
 
 log = get_logger(__name__)
 
 REREAD_SECONDS = 2.0
-"""Live messages may be lost while the broker restarts, so the store is asked this often."""
+"""Live messages may be lost while the broker restarts, so the stored log is read this often."""
 
 PROGRESS_GROUP = 20
 PROGRESS_SECONDS = 0.02
-"""A thousand live figures a second go out in all, evenly: more of them would delay events."""
-
+"""At most a thousand progress updates a second go out in all: more would delay events."""
 
 JOIN_SECONDS = 0.02
-"""Bookkeeping comes in bursts: so long it waits for the rest of its burst, or for news."""
+"""Less urgent events come in bursts: they wait this long for the rest of the burst."""
 
 
 class Entry(Protocol):
-    """What is held of one stored event."""
+    """What a feed keeps of one stored event."""
 
     @property
     def sequence(self) -> int:
-        """Its place in the story."""
+        """Its place in the event log."""
 
 
 EntryT = TypeVar("EntryT", bound=Entry)
-FigureT = TypeVar("FigureT")
+ProgressT = TypeVar("ProgressT")
 
 
-class _Watcher(Generic[FigureT]):
-    """One who watches: what woke it, and the newest figures it has not seen."""
+class _Watcher(Generic[ProgressT]):
+    """One watcher: its wake-up signal, and the newest progress it has not seen."""
 
-    def __init__(self, figures: dict[Hashable, FigureT]) -> None:
+    def __init__(self, progress: dict[Hashable, ProgressT]) -> None:
         self.awake = asyncio.Event()
-        self.figures = dict(figures)
+        self.progress = dict(progress)
 
 
-class StoryFeed(ABC, Generic[EntryT, FigureT]):
-    """One story, held once however many watch: a slow one costs only its place."""
+class EventFeed(ABC, Generic[EntryT, ProgressT]):
+    """One event log, in memory once for all watchers; a slow watcher costs only its position."""
 
-    last_word: ClassVar[EventTypeId]
-    """After this event watchers are let go."""
-    news: ClassVar[frozenset[EventTypeId]]
-    """What people wait for, so it waits for nobody."""
+    final: ClassVar[EventTypeId]
+    """Watches end after this event."""
+    urgent: ClassVar[frozenset[EventTypeId]]
+    """Events people wait for: they wake watchers at once."""
 
-    def __init__(self, bus: Bus, hero_id: str) -> None:
+    def __init__(self, bus: Bus, event_logs: EventLogReader, owner_id: str) -> None:
         self._bus = bus
-        self._hero_id = hero_id
-        self._reader = StoryReader(bus)
-        self._told: list[EntryT] = []
+        self._owner_id = owner_id
+        self._reader = event_logs
+        self._entries: list[EntryT] = []
         self._last = 0
         self._newest_type: EventTypeId | None = None
-        self._figures: dict[Hashable, FigureT] = {}
-        self._fresh: dict[Hashable, FigureT] = {}
+        self._progress: dict[Hashable, ProgressT] = {}
+        self._unsent: dict[Hashable, ProgressT] = {}
         self._moved = asyncio.Event()
-        self._watchers: dict[_Watcher[FigureT], None] = {}
+        self._watchers: dict[_Watcher[ProgressT], None] = {}
         self._reread = asyncio.Event()
-        self._read = Shared(self._read_newer)
+        self._read = SingleFlight(self._read_newer)
 
     @abstractmethod
-    def _hold(self, sequence: int, event: event_pb2.Event) -> None:
-        """Keeps in `_told` what watchers will want to see of an event."""
+    def _keep(self, sequence: int, event: event_pb2.Event) -> None:
+        """Adds to `_entries` what watchers are to see of an event."""
 
     @abstractmethod
-    def _figure(self, data: bytes) -> tuple[Hashable, FigureT]:
-        """Live figures, and what they are about: of that only the newest count."""
+    def _decode_progress(self, data: bytes) -> tuple[Hashable, ProgressT]:
+        """Decodes a progress message, with a key: only the newest of each key counts."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Listens until the block ends."""
-        subject = self._bus.names.live(self._hero_id, "*")
+        """Follows the event log inside this block."""
+        subject = self._bus.names.live(self._owner_id, "*")
         live = await self._bus.client.subscribe(subject, cb=self._on_live)
-        rereading = asyncio.create_task(self._keep_reading())
-        showing = asyncio.create_task(self._keep_showing())
+        rereading = asyncio.create_task(self._reread_periodically())
+        publishing = asyncio.create_task(self._publish_progress())
         try:
             yield
         finally:
-            await stop(rereading, showing)
+            await stop(rereading, publishing)
             if not self._bus.client.is_closed:
                 await live.unsubscribe()
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is stored of it."""
+        """Whether the event log has no event."""
         return not self._last
 
     @property
     def ended(self) -> bool:
-        """Whether the last event is here. After a replay the story goes on."""
-        return self._newest_type == self.last_word
+        """Whether the newest event is the final one. After a replay the event log goes on."""
+        return self._newest_type == self.final
 
     async def _on_live(self, message: Msg) -> None:
         if message.subject.endswith(".progress"):
-            about, figure = self._figure(message.data)
-            self._figures[about] = self._fresh[about] = figure
+            key, update = self._decode_progress(message.data)
+            self._progress[key] = self._unsent[key] = update
             self._moved.set()
             return
         headers = message.headers or {}
         if int(headers[PREVIOUS]) == self._last:
-            self._tell(int(headers[SEQUENCE]), event_pb2.Event.FromString(message.data))
-        else:  # something before it is missing here
+            self._add(int(headers[SEQUENCE]), event_pb2.Event.FromString(message.data))
+        else:  # an event before it was missed
             self._reread.set()
 
-    def _tell(self, sequence: int, event: event_pb2.Event) -> None:
+    def _add(self, sequence: int, event: event_pb2.Event) -> None:
         if sequence <= self._last:
             return
         self._last, self._newest_type = sequence, event.type
-        self._hold(sequence, event)
-        if event.type in self.news:
+        self._keep(sequence, event)
+        if event.type in self.urgent:
             self._wake_all()
         else:
             asyncio.get_running_loop().call_later(JOIN_SECONDS, self._wake_all)
@@ -131,70 +132,78 @@ class StoryFeed(ABC, Generic[EntryT, FigureT]):
         for watcher in self._watchers:
             watcher.awake.set()
 
-    async def _keep_showing(self) -> None:
-        """Hands out live figures, a few watchers at a time; events overtake them."""
+    async def _publish_progress(self) -> None:
+        """Hands out progress, a few watchers at a time; events overtake it."""
         while True:
             await self._moved.wait()
             self._moved.clear()
-            figures, self._fresh = self._fresh, {}
-            group = max(1, PROGRESS_GROUP // max(1, len(figures)))
+            progress, self._unsent = self._unsent, {}
+            group = max(1, PROGRESS_GROUP // max(1, len(progress)))
             watchers = list(self._watchers)
             for start in range(0, len(watchers), group):
                 for watcher in watchers[start : start + group]:
-                    watcher.figures.update(figures)
+                    watcher.progress.update(progress)
                     watcher.awake.set()
                 await asyncio.sleep(PROGRESS_SECONDS)
 
-    async def _keep_reading(self) -> None:
+    async def _reread_periodically(self) -> None:
         while True:
             try:
                 await self.read_stored()
             except MeshError as error:
-                log.warning("cannot read the story", hero_id=self._hero_id, error=str(error))
+                log.warning("cannot read the event log", owner_id=self._owner_id, error=str(error))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._reread.wait(), REREAD_SECONDS)
             self._reread.clear()
 
     async def read_stored(self) -> None:
-        """After this, everything stored before the call is here."""
+        """Reads everything stored before the call."""
         await self._read()
 
     async def _read_newer(self) -> None:
-        async for sequence, event in self._reader.events(self._hero_id, self._last):
-            self._tell(sequence, event)
+        async for sequence, event in self._reader.events(self._owner_id, self._last):
+            self._add(sequence, event)
 
     @contextmanager
-    def _watching(self) -> Iterator[_Watcher[FigureT]]:
-        watcher = _Watcher(self._figures)
+    def _watching(self) -> Iterator[_Watcher[ProgressT]]:
+        watcher = _Watcher(self._progress)
         self._watchers[watcher] = None
         try:
             yield watcher
         finally:
             del self._watchers[watcher]
 
+    async def until_ended(self) -> None:
+        """Waits until the event log has its final event."""
+        await self.read_stored()
+        with self._watching() as watcher:
+            while not self.ended:
+                await watcher.awake.wait()
+                watcher.awake.clear()
+
     async def _follow(
         self, position: int, take: Callable[[int], Any], *, follow: bool
     ) -> AsyncGenerator[Any, None]:
-        """What is held from a position on, figures between them; ends with the story.
+        """Yields entries from a position on, with progress in between; ends with the event log.
 
-        `take` gives what goes out from a position, with the `count` of entries it stands for.
+        `take` returns what goes out from a position, with the `count` of entries it covers.
         """
         with self._watching() as watcher:
             while True:
                 watcher.awake.clear()
-                while position < len(self._told):
+                while position < len(self._entries):
                     update = take(position)
                     position += update.count
                     yield update
                 if self.ended or not follow:
                     return
-                if not watcher.figures:
+                if not watcher.progress:
                     await watcher.awake.wait()
                 else:
-                    yield watcher.figures.pop(next(iter(watcher.figures)))
+                    yield watcher.progress.pop(next(iter(watcher.progress)))
 
 
-FeedT = TypeVar("FeedT", bound=StoryFeed[Any, Any])
+FeedT = TypeVar("FeedT", bound=EventFeed[Any, Any])
 
 
 @dataclass(slots=True)
@@ -209,18 +218,18 @@ class _Shared(Generic[FeedT]):
 
 
 class FeedPool(Generic[FeedT]):
-    """Feeds of what is being watched here."""
+    """The feeds that are being watched here, by owner."""
 
     def __init__(self, make: Callable[[str], FeedT]) -> None:
         self._make = make
         self._open: dict[str, _Shared[FeedT]] = {}
 
     @asynccontextmanager
-    async def of(self, hero_id: str) -> AsyncIterator[FeedT]:
-        """The feed of one story, shared with everyone else who watches it."""
-        shared = self._open.get(hero_id)
+    async def of(self, owner_id: str) -> AsyncIterator[FeedT]:
+        """The feed of one event log, shared by all its watchers."""
+        shared = self._open.get(owner_id)
         if shared is None:
-            shared = self._open[hero_id] = _Shared(self._make(hero_id))
+            shared = self._open[owner_id] = _Shared(self._make(owner_id))
             shared.task = asyncio.create_task(self._serve(shared))
         shared.watchers += 1
         try:
@@ -229,10 +238,53 @@ class FeedPool(Generic[FeedT]):
         finally:
             shared.watchers -= 1
             if not shared.watchers:
-                self._open.pop(hero_id, None)
+                self._open.pop(owner_id, None)
                 shared.closing.set()
+
+    async def until_ended(self, owner_id: str) -> None:
+        """Waits until the owner's event log has its final event."""
+        async with self.of(owner_id) as feed:
+            await feed.until_ended()
 
     async def _serve(self, shared: _Shared[FeedT]) -> None:
         async with shared.feed.running():
             shared.ready.set_result(None)
             await shared.closing.wait()
+
+
+class JobFeed(EventFeed[LoggedEvent, job_pb2.JobProgress]):
+    """The feed of one job."""
+
+    final = event_pb2.EVENT_TYPE_JOB_FINISHED
+    urgent = frozenset(
+        {
+            event_pb2.EVENT_TYPE_SEGMENT_SETTLED,
+            event_pb2.EVENT_TYPE_MEDIA_FOUND,
+            event_pb2.EVENT_TYPE_JOB_FINISHED,
+        }
+    )
+
+    def __init__(self, bus: Bus, event_logs: EventLogReader, job_id: str) -> None:
+        super().__init__(bus, event_logs, job_id)
+        self._batcher = Batcher(self._entries)
+
+    def _keep(self, sequence: int, event: event_pb2.Event) -> None:
+        self._entries.append(LoggedEvent(sequence, event))
+
+    def _decode_progress(self, data: bytes) -> tuple[None, job_pb2.JobProgress]:
+        return None, job_pb2.JobProgress.FromString(data)
+
+    def watch(
+        self, after: int, *, follow: bool = True, join: bool = False
+    ) -> AsyncGenerator[LoggedEvent | EventBatch | job_pb2.JobProgress, None]:
+        """Yields events after a sequence, the newest progress in between; ends with the job."""
+        position = bisect_right(self._entries, after, key=lambda entry: entry.sequence)
+        take = self._batcher.join if join else self._entries.__getitem__
+        return self._follow(position, take, follow=follow)
+
+
+class JobFeeds(FeedPool[JobFeed]):
+    """Feeds of the jobs that are being watched here."""
+
+    def __init__(self, bus: Bus, event_logs: EventLogReader) -> None:
+        super().__init__(partial(JobFeed, bus, event_logs))

@@ -1,29 +1,29 @@
-"""Pages of lists as they change: looked up once however many watch, and asked for by nobody."""
+"""Live pages of lists: looked up once for all watchers and pushed; clients do not poll."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
-from time import monotonic
+from time import thread_time
 from typing import Any, Generic, Protocol, TypeVar
 
 from mesh.errors import MeshError
 
 GATHER_SECONDS = 0.25
-"""A busy mesh changes all the time: so long its changes are gathered into one page."""
+"""Changes within this time are gathered into one page."""
 
 REREAD_SECONDS = 1.0
-"""Hints may be lost while the broker restarts, so the store is asked this often."""
+"""Hints may be lost while the broker restarts, so the store is read this often."""
 
-RESTS = 9
-"""Searching many jobs takes long: so many times as long others have their turn."""
+REST_FACTOR = 9
+"""After each lookup this many times its processor time is left to other work."""
 
 WantedT = TypeVar("WantedT", bound=Hashable)
 PageT = TypeVar("PageT")
 
 
 class Changing(Protocol):
-    """What pages are made from: everything stored, in memory."""
+    """The in-memory index pages are looked up in."""
 
     @property
     def sequence(self) -> int:
@@ -32,52 +32,52 @@ class Changing(Protocol):
     async def catch_up(self) -> None:
         """Reads everything acknowledged before the call."""
 
-    def hints(self, heard: Callable[[], None]) -> AbstractAsyncContextManager[None]:
-        """Says that something changes; perhaps before it is stored, perhaps not at all."""
+    def hints(self, on_hint: Callable[[], None]) -> AbstractAsyncContextManager[None]:
+        """Calls `on_hint` on changes; perhaps before they are stored, perhaps not at all."""
 
 
-class _Shown(Generic[PageT]):
-    """One page, as all who asked for the same see it."""
+class _SharedPage(Generic[PageT]):
+    """One page, shared by all watchers of the same query."""
 
     def __init__(self, look: Callable[[], PageT]) -> None:
         self._look = look
         self._sequence: int | None = None
         self.page: PageT | None = None
-        self.turned = asyncio.Event()
+        self.changed = asyncio.Event()
         self.watchers = 0
 
     def renew(self, sequence: int) -> None:
-        """Looks again if anything changed; wakes those who watch if the page did."""
+        """Looks the page up if the index changed; wakes watchers if the page did."""
         if sequence == self._sequence:
             return
         self._sequence = sequence
         page = self._look()
         if page != self.page:
             self.page = page
-            turned, self.turned = self.turned, asyncio.Event()
-            turned.set()
+            changed, self.changed = self.changed, asyncio.Event()
+            changed.set()
 
 
 class LivePages:
-    """Every page that is watched here."""
+    """The pages that are being watched here."""
 
     def __init__(self, index: Changing) -> None:
         self._index = index
-        self._shown: dict[Hashable, _Shown[Any]] = {}
+        self._pages: dict[Hashable, _SharedPage[Any]] = {}
         self._wanted = asyncio.Event()
         self._hinted = asyncio.Event()
-        self._over = False
+        self._closed = False
 
-    async def keep_turning(self) -> None:
-        """Follows what is stored as long as anybody watches."""
+    async def run(self) -> None:
+        """Refreshes pages as long as any is watched."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
             async with self._index.hints(self._hinted.set):
-                while self._shown:
-                    await self._turn()
+                while self._pages:
+                    await self._refresh()
 
-    async def _turn(self) -> None:
+    async def _refresh(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(REREAD_SECONDS):
                 await self._hinted.wait()
@@ -85,42 +85,44 @@ class LivePages:
         self._hinted.clear()
         with suppress(MeshError):  # the index says so itself, and the pages stay as they are
             await self._index.catch_up()
-        for shown in list(self._shown.values()):
-            began = monotonic()
-            shown.renew(self._index.sequence)
-            await asyncio.sleep(RESTS * (monotonic() - began))
+        for shared in list(self._pages.values()):
+            began = thread_time()
+            shared.renew(self._index.sequence)
+            await asyncio.sleep(REST_FACTOR * (thread_time() - began))
 
     async def watch(
         self, look: Callable[[WantedT], PageT], wanted: WantedT
     ) -> AsyncGenerator[PageT, None]:
-        """The page as it is now, then whenever it has changed; who is slow gets the newest."""
+        """Yields the page as it is now, then whenever it changes; slow watchers get the newest."""
         await self._index.catch_up()
-        with self._sharing(look, wanted) as shown:
-            shown.renew(self._index.sequence)
+        with self._sharing(look, wanted) as shared:
+            shared.renew(self._index.sequence)
             seen: PageT | None = None
-            while not self._over:
-                page, turned = shown.page, shown.turned
+            while not self._closed:
+                page, changed = shared.page, shared.changed
                 if page is not None and page != seen:
                     yield page
                     seen = page
                 else:
-                    await turned.wait()
+                    await changed.wait()
 
     @contextmanager
-    def _sharing(self, look: Callable[[WantedT], PageT], wanted: WantedT) -> Iterator[_Shown[Any]]:
+    def _sharing(
+        self, look: Callable[[WantedT], PageT], wanted: WantedT
+    ) -> Iterator[_SharedPage[Any]]:
         key = (look, wanted)
-        shown = self._shown.setdefault(key, _Shown(partial(look, wanted)))
-        shown.watchers += 1
+        shared = self._pages.setdefault(key, _SharedPage(partial(look, wanted)))
+        shared.watchers += 1
         self._wanted.set()
         try:
-            yield shown
+            yield shared
         finally:
-            shown.watchers -= 1
-            if not shown.watchers:
-                self._shown.pop(key)
+            shared.watchers -= 1
+            if not shared.watchers:
+                self._pages.pop(key)
 
-    def let_go(self) -> None:
-        """Ends every watch: they have no end of their own, and would be waited for."""
-        self._over = True
-        for shown in self._shown.values():
-            shown.turned.set()
+    def close(self) -> None:
+        """Ends every watch: they never end by themselves, and the server waits for open calls."""
+        self._closed = True
+        for shared in self._pages.values():
+            shared.changed.set()

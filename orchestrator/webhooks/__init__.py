@@ -1,1 +1,4 @@
-"""Telling others, over HTTP, that a job or a collection has ended."""
+"""Webhooks for ended jobs and collections: a durable queue, a sender, a delivery log.
+
+May import jobs and queue; never api.
+"""

@@ -1,4 +1,4 @@
-"""Where webhooks may go: looked at when one is asked for, and again at every connection."""
+"""Which addresses webhooks may be sent to; checked on request and again at every connection."""
 
 import socket
 from ipaddress import IPv4Address
@@ -16,7 +16,7 @@ MAX_URL = 2048
 
 
 def check_webhook(url: str, settings: "Settings") -> str:
-    """The address without surrounding space, or "" if none is given; raises if it can never do."""
+    """The stripped address, or "" if none is given; raises if it is invalid or forbidden."""
     url = url.strip()
     if not url:
         return ""
@@ -41,7 +41,7 @@ def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none, or half a bracket
+    except ValueError:  # an invalid port, or half a bracket
         usable = False
     if not clean or not usable:
         raise _unusable(
@@ -62,7 +62,7 @@ def _unusable(message: str, reason: Reason) -> InvalidRequestError:
 
 
 def is_forbidden_host(host: str) -> bool:
-    """Whether the host, as it is written, is ours or a neighbour's; most names are told later."""
+    """Whether the host is a private address as written; other names are checked at connect."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     if ":" in host:

@@ -1,8 +1,8 @@
-"""One HTTP request to a stranger: to the address that was checked, and nowhere else.
+"""Posts one HTTP request to an untrusted receiver, only to an address that was checked.
 
 httpcore follows no redirects and asks no environment for proxies. What is ours is the network below
-it: a name is resolved here, every answer is checked, and the connection goes to one of those very
-answers, so nobody can answer differently the second time. TLS and the Host header keep the name.
+it: a name is resolved here, every address is checked, and the connection goes to one of those very
+addresses, so that DNS rebinding is impossible. TLS and the Host header keep the name.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import httpcore2 as httpcore
 from structlog import get_logger
 
 from mesh.public_addresses import is_public
-from orchestrator.webhooks.backoff import retry_after
+from mesh.retry_after import retry_after_seconds
 
 log = get_logger(__name__)
 
@@ -36,18 +36,18 @@ PASSING = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a request."""
+    """The outcome of a request."""
 
     status: int = 0
     """0 if there was no answer."""
     error: str = ""
     """What went wrong, in words; empty if it was taken."""
-    retry_after: float = 0
+    retry_after: float | None = None
     """Seconds the receiver wants to be left alone."""
 
     @property
     def taken(self) -> bool:
-        """Whether the receiver has it."""
+        """Whether the receiver accepted it."""
         return 200 <= self.status < 300
 
 
@@ -62,7 +62,7 @@ class Poster:
     @asynccontextmanager
     async def opened(cls, *, private: bool, seconds: float, at_once: int) -> AsyncIterator[Self]:
         """Ready to send inside this block."""
-        # A lookup cannot be stopped: hung ones must not take up the threads everybody uses.
+        # A lookup cannot be cancelled: hung ones must not use up the shared threads.
         lookups = ThreadPoolExecutor(max_workers=2 * at_once, thread_name_prefix="lookup")
         pool = httpcore.AsyncConnectionPool(
             ssl_context=httpcore.default_ssl_context(),
@@ -77,7 +77,7 @@ class Poster:
             lookups.shutdown(wait=False, cancel_futures=True)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Never raises for what the receiver or the way there does."""
+        """Never raises for a failure of the receiver or the network."""
         answers: list[Answer] = []
         try:
             async with asyncio.timeout(self._seconds):
@@ -86,10 +86,10 @@ class Poster:
             answers.append(Answer(error=f"no answer within {self._seconds:g} s"))
         except PASSING as error:
             answers.append(Answer(error=_words(error)))
-        except Exception:  # counted like the others, lest it be repeated for ever
+        except Exception:  # counted like the others, so that it is not repeated for ever
             log.exception("cannot send a webhook")
             answers.append(Answer(error="a fault of ours; the log knows more"))
-        # Whatever happens to the rest of an answer, its status has been said.
+        # Whatever happens to the rest of an answer, its status counts.
         return answers[0]
 
     async def _post(
@@ -99,7 +99,7 @@ class Poster:
         async with self._pool.stream("POST", url, headers=named, content=body) as response:
             answers.append(_answer(response))
             read = 0
-            # Read for good manners, and thrown away: it is not for the eyes of our callers.
+            # Read out of courtesy and dropped: callers must not see it.
             async for chunk in response.aiter_stream():
                 read += len(chunk)
                 if read >= MAX_ANSWER:
@@ -112,7 +112,7 @@ def _answer(response: httpcore.Response) -> Answer:
     if 200 <= status < 300:
         return Answer(status)
     words = "a redirect, which is not followed" if 300 <= status < 400 else "not taken"
-    asked = retry_after(headers.get(b"retry-after", b"").decode("ascii", "replace"))
+    asked = retry_after_seconds(headers.get(b"retry-after", b"").decode("ascii", "replace"))
     return Answer(status, f"answered {status}: {words}", asked)
 
 
@@ -121,7 +121,7 @@ def _words(error: Exception) -> str:
 
 
 class _Checked(httpcore.AsyncNetworkBackend):
-    """Connects only to addresses that were looked at."""
+    """Connects only to addresses that were checked."""
 
     def __init__(self, lookups: Executor, *, private: bool, seconds: float) -> None:
         self._lookups = lookups
@@ -137,7 +137,7 @@ class _Checked(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """To the first of the host's addresses that lets us in."""
+        """Connects to the first of the host's addresses that accepts."""
         failure: Exception = httpcore.ConnectError(f"{host} has no address")
         addresses = await self._addresses(host, port)
         for address in addresses:

@@ -1,7 +1,7 @@
-"""From the story to the queue: every end somebody wants to hear of becomes a webhook.
+"""The relay: turns the final events of jobs and collections with a webhook_url into webhooks.
 
-The event is acknowledged after its webhook is stored, so none is lost; whatever is put in twice
-has the same id, and the delivery log knows it.
+An event is acknowledged after its webhook is stored, so none is lost; one that is stored twice has
+the same id, which the delivery log knows.
 """
 
 from google.protobuf.message import DecodeError
@@ -11,11 +11,10 @@ from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import LimitExceededError
+from orchestrator.queue.consumers import Consumer
 from orchestrator.webhooks.deliveries import Deliveries
-from orchestrator.webhooks.items import KINDS, item_of
-from orchestrator.webhooks.pulling import Puller
-from orchestrator.webhooks.queue import put_item
-from ytcaption.v1 import event_pb2, webhook_pb2
+from orchestrator.webhooks.queue import KINDS, item_of, put_item
+from ytcaption.v1 import event_pb2
 
 log = get_logger(__name__)
 
@@ -26,11 +25,11 @@ AT_ONCE = 8
 
 
 class Relay:
-    """Reads ends, puts webhooks."""
+    """Reads final events, enqueues webhooks."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, deliveries: Deliveries) -> None:
         self._bus = bus
-        self._deliveries = Deliveries(bus)
+        self._deliveries = deliveries
         config = api.ConsumerConfig(
             durable_name=DURABLE,
             filter_subjects=[bus.names.event("*", kind) for kind in KINDS],
@@ -38,31 +37,27 @@ class Relay:
             ack_policy=api.AckPolicy.EXPLICIT,
             ack_wait=ACK_WAIT_SECONDS,
         )
-        self._puller = Puller(bus, bus.names.events_stream, config, AT_ONCE)
+        self._consumer = Consumer(bus, bus.names.events_stream, config, at_once=AT_ONCE)
 
     async def prepare(self) -> None:
-        """From here on no end is missed."""
-        await self._puller.make()
+        """From here on no final event is missed."""
+        await self._consumer.create()
 
     async def run(self) -> None:
         """Relays until cancelled."""
-        await self._puller.run(self._relay)
+        await self._consumer.run(self._relay)
 
-    async def _relay(self, message: Msg) -> None:
+    async def _relay(self, message: Msg) -> float | None:
         try:
             item = item_of(event_pb2.Event.FromString(message.data))
         except DecodeError:
-            log.exception("an event nobody can read", subject=message.subject)
-            item = None
+            log.exception("skip unreadable event", subject=message.subject)
+            return None
         if item is not None:
             try:
-                await self._put(item)
+                await self._deliveries.open(item)
+                await put_item(self._bus, item)
             except LimitExceededError as error:
                 log.warning("the queue of webhooks is full", error=str(error))
-                await message.nak(delay=FULL_SECONDS)
-                return
-        await message.ack()
-
-    async def _put(self, item: webhook_pb2.WebhookItem) -> None:
-        await self._deliveries.open(item)
-        await put_item(self._bus, item)
+                return FULL_SECONDS
+        return None

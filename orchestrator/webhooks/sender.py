@@ -1,16 +1,17 @@
-"""Sends webhooks until somebody takes them, or nobody will.
+"""The sender: posts webhooks until the receiver accepts them or the attempts are used up.
 
-How often was tried is what the delivery log says, not how often the broker handed the item out: an
-item that had to wait its turn, or whose sender was killed, was not tried. The order, and what a
-kill -9 after each step leaves behind:
+The delivery log counts attempts, not the broker's deliveries: an item that had to wait its turn, or
+whose sender was killed, was not attempted. The steps, and what a kill -9 after each leaves behind:
 
 1. The request. Repeated by the next sender, under the same webhook-id.
-2. The log, by compare-and-set, with what came of it and when the next attempt is due. Whoever gets
-   the item before that moment gives it back; if there is no next one, goes on with step 3.
-3. The dead letter, if it was given up.
+2. The log, by compare-and-set, with the outcome and when the next attempt is due. A sender that
+   gets the item before that time gives it back; if no attempt is left, it goes on with step 3.
+3. The dead letter, if the webhook was given up.
 4. The acknowledgement, or the item is given back until the next attempt.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from time import monotonic
@@ -21,22 +22,21 @@ from google.protobuf.message import DecodeError
 from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
 from nats.js import api
+from standardwebhooks.webhooks import Webhook
 from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
 from mesh.bus import Bus, outlast
 from mesh.stores import MAX_WAITING
-from orchestrator.deadletters import DeadLetters
-from orchestrator.figures import WEBHOOK_ATTEMPTS
-from orchestrator.settings import Settings
-from orchestrator.webhooks.backoff import Backoff, waits
-from orchestrator.webhooks.deliveries import Deliveries, Kept
-from orchestrator.webhooks.fairness import Hosts
-from orchestrator.webhooks.letters import GONE, letter_of
+from orchestrator.jobs.dead_letters import DeadLetters
+from orchestrator.metrics import WEBHOOK_ATTEMPTS
+from orchestrator.queue.consumers import Consumer
+from orchestrator.settings import Settings, webhook_keys
+from orchestrator.webhooks.dead_letters import GONE, dead_letter_of
+from orchestrator.webhooks.deliveries import Deliveries, VersionedDelivery
 from orchestrator.webhooks.posting import Answer, Poster
-from orchestrator.webhooks.pulling import Puller
-from orchestrator.webhooks.queue import forget_webhook, is_story_there
-from orchestrator.webhooks.signing import Signer, keys
+from orchestrator.webhooks.queue import forget_webhook, has_event_log
+from orchestrator.worker.retry import Schedule
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import webhook_pb2
 
@@ -45,33 +45,92 @@ log = get_logger(__name__)
 DURABLE = "sender"
 AGAIN_SECONDS = 1.0
 EARLY_SECONDS = 0.05
-"""The broker's clock is not ours."""
-USUAL = {"Content-Type": "application/json", "User-Agent": f"ytcaption/{version('ytcaption')}"}
+"""Tolerance between the broker's clock and ours."""
+HOST_SHARE = 4
+"""A host gets at most one slot in this many, so that no receiver delays the others."""
+UNKNOWN_SECONDS = 1.0
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.1, 600.0
+HEADERS = {"Content-Type": "application/json", "User-Agent": f"ytcaption/{version('ytcaption')}"}
+
+
+class Signer:
+    """Standard Webhooks signatures, one for each key, so that receivers can change keys."""
+
+    def __init__(self, secrets: Sequence[bytes]) -> None:
+        self._webhooks = [Webhook(secret) for secret in secrets]
+
+    def headers(self, event_id: str, moment: datetime, body: bytes) -> dict[str, str]:
+        """The three headers of one attempt; `moment` is in UTC."""
+        text = body.decode()
+        signatures = [webhook.sign(event_id, moment, text) for webhook in self._webhooks]
+        return {
+            "webhook-id": event_id,
+            "webhook-timestamp": str(int(moment.timestamp())),
+            "webhook-signature": " ".join(signatures),
+        }
+
+
+@dataclass(slots=True)
+class _Host:
+    busy: int = 0
+    pace: float = UNKNOWN_SECONDS
+    next_turn: float = 0.0
+
+
+class Hosts:
+    """Hosts with requests in flight; one without any is forgotten."""
+
+    def __init__(self, at_once: int) -> None:
+        self._share = max(1, at_once // HOST_SHARE)
+        self._hosts: dict[str, _Host] = {}
+
+    def enter(self, name: str) -> float:
+        """Takes a slot for the host and returns 0; else returns the seconds to wait.
+
+        Waiting items get different times, spread by how long the host takes for a request.
+        """
+        host = self._hosts.setdefault(name, _Host())
+        if host.busy < self._share:
+            host.busy += 1
+            return 0.0
+        now = monotonic()
+        host.next_turn = max(now, host.next_turn) + host.pace / self._share
+        return min(max(host.next_turn - now, SHORTEST_SECONDS), LONGEST_SECONDS)
+
+    def leave(self, name: str, took_seconds: float) -> None:
+        """Frees the slot."""
+        host = self._hosts[name]
+        host.busy -= 1
+        host.pace = took_seconds
+        if not host.busy:
+            del self._hosts[name]
 
 
 class Sender:
-    """Safe to run in every replica at once: an item is handed to one of them at a time."""
+    """Safe to run in every replica at once: an item is delivered to one of them at a time."""
 
-    def __init__(self, bus: Bus, settings: Settings) -> None:
+    def __init__(
+        self, bus: Bus, settings: Settings, deliveries: Deliveries, dead_letters: DeadLetters
+    ) -> None:
         self._bus = bus
         self._settings = settings
-        self._deliveries = Deliveries(bus)
-        self._letters = DeadLetters(bus)
-        self._backoff = Backoff(waits(settings.webhook_backoff))
-        self._keys = keys(settings.webhook_secret.get_secret_value())
+        self._deliveries = deliveries
+        self._dead_letters = dead_letters
+        self._schedule = Schedule.parse(settings.webhook_backoff)
+        self._keys = webhook_keys(settings.webhook_secret.get_secret_value())
         self._signer = Signer(self._keys)
         self._hosts = Hosts(settings.webhook_at_once)
         config = api.ConsumerConfig(
             durable_name=DURABLE,
             ack_policy=api.AckPolicy.EXPLICIT,
             ack_wait=settings.webhook_seconds + settings.ack_wait_seconds,
-            max_ack_pending=MAX_WAITING,  # those that wait for their next attempt count
+            max_ack_pending=MAX_WAITING,  # items that wait for their next attempt count
         )
         stream = bus.names.webhooks_stream
-        self._puller = Puller(bus, stream, config, settings.webhook_at_once)
+        self._consumer = Consumer(bus, stream, config, at_once=settings.webhook_at_once)
 
     async def run(self) -> None:
-        """Sends until cancelled; without a secret nothing is sent, and waits for one."""
+        """Sends until cancelled; without a secret nothing is sent, and items stay in the queue."""
         if not self._keys:
             return
         async with Poster.opened(
@@ -79,73 +138,71 @@ class Sender:
             seconds=self._settings.webhook_seconds,
             at_once=self._settings.webhook_at_once,
         ) as poster:
-            await self._puller.run(lambda message: self._deal_with(message, poster))
+            await self._consumer.run(lambda message: self._handle(message, poster))
 
-    async def _deal_with(self, message: Msg, poster: Poster) -> None:
+    async def _handle(self, message: Msg, poster: Poster) -> float | None:
+        """Seconds until the webhook is due, or None if it needs no more attempts."""
         try:
             item = webhook_pb2.WebhookItem.FromString(message.data)
         except DecodeError:
-            log.exception("a webhook nobody can read", subject=message.subject)
-            await message.term()
-            return
+            log.exception("drop unreadable webhook", subject=message.subject)
+            return None
         with bound_contextvars(correlation_id=item.correlation_id, event_id=item.event_id):
-            kept = await self._deliveries.of(item)
-            wait = _due_in(kept.delivery)
-            if _is_over(kept, item):
-                await self._conclude(message, item, kept.delivery)
-            elif wait > EARLY_SECONDS:
-                await message.nak(delay=wait)
-            elif not await is_story_there(self._bus, item):
-                log.info("what a webhook tells of is gone")
+            versioned = await self._deliveries.of(item)
+            wait = _due_in(versioned.delivery)
+            if _is_over(versioned, item):
+                await self._conclude(item, versioned.delivery)
+                return None
+            if wait > EARLY_SECONDS:
+                return wait
+            if not await has_event_log(self._bus, item):
+                log.info("drop the webhook of a deleted job or collection")
                 await forget_webhook(self._bus, item.event_id)
-                await message.ack()
-            else:
-                await self._take_turn(message, poster, item, kept)
+                return None
+            return await self._take_turn(poster, item, versioned)
 
     async def _take_turn(
-        self, message: Msg, poster: Poster, item: webhook_pb2.WebhookItem, kept: Kept
-    ) -> None:
+        self, poster: Poster, item: webhook_pb2.WebhookItem, versioned: VersionedDelivery
+    ) -> float | None:
         host = urlsplit(item.url).netloc.lower()
-        wait = self._hosts.enter(host)
-        if wait:
-            await message.nak(delay=wait)
-            return
+        if wait := self._hosts.enter(host):
+            return wait
         began = monotonic()
         try:
-            if item.attempts and kept.made <= item.attempts:
-                await self._take_old_letter(item)
-            answer = await self._attempt(poster, item, kept)
+            if item.attempts and versioned.made <= item.attempts:
+                await self._remove_replayed_letter(item)
+            answer = await self._attempt(poster, item, versioned)
         finally:
             self._hosts.leave(host, monotonic() - began)
         patience = self._settings.ack_wait_seconds / 2
-        if not await outlast(lambda: self._deliveries.save(kept), patience):
-            await message.nak(delay=AGAIN_SECONDS)  # somebody else was at it, or we were twice
-            return
-        log.info("webhook", attempt=kept.made, status=answer.status, error=answer.error)
-        if kept.delivery.state == pb.DELIVERY_STATE_PENDING:
-            await message.nak(delay=_due_in(kept.delivery))
-        else:
-            await self._conclude(message, item, kept.delivery)
+        if not await outlast(lambda: self._deliveries.save(versioned), patience):
+            return AGAIN_SECONDS  # another sender attempted it too, or we did twice
+        log.info("webhook", attempt=versioned.made, status=answer.status, error=answer.error)
+        if versioned.delivery.state == pb.DELIVERY_STATE_PENDING:
+            return _due_in(versioned.delivery)
+        await self._conclude(item, versioned.delivery)
+        return None
 
-    async def _attempt(self, poster: Poster, item: webhook_pb2.WebhookItem, kept: Kept) -> Answer:
-        """Sends it once; what came of it is then in `kept`, and not yet stored."""
+    async def _attempt(
+        self, poster: Poster, item: webhook_pb2.WebhookItem, versioned: VersionedDelivery
+    ) -> Answer:
+        """Posts it once and notes the outcome in `versioned`, which is not stored yet."""
         start, began = from_current_time(), monotonic()
-        headers = USUAL | self._signer.headers(item.event_id, datetime.now(UTC), item.body)
+        headers = HEADERS | self._signer.headers(item.event_id, datetime.now(UTC), item.body)
         answer = await poster.post(item.url, headers, item.body)
-        kept.delivery.attempts.add(
-            number=max(kept.made, item.attempts) + 1,
+        versioned.delivery.attempts.add(
+            number=max(versioned.made, item.attempts) + 1,
             start_time=start,
             duration=from_timedelta(timedelta(seconds=monotonic() - began)),
             status=answer.status,
             error=answer.error,
         )
-        self._decide(kept, answer, failures=kept.made - item.attempts)
+        self._decide(versioned.delivery, answer, failures=versioned.made - item.attempts)
         return answer
 
-    def _decide(self, kept: Kept, answer: Answer, failures: int) -> None:
-        delivery = kept.delivery
+    def _decide(self, delivery: pb.WebhookDelivery, answer: Answer, failures: int) -> None:
         delivery.ClearField("next_attempt_time")
-        wait = self._backoff.after(failures, answer.retry_after)
+        wait = self._schedule.delay(failures, answer.retry_after)
         if answer.taken:
             delivery.state = pb.DELIVERY_STATE_DELIVERED
             outcome = "taken"
@@ -158,24 +215,21 @@ class Sender:
             outcome = "put off"
         WEBHOOK_ATTEMPTS.labels(outcome).inc()
 
-    async def _conclude(
-        self, message: Msg, item: webhook_pb2.WebhookItem, delivery: pb.WebhookDelivery
-    ) -> None:
+    async def _conclude(self, item: webhook_pb2.WebhookItem, delivery: pb.WebhookDelivery) -> None:
         if delivery.state == pb.DELIVERY_STATE_DEAD:
-            await self._letters.keep(letter_of(item, delivery))
-        await message.ack()
+            await self._dead_letters.add(dead_letter_of(item, delivery))
 
-    async def _take_old_letter(self, item: webhook_pb2.WebhookItem) -> None:
-        """The letter goes with the replay; whoever replayed may have died before taking it out."""
-        letter = await self._letters.of(item.event_id)
+    async def _remove_replayed_letter(self, item: webhook_pb2.WebhookItem) -> None:
+        """Removes the dead letter if the replay died before it could."""
+        letter = await self._dead_letters.of(item.event_id)
         if letter is not None and letter.attempts <= item.attempts:
-            await self._letters.remove(letter)
+            await self._dead_letters.remove(letter)
 
 
-def _is_over(kept: Kept, item: webhook_pb2.WebhookItem) -> bool:
-    """Whether this item's attempts are over; those of a life before a replay do not count."""
-    dead = kept.delivery.state == pb.DELIVERY_STATE_DEAD and kept.made > item.attempts
-    return dead or kept.delivery.state == pb.DELIVERY_STATE_DELIVERED
+def _is_over(versioned: VersionedDelivery, item: webhook_pb2.WebhookItem) -> bool:
+    """Whether this item's attempts are over; attempts before a replay do not count."""
+    dead = versioned.delivery.state == pb.DELIVERY_STATE_DEAD and versioned.made > item.attempts
+    return dead or versioned.delivery.state == pb.DELIVERY_STATE_DELIVERED
 
 
 def _due_in(delivery: pb.WebhookDelivery) -> float:

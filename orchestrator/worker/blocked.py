@@ -1,4 +1,4 @@
-"""Jobs that wait for something to be there first: held, but in nobody's way."""
+"""Blocked jobs: their runner keeps their work items, but they occupy no slot."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,59 +8,60 @@ from nats.aio.msg import Msg
 
 from mesh.bus import Bus, storing
 from mesh.errors import MeshError, NotFoundError
-from orchestrator.jobs import Jobs, UnreadableError
+from orchestrator.jobs.store import JobStore, UnreadableError
+from orchestrator.worker.retry import Backoff
 from ytcaption.v1 import event_pb2
 
-MAX_PARKED = 500
-LOOK_SECONDS = 15.0
-"""The end is heard of at once; so often we look, in case we did not hear."""
-FIRST_AWAY, LONGEST_AWAY = 30.0, 900.0
-"""Those there is no room for go back to the queue for so long; each return is a delivery."""
+MAX_BLOCKED = 500
+POLL_SECONDS = 15.0
+"""The end of a job is announced; the record is read this often in case the message was lost."""
+REQUEUE_BACKOFF = Backoff(first=30, limit=900)
+"""For jobs over MAX_BLOCKED, which go back to the queue; each return counts as a delivery."""
 
 
-class Place:
-    """One of a runner's places, held by a job unless it leaves it to others."""
+class Slot:
+    """One of a runner's slots; a blocked job releases it for the time being."""
 
-    def __init__(self, places: asyncio.Semaphore) -> None:
-        self._places = places
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
         self._held = True
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Lets another job have it."""
         if self._held:
             self._held = False
-            self._places.release()
+            self._slots.release()
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Waits for a free one."""
-        await self._places.acquire()
+        await self._slots.acquire()
         self._held = True
 
 
-class Parking:
-    """Counts the jobs that are held, and knows when a twin has ended."""
+class BlockedJobs:
+    """Counts blocked jobs, and waits for the jobs they depend on."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, jobs: JobStore) -> None:
         self._bus = bus
-        self._jobs = Jobs(bus)
-        self._parked = 0
+        self._jobs = jobs
+        self._count = 0
 
     @property
     def full(self) -> bool:
-        """Whether no more can be held."""
-        return self._parked >= MAX_PARKED
+        """Whether no more jobs may block here."""
+        return self._count >= MAX_BLOCKED
 
     @contextmanager
-    def space(self) -> Iterator[None]:
-        """Room for one that waits."""
-        self._parked += 1
+    def counted(self) -> Iterator[None]:
+        """Counts one blocked job inside this block."""
+        self._count += 1
         try:
             yield
         finally:
-            self._parked -= 1
+            self._count -= 1
 
-    async def until_ended(self, job_id: str, twin_id: str) -> None:
-        """Until the twin has ended, or the job itself is no longer to wait."""
+    async def until_ended(self, job_id: str, original_id: str) -> None:
+        """Waits until the original job has ended, or the job itself has or is to be cancelled."""
         ended = asyncio.Event()
 
         async def on_event(message: Msg) -> None:
@@ -69,28 +70,23 @@ class Parking:
                 ended.set()
 
         async with storing():
-            story = await self._bus.client.subscribe(
-                self._bus.names.live(twin_id, "event"), cb=on_event
+            live = await self._bus.client.subscribe(
+                self._bus.names.live(original_id, "event"), cb=on_event
             )
         try:
-            while not ended.is_set() and await self._both_wait(job_id, twin_id):
+            while not ended.is_set() and await self._must_wait(job_id, original_id):
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_SECONDS):
+                    async with asyncio.timeout(POLL_SECONDS):
                         await ended.wait()
         finally:
             if not self._bus.client.is_closed:
-                await story.unsubscribe()
+                await live.unsubscribe()
 
-    async def _both_wait(self, job_id: str, twin_id: str) -> bool:
+    async def _must_wait(self, job_id: str, original_id: str) -> bool:
         try:
-            twin, own = await self._jobs.get(twin_id), await self._jobs.get(job_id)
+            original, own = await self._jobs.get(original_id), await self._jobs.get(job_id)
         except (NotFoundError, UnreadableError):  # one of them is gone
             return False
         except MeshError:  # the broker is away; it will be asked again
             return True
-        return not (twin.terminal or own.terminal or own.record.cancel_requested)
-
-
-def seconds_away(deliveries: int) -> float:
-    """How long a job stays in the queue that found no room here; longer each time."""
-    return min(LONGEST_AWAY, FIRST_AWAY * 2.0 ** min(deliveries - 1, 10))
+        return not (original.terminal or own.terminal or own.record.cancel_requested)

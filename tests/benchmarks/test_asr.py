@@ -1,4 +1,4 @@
-"""The speech benchmark as it is called, and what it leaves; no model is needed for that."""
+"""The speech benchmark as it is called, what it leaves, and others it compares with."""
 
 import asyncio
 import json
@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.asr import Result, Wish, main, write_result
-from benchmarks.asr_contestants import OURS
+from benchmarks.asr import Arguments, Result, main, write_result
+from benchmarks.asr_contestants import COMMAND, OURS, SCRIPT, Terms, contestant
 from benchmarks.asr_heard import Heard, peak_noted
 from benchmarks.asr_parts import Outcome
 from benchmarks.asr_plot import plot_progress
+from benchmarks.asr_recordings import decode_folder
 from tests.benchmarks.samples import SAMPLE, hearing, recording
-from tests.polling import until
+from tests.support.polling import until
 
 
 async def test_the_memory_of_a_process_and_of_its_children_is_noted() -> None:
@@ -38,9 +39,9 @@ async def test_the_memory_of_a_process_and_of_its_children_is_noted() -> None:
 
 def test_the_result_is_written_with_every_run(tmp_path: Path) -> None:
     outcome = Outcome(recording(), {OURS: [hearing(2.0), hearing(3.0)]})
-    wish = Wish(Path("folder"), "base", 5, "int8", 2, (OURS,), ("each",), 2, 10, 3, 1)
+    args = Arguments(Path("folder"), "base", 5, "int8", 2, (OURS,), ("each",), 2, 10, 3, 1)
 
-    path = write_result(wish, Result(each=[outcome]), tmp_path)
+    path = write_result(args, Result(each=[outcome]), tmp_path)
 
     written = json.loads(path.read_text(encoding="utf-8"))
     assert written["asked"]["model"] == "base"
@@ -64,10 +65,11 @@ def test_what_cannot_be_meant_is_refused_with_2(arguments: list[str]) -> None:
     assert CliRunner().invoke(main, arguments).exit_code == 2
 
 
-def test_a_folder_without_references_is_refused_with_2(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", [OURS, "sequential", "batched-4", SCRIPT, COMMAND])
+def test_a_folder_without_references_is_refused_with_2(tmp_path: Path, way: str) -> None:
     (tmp_path / "a.ogg").write_bytes(SAMPLE.read_bytes())
 
-    result = CliRunner().invoke(main, [str(tmp_path)])
+    result = CliRunner().invoke(main, [str(tmp_path), "--way", way])
 
     assert result.exit_code == 2
     assert "no recording" in result.output
@@ -88,3 +90,35 @@ def test_make_bench_without_audio_says_so_and_ends_with_2() -> None:
 
     assert ended.returncode == 2
     assert "AUDIO is not set" in ended.stderr
+
+
+HAS_COMMAND = Path(sys.executable).with_name(COMMAND).is_file()
+NEEDS_BENCH = pytest.mark.skipif(not HAS_COMMAND, reason="the extra bench is not installed")
+
+
+@pytest.mark.parametrize("way", [SCRIPT, pytest.param(COMMAND, marks=NEEDS_BENCH)])
+async def test_others_on_faster_whisper_hear_a_recording(tmp_path: Path, way: str) -> None:
+    folder, work = tmp_path / "folder", tmp_path / "work"
+    folder.mkdir()
+    work.mkdir()
+    for name in ("short.ogg", "short.txt"):
+        (folder / name).write_bytes(SAMPLE.with_name(name).read_bytes())
+    (recording,) = decode_folder(folder, work)
+
+    async with contestant(way, Terms("tiny.en", 1, "int8", 1), work) as one:
+        heard = await one.hear(recording)
+
+    assert "lovely" in heard.text
+    assert heard.language == "en"
+    assert 0 < heard.pieces[0].at <= heard.wall_seconds
+    assert heard.peak_bytes > 0
+
+
+async def test_a_missing_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+    with pytest.raises(Exception, match=r"\[bench\]"):
+        async with contestant(COMMAND, Terms("tiny.en", 1, "int8", 1), tmp_path):
+            pass

@@ -37,12 +37,12 @@ def test_errors_are_substitutions_deletions_and_insertions_after_normalising(
 
 
 def test_other_languages_keep_their_accents_and_lose_their_punctuation() -> None:
-    assert count_errors("Não consegue, não!", "não consegue não", "pt") == Errors(0, 3)
+    assert count_errors("Não consegue, não!", "não consegue não", "pt") == Errors(3)
     assert count_errors("não consegue", "nao consegue", "pt").wrong == 1
 
 
 def test_a_long_recording_weighs_more_than_a_short_one() -> None:
-    assert Errors.total([Errors(1, 1), Errors(0, 99)]).percent == 1.0
+    assert Errors.total([Errors(1, deletions=1), Errors(99)]).percent == 1.0
 
 
 def test_a_row_has_the_medians_of_its_runs_and_the_highest_peak() -> None:
@@ -62,7 +62,7 @@ def test_a_row_has_the_medians_of_its_runs_and_the_highest_peak() -> None:
 def test_the_errors_of_every_run_count() -> None:
     row = Row.of(recording(), OURS, [hearing(1.0, "blue sky"), hearing(1.0, "blue")])
 
-    assert row.errors == Errors(1, 4)
+    assert row.errors == Errors(4, deletions=1)
 
 
 def test_we_are_measured_by_the_fastest_and_by_the_most_exact_of_the_others() -> None:
@@ -128,7 +128,7 @@ def test_the_sum_counts_each_contestant_over_all_recordings() -> None:
     own, other = sum_up(rows, "all")
 
     assert (own.way, own.wall_seconds, own.media_seconds, own.first_seconds) == (OURS, 4, 20, 0.9)
-    assert (other.way, other.wall_seconds, other.errors) == ("x", 6.0, Errors(0, 4))
+    assert (other.way, other.wall_seconds, other.errors) == ("x", 6.0, Errors(4))
 
 
 def test_the_table_has_a_line_for_each_row() -> None:

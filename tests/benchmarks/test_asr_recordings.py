@@ -11,7 +11,9 @@ from benchmarks.asr_recordings import (
     decode_folder,
     join,
     order_of,
+    write_wav,
 )
+from benchmarks.recording import piped_ffmpeg
 from tests.benchmarks.samples import SAMPLE
 
 
@@ -50,6 +52,15 @@ def test_a_joined_recording_has_whole_parts_pauses_and_their_texts(tmp_path: Pat
     assert data.count(b"\0") == round(PAUSE_SECONDS * BYTES_A_SECOND)
     assert joined.reference in ("text of a text of b", "text of b text of a")
     assert joined.language == "en"
+
+
+def test_samples_are_the_same_in_a_wav_file(tmp_path: Path) -> None:
+    recording = _samples(tmp_path, "a", 1.5, b"\1")
+
+    target = write_wav(recording.path)
+
+    assert target == tmp_path / "a.wav"
+    assert piped_ffmpeg(b"", "-i", target, "-f", "s16le", "pipe:1") == recording.path.read_bytes()
 
 
 def test_only_recordings_with_a_reference_are_taken(tmp_path: Path) -> None:

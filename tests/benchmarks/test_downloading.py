@@ -16,7 +16,7 @@ from benchmarks.download_torture import (
     Torture,
     torture,
 )
-from benchmarks.downloading import first_bytes, running_downloader, story, table
+from benchmarks.downloading import event_log, first_bytes, running_downloader, table
 
 DOWNLOADS = 42
 """In each half; `make bench-download` runs two hundred."""
@@ -35,7 +35,7 @@ async def test_downloads_that_end_badly_leave_no_process_no_file_and_no_descript
         assert len(await first_bytes(channel, f"{site}/page", 1)) == 1
         done = await torture(channel, process, site, tmp_path, DOWNLOADS)
 
-    assert done.faults() == [], story(done)
+    assert done.faults() == [], event_log(done)
     assert sum(done.ends.values()) == 2 * DOWNLOADS
     assert {end.split()[0] for end in done.ends} == set(KINDS)
     assert {end.split()[1] for end in done.ends} == {"whole", "cancelled", "NETWORK_ERROR"}

@@ -85,11 +85,11 @@ def test_only_the_transcription_counts_as_heard() -> None:
     assert heard(pb.WatchJobResponse()) == 0
 
 
-def test_a_leash_is_not_taken_for_the_service_it_holds() -> None:
+def test_a_reaper_is_not_taken_for_the_service_it_runs() -> None:
     service = [sys.executable, "-P", "-m", "orchestrator"]
 
     assert service_of(service) == "orchestrator"
-    assert service_of([sys.executable, "-I", "-S", "leash.py", "--", *service]) is None
+    assert service_of([sys.executable, "-I", "-S", "reaper.py", "--", *service]) is None
     assert service_of(["/somewhere/nats-server", "--config", "x"]) == "nats"
     assert service_of([]) is None
 

@@ -1,4 +1,4 @@
-"""What a program does with the gateway, for what a test needs before the browser comes."""
+"""Blocking JSON client of the gateway, to prepare what a browser test needs."""
 
 import json
 import time
@@ -6,42 +6,44 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 SECONDS = 60
-ENDED = ("succeeded", "failed", "cancelled")
+END_STATES = ("succeeded", "failed", "cancelled")
 
 
-class Caller:
-    """Asks in JSON."""
+class ApiClient:
+    """Submits, reads and deletes jobs."""
 
     def __init__(self, base: str) -> None:
         self._base = base
 
     def submit(self, address: str, **options: Any) -> str:
-        """The id of the job."""
-        wish = {"youtube_url": address, "force": True} | options
-        return str(self._ask("POST", "/pipeline", wish)["job_id"])
+        """Submits a job; returns its id."""
+        body = {"youtube_url": address, "force": True} | options
+        return str(self._request("POST", "/pipeline", body)["job_id"])
 
     def job(self, job_id: str) -> dict[str, Any]:
-        return self._ask("GET", f"/jobs/{job_id}")
+        return self._request("GET", f"/jobs/{job_id}")
 
     def jobs(self) -> dict[str, Any]:
-        return self._ask("GET", "/jobs?limit=100")
+        return self._request("GET", "/jobs?limit=100")
 
     def delete(self, job_id: str) -> None:
-        self._ask("DELETE", f"/jobs/{job_id}")
+        self._request("DELETE", f"/jobs/{job_id}")
 
     def finished(self, job_id: str) -> str:
-        """The same id, once the job is over."""
+        """Waits until the job has ended; returns the same id."""
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
-            if self.job(job_id)["state"] in ENDED:
+            if self.job(job_id)["state"] in END_STATES:
                 return job_id
             time.sleep(0.1)
         raise TimeoutError(job_id)
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _request(
+        self, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
-        request = Request(f"{self._base}{path}", data, headers, method=method)  # noqa: S310 # ours
+        request = Request(f"{self._base}{path}", data, headers, method=method)  # noqa: S310 # our own gateway
         with urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
             found: dict[str, Any] = json.load(answer)
         return found

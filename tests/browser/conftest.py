@@ -1,4 +1,4 @@
-"""A real browser before a real mesh."""
+"""Fixtures: a real browser, a real mesh, a site with recordings, and jobs."""
 
 import os
 import shutil
@@ -11,12 +11,12 @@ import pytest
 from imageio_ffmpeg import get_ffmpeg_exe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.caller import Caller
+from tests.browser.api_client import ApiClient
 from tests.conftest import DATA, RealMesh
-from tests.site import Site, serving
+from tests.support.site import Site, serving
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# What a root's container needs, and no talk of the browser's own with the world.
+# Needed as root in a container; no background traffic of the browser itself.
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -27,7 +27,7 @@ FLAGS = [
     "--disable-sync",
     "--autoplay-policy=no-user-gesture-required",
 ]
-PATIENCE_MS = 20_000
+TIMEOUT_MS = 20_000
 WELCOME = "A word of welcome.ogg"
 LONGER = "An introduction to captions.mp4"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 860}, "locale": "en-GB"}
@@ -35,7 +35,7 @@ DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 860}, "locale":
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=PATIENCE_MS)
+    expect.set_options(timeout=TIMEOUT_MS)
     path = os.environ.get("BROWSER_PATH") or next(filter(None, map(shutil.which, BROWSERS)))
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=path, args=FLAGS)
@@ -45,34 +45,34 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, real_mesh: RealMesh) -> Iterator[Page]:
-    """A fresh visitor; whatever the page itself complains about fails the test."""
+    """A new browser context; script errors and CSP violations fail the test."""
     with browser.new_context(**DESKTOP, base_url=real_mesh.http) as context:
-        found = context.new_page()
-        complaints = listened_to(found)
-        yield found
-    assert complaints == []
+        opened = context.new_page()
+        errors = page_errors(opened)
+        yield opened
+    assert errors == []
 
 
-def listened_to(page: Page) -> list[str]:
-    """Faults of scripts, and what the content security policy had to stop."""
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+def page_errors(page: Page) -> list[str]:
+    """Collects script errors and violations of the content security policy."""
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
         "console",
-        lambda said: complaints.append(said.text) if "Content Security" in said.text else None,
+        lambda message: errors.append(message.text) if "Content Security" in message.text else None,
     )
-    page.set_default_timeout(PATIENCE_MS)
-    return complaints
+    page.set_default_timeout(TIMEOUT_MS)
+    return errors
 
 
 @pytest.fixture(scope="session")
-def caller(real_mesh: RealMesh) -> Caller:
-    return Caller(real_mesh.http)
+def api(real_mesh: RealMesh) -> ApiClient:
+    return ApiClient(real_mesh.http)
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Our recordings, and a longer one that says first how long it is."""
+    """The test recordings, and a longer one whose header has its duration."""
     folder = tmp_path_factory.mktemp("site")
     for recording in DATA.glob("*.ogg"):
         shutil.copy(recording, folder)
@@ -86,26 +86,26 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def finished_job(caller: Caller, site: Site) -> str:
-    """A job with six lines of captions and kept audio."""
-    return caller.finished(caller.submit(f"{site.url}/files/{quote(WELCOME)}"))
+def finished_job(api: ApiClient, site: Site) -> str:
+    """A job with six lines of captions and stored audio."""
+    return api.finished(api.submit(f"{site.url}/files/{quote(WELCOME)}"))
 
 
 @pytest.fixture(scope="session")
-def failed_job(caller: Caller, site: Site) -> str:
-    """A page without any recording."""
+def failed_job(api: ApiClient, site: Site) -> str:
+    """A failed job: its URL is a page without a recording."""
     address = site.page("/article", b"<html><title>News</title>words</html>", "text/html")
-    return caller.finished(caller.submit(address))
+    return api.finished(api.submit(address))
 
 
 @pytest.fixture
-def held(site: Site) -> Iterator[Site]:
-    """It gives two thirds of the longer recording, slowly, and the rest when it is released."""
+def held_site(site: Site) -> Iterator[Site]:
+    """A site that sends two thirds of the longer recording slowly, the rest once released."""
     site.release.clear()
     yield site
     site.release.set()
 
 
 @pytest.fixture
-def running_job(caller: Caller, held: Site) -> str:
-    return caller.submit(f"{held.url}/slow/{quote(LONGER)}")
+def running_job(api: ApiClient, held_site: Site) -> str:
+    return api.submit(f"{held_site.url}/slow/{quote(LONGER)}")

@@ -1,4 +1,4 @@
-"""A collection as the gateway would tell of it, where a real one would take too long to grow."""
+"""Faked responses about a collection, where a real one would take too long."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ STATES = ("pending", "running", "completed", "failed", "timed_out", "cancelled")
 
 
 def collection(members: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    """One over these members; it has ended unless it is said otherwise."""
+    """A collection of these members; settled by default."""
     counts = {state: [one["state"] for one in members].count(state) for state in STATES}
     return {
         "collection_id": ID,
@@ -62,24 +62,24 @@ def member(number: int, state: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def events(*told: tuple[str, int, dict[str, Any]]) -> str:
-    """A piece of a stream: names, places (0: none) and data."""
+def events(*sent: tuple[str, int, dict[str, Any]]) -> str:
+    """Encodes server-sent events: name, id (0: none) and data."""
     lines = ["retry: 100", ""]
-    for name, place, data in told:
-        lines += [f"event: {name}", *([f"id: {place}"] if place else [])]
+    for name, event_id, data in sent:
+        lines += [f"event: {name}", *([f"id: {event_id}"] if event_id else [])]
         lines += [f"data: {json.dumps(data)}", ""]
     return "\n".join([*lines, ""])
 
 
-def shown(page: Page, found: dict[str, Any], members: list[dict[str, Any]]) -> None:
-    """From here on the page is told of this one, from its beginning to its end."""
+def serve_collection(page: Page, found: dict[str, Any], members: list[dict[str, Any]]) -> None:
+    """Answers the page's requests about collections with this one, to its final event."""
     stream = events(
         ("collection", 0, found),
         *(("member", one["number"], one) for one in members),
         ("finished", len(members) + 1, found),
     )
 
-    def streamed(route: Route) -> None:
+    def stream_events(route: Route) -> None:
         route.fulfill(body=stream, content_type="text/event-stream")
 
     listed = {"collections": [found], "next_page_token": ""}
@@ -89,10 +89,10 @@ def shown(page: Page, found: dict[str, Any], members: list[dict[str, Any]]) -> N
         lambda route: route.fulfill(body=live, content_type="text/event-stream"),
     )
     page.route(f"**/collections/{ID}?*", lambda route: route.fulfill(json=found))
-    page.route(f"**/collections/{ID}/events*", streamed)
+    page.route(f"**/collections/{ID}/events*", stream_events)
 
 
-def of_every_kind() -> list[dict[str, Any]]:
+def members_of_every_state() -> list[dict[str, Any]]:
     """Members of every state."""
     failure = {
         "reason": "VIDEO_PRIVATE",

@@ -1,11 +1,11 @@
-"""Collections: asked for, followed through a reload, and a thousand members at once."""
+"""Collections: created, followed through a reload, with a thousand members."""
 
 import re
 
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.collected import ID, collection, events, member
-from tests.site import Site
+from tests.browser.fake_collection import ID, collection, events, member
+from tests.support.site import Site
 
 MANY = 1000
 HOSTILE = "<img src=x onerror=window.hit=1> \u202eturned"
@@ -22,11 +22,11 @@ WATCH = """() => {
 }"""
 
 
-def test_a_collection_is_asked_for_and_followed_through_a_reload(page: Page, held: Site) -> None:
+def test_a_collection_is_created_and_followed_through_a_reload(page: Page, held_site: Site) -> None:
     page.goto("/#/collect")
-    wanted = ("files/short.ogg", "files/not-there.ogg", "held/sample.ogg")
+    paths = ("files/short.ogg", "files/not-there.ogg", "held/sample.ogg")
     page.get_by_label("Addresses", exact=True).fill(
-        "\n".join(f"{held.url}/{one}" for one in wanted)
+        "\n".join(f"{held_site.url}/{one}" for one in paths)
     )
     page.get_by_label("Title").fill("Three of them")
     page.get_by_role("button", name="Collect").click()
@@ -43,7 +43,7 @@ def test_a_collection_is_asked_for_and_followed_through_a_reload(page: Page, hel
 
     expect(tiles.nth(2)).to_contain_text("Running")
     expect(tiles).to_have_count(3)
-    held.release.set()
+    held_site.release.set()
     expect(tiles.nth(2)).to_contain_text("Done")
     expect(page.locator(".outcome")).to_contain_text("Partial: something is missing.")
     expect(page.locator(".whole")).to_have_text("2 of 3")
@@ -55,21 +55,21 @@ def test_a_collection_is_asked_for_and_followed_through_a_reload(page: Page, hel
     expect(page.locator(".line-text")).to_have_text("The weather is lovely this morning.")
 
 
-def test_of_a_thousand_members_only_what_changed_is_drawn_again(page: Page) -> None:
+def test_only_changed_members_of_a_thousand_are_rendered_again(page: Page) -> None:
     members = [member(number, "pending") for number in range(1, MANY + 1)]
     begun = collection(members, state="running", settled=False, can_cancel=True)
     done = collection(members, state="complete")
     changed = member(500, "completed", title=HOSTILE)
-    # Who was found first was heard of last.
-    told = [("member", place, one) for place, one in enumerate(reversed(members), 1)]
-    pieces = [events(("collection", 0, begun), *told)]
+    # Sent in reverse order of their numbers.
+    sent = [("member", event_id, one) for event_id, one in enumerate(reversed(members), 1)]
+    responses = [events(("collection", 0, begun), *sent)]
 
-    def streamed(route: Route) -> None:
-        body = pieces.pop(0) if pieces else events()
+    def stream_events(route: Route) -> None:
+        body = responses.pop(0) if responses else events()
         route.fulfill(body=body, content_type="text/event-stream")
 
     page.route(f"**/collections/{ID}?*", lambda route: route.fulfill(json=begun))
-    page.route(f"**/collections/{ID}/events*", streamed)
+    page.route(f"**/collections/{ID}/events*", stream_events)
     page.goto(f"/#/collection/{ID}")
     expect(page.locator(".member")).to_have_count(MANY)
     assert page.locator(".member-number").all_text_contents() == [
@@ -77,7 +77,7 @@ def test_of_a_thousand_members_only_what_changed_is_drawn_again(page: Page) -> N
     ]
     page.evaluate(WATCH)
 
-    pieces.append(events(("member", MANY + 1, changed), ("finished", MANY + 2, done)))
+    responses.append(events(("member", MANY + 1, changed), ("finished", MANY + 2, done)))
 
     expect(page.locator(".outcome")).to_contain_text("Complete")
     expect(page.locator(".member").nth(499)).to_contain_text("<img src=x onerror=window.hit=1>")
@@ -86,7 +86,7 @@ def test_of_a_thousand_members_only_what_changed_is_drawn_again(page: Page) -> N
     assert page.evaluate("window.hit") is None
 
 
-def test_a_channel_is_asked_for_with_its_period_and_time_limit(page: Page) -> None:
+def test_a_channel_is_requested_with_its_period_and_time_limit(page: Page) -> None:
     page.route("**/collections", lambda route: route.fulfill(status=503, json={"detail": "away"}))
     page.goto("/")
     page.get_by_role("link", name="Make a collection").click()
@@ -102,12 +102,12 @@ def test_a_channel_is_asked_for_with_its_period_and_time_limit(page: Page) -> No
     page.get_by_label("Published until").fill("2026-02-28")
     page.get_by_label("At most so many").fill("40")
     page.get_by_label("Time limit in minutes").fill("90")
-    with page.expect_request("**/collections") as sent:
+    with page.expect_request("**/collections") as request:
         page.get_by_role("button", name="Collect").click()
 
-    wish = sent.value.post_data_json
-    assert wish.pop("request_id")
-    assert wish == {
+    body = request.value.post_data_json
+    assert body.pop("request_id")
+    assert body == {
         "sources": ["https://example.test/channel", "ytsearch5:weather"],
         "from_date": "2026-02-01",
         "to_date": "2026-02-28",

@@ -1,16 +1,16 @@
-"""Jobs and dead letters: found, filtered, turned, retried, deleted."""
+"""Lists of jobs and dead letters: search, filters, pages, replay, deletion; health panel."""
 
 import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.caller import Caller
-from tests.site import Site
+from tests.browser.api_client import ApiClient
+from tests.support.site import Site
 
 PAGE_SIZE = 20
 
 
-def test_a_failing_job_says_why_in_words_and_what_to_do(page: Page, failed_job: str) -> None:
+def test_a_failed_job_shows_the_cause_and_what_to_do(page: Page, failed_job: str) -> None:
     page.goto(f"/#/job/{failed_job}")
 
     failure = page.locator(".failure")
@@ -20,7 +20,9 @@ def test_a_failing_job_says_why_in_words_and_what_to_do(page: Page, failed_job: 
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
 
 
-def test_jobs_are_found_by_words_and_state(page: Page, finished_job: str, failed_job: str) -> None:
+def test_jobs_are_filtered_by_text_and_state(
+    page: Page, finished_job: str, failed_job: str
+) -> None:
     page.goto("/#/jobs")
     rows = page.locator(".row")
     expect(rows.first).to_be_visible()
@@ -39,11 +41,11 @@ def test_jobs_are_found_by_words_and_state(page: Page, finished_job: str, failed
     expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
 
 
-def test_jobs_come_page_by_page(page: Page, caller: Caller, site: Site) -> None:
+def test_jobs_are_listed_in_pages(page: Page, api: ApiClient, site: Site) -> None:
     address = f"{site.url}/files/short.ogg"
-    caller.finished(caller.submit(address))
-    while caller.jobs()["total"] <= PAGE_SIZE:
-        caller.finished(caller.submit(address, force=False))  # shares the first one's result
+    api.finished(api.submit(address))
+    while api.jobs()["total"] <= PAGE_SIZE:
+        api.finished(api.submit(address, force=False))  # shares the first one's result
     page.goto("/#/jobs")
     rows = page.locator(".row")
     expect(rows).to_have_count(PAGE_SIZE)
@@ -61,10 +63,10 @@ def test_jobs_come_page_by_page(page: Page, caller: Caller, site: Site) -> None:
 
 
 def test_a_dead_letter_is_replayed_once_its_cause_is_gone(
-    page: Page, caller: Caller, site: Site
+    page: Page, api: ApiClient, site: Site
 ) -> None:
     address = site.page("/later.ogg", b"", "text/plain", status=404)
-    job_id = caller.finished(caller.submit(address))
+    job_id = api.finished(api.submit(address))
     page.goto("/#/dead-letters")
     letter = page.locator(".letter").filter(has=page.locator(f'[href="#/job/{job_id}"]'))
     expect(letter).to_contain_text("The site has nothing at this address.")
@@ -81,8 +83,8 @@ def test_a_dead_letter_is_replayed_once_its_cause_is_gone(
     expect(letter).to_have_count(0)
 
 
-def test_a_dead_letter_can_be_discarded(page: Page, caller: Caller, site: Site) -> None:
-    job_id = caller.finished(caller.submit(f"{site.url}/nothing-{page.context.browser.version}"))
+def test_a_dead_letter_can_be_discarded(page: Page, api: ApiClient, site: Site) -> None:
+    job_id = api.finished(api.submit(f"{site.url}/nothing-{page.context.browser.version}"))
     page.goto("/#/dead-letters")
     letter = page.locator(".letter").filter(has=page.locator(f'[href="#/job/{job_id}"]'))
 
@@ -93,8 +95,8 @@ def test_a_dead_letter_can_be_discarded(page: Page, caller: Caller, site: Site) 
     expect(letter).to_have_count(0)
 
 
-def test_a_deleted_job_is_gone(page: Page, caller: Caller, site: Site) -> None:
-    job_id = caller.finished(caller.submit(f"{site.url}/files/short.ogg"))
+def test_a_deleted_job_is_gone(page: Page, api: ApiClient, site: Site) -> None:
+    job_id = api.finished(api.submit(f"{site.url}/files/short.ogg"))
     page.goto(f"/#/job/{job_id}")
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
@@ -106,16 +108,16 @@ def test_a_deleted_job_is_gone(page: Page, caller: Caller, site: Site) -> None:
     expect(page.get_by_role("heading", name="There is no such job")).to_be_visible()
 
 
-def test_a_question_can_be_answered_with_no(page: Page, finished_job: str, caller: Caller) -> None:
+def test_a_deletion_can_be_declined(page: Page, finished_job: str, api: ApiClient) -> None:
     page.goto(f"/#/job/{finished_job}")
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="No, keep it").click()
 
     expect(page.get_by_role("dialog")).to_have_count(0)
-    assert caller.job(finished_job)["state"] == "succeeded"
+    assert api.job(finished_job)["state"] == "succeeded"
 
 
-def test_the_health_of_every_part_is_a_click_away(page: Page) -> None:
+def test_the_health_of_every_component_is_one_click_away(page: Page) -> None:
     page.goto("/")
     lamp = page.get_by_role("button", name="Health of the mesh: All well")
     lamp.click()

@@ -1,4 +1,4 @@
-"""Lists move by themselves: nobody asks again, and nobody is disturbed."""
+"""Live lists: pushed without polling, without disturbing focus or selection."""
 
 import re
 from urllib.parse import urlsplit
@@ -6,28 +6,28 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
-from tests.browser.caller import Caller
-from tests.site import Site
+from tests.browser.api_client import ApiClient
+from tests.support.site import Site
 
 LISTS = ("/jobs", "/jobs/events", "/collections", "/collections/events")
-TURNED_AWAY = """(hidden) => {
+SET_HIDDEN = """(hidden) => {
   Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
   document.dispatchEvent(new Event("visibilitychange"));
 }"""
-MOVING = re.compile(r"^[1-9]\d?$")
+STARTED_PERCENT = re.compile(r"^[1-9]\d?$")
 
 
-def asked_for(page: Page) -> list[str]:
-    """Every list the page asks for from here on."""
-    asked: list[str] = []
+def list_requests(page: Page) -> list[str]:
+    """Collects the paths of all list requests of the page from now on."""
+    paths: list[str] = []
 
     def note(request: Request) -> None:
         path = urlsplit(request.url).path
         if path in LISTS:
-            asked.append(path)
+            paths.append(path)
 
     page.on("request", note)
-    return asked
+    return paths
 
 
 def row_of(page: Page, job_id: str) -> Locator:
@@ -35,47 +35,47 @@ def row_of(page: Page, job_id: str) -> Locator:
 
 
 def newest_ended(page: Page) -> str:
-    """There may be more than a page of others."""
+    """The newest ended job on the page; earlier tests may have left many."""
     ended = page.locator(".row").filter(has=page.get_by_role("button", name="Run again"))
     address = ended.first.locator(".row-title").get_attribute("href") or ""
     return address.removeprefix("#/job/")
 
 
-def test_a_job_moves_to_its_end_on_a_list_that_was_asked_for_once(
-    page: Page, running_job: str, held: Site
+def test_a_job_advances_to_its_end_on_a_list_requested_once(
+    page: Page, running_job: str, held_site: Site
 ) -> None:
-    asked = asked_for(page)
+    requests = list_requests(page)
     page.goto("/#/jobs")
     row = row_of(page, running_job)
-    expect(row.get_by_role("progressbar")).to_have_attribute("aria-valuenow", MOVING)
+    expect(row.get_by_role("progressbar")).to_have_attribute("aria-valuenow", STARTED_PERCENT)
     link = row.get_by_role("link")
     link.focus()
 
-    held.release.set()
+    held_site.release.set()
 
     expect(row.locator(".chip")).to_have_text("Done")
     expect(link).to_be_focused()
-    assert asked == ["/jobs/events"]
+    assert requests == ["/jobs/events"]
 
 
 @pytest.mark.parametrize("place", ["/", "/#/jobs"])
-def test_jobs_come_and_go_as_others_make_and_delete_them(
-    page: Page, finished_job: str, caller: Caller, site: Site, place: str
+def test_jobs_appear_and_disappear_as_other_clients_create_and_delete_them(
+    page: Page, finished_job: str, api: ApiClient, site: Site, place: str
 ) -> None:
-    asked = asked_for(page)
+    requests = list_requests(page)
     page.goto(place)
     expect(page.locator(".row").first).to_be_visible()
 
-    job_id = caller.finished(caller.submit(f"{site.url}/files/short.ogg"))
+    job_id = api.finished(api.submit(f"{site.url}/files/short.ogg"))
     expect(row_of(page, job_id).locator(".chip")).to_have_text("Done")
-    caller.delete(job_id)
+    api.delete(job_id)
 
     expect(row_of(page, job_id)).to_have_count(0)
-    assert asked == ["/jobs/events"]
+    assert requests == ["/jobs/events"]
 
 
-def test_focus_and_marked_text_stay_while_others_come(
-    page: Page, finished_job: str, caller: Caller, site: Site
+def test_focus_and_selection_stay_while_jobs_appear(
+    page: Page, finished_job: str, api: ApiClient, site: Site
 ) -> None:
     page.goto("/#/jobs")
     newest = row_of(page, newest_ended(page))
@@ -84,14 +84,14 @@ def test_focus_and_marked_text_stay_while_others_come(
     again.focus()
     title.evaluate("(title) => getSelection().selectAllChildren(title)")
 
-    job_id = caller.submit(f"{site.url}/files/short.ogg")
+    job_id = api.submit(f"{site.url}/files/short.ogg")
 
     expect(row_of(page, job_id).locator(".chip")).to_have_text("Done")
     assert page.evaluate("String(getSelection())") == title.inner_text()
     expect(again).to_be_focused()
 
 
-def test_a_view_that_is_left_gives_its_line_back(page: Page) -> None:
+def test_leaving_a_view_closes_its_event_stream(page: Page) -> None:
     opened: list[Request] = []
     page.on("request", lambda one: opened.append(one) if "/events" in one.url else None)
     ended: list[Request] = []
@@ -109,24 +109,24 @@ def test_a_view_that_is_left_gives_its_line_back(page: Page) -> None:
     assert ended == opened
 
 
-def test_a_tab_that_nobody_sees_gives_its_line_back_until_it_is_seen(
+def test_a_hidden_tab_closes_its_event_stream_until_it_is_visible_again(
     page: Page, finished_job: str
 ) -> None:
-    asked = asked_for(page)
+    requests = list_requests(page)
     page.goto("/#/jobs")
     expect(page.locator(".row").first).to_be_visible()
 
     with page.expect_event("requestfailed", lambda one: "/jobs/events" in one.url):
-        page.evaluate(TURNED_AWAY, True)
-    page.evaluate("fetch('live').then((answer) => answer.status)")  # after all asked before it
-    assert asked == ["/jobs/events"]
+        page.evaluate(SET_HIDDEN, True)
+    page.evaluate("fetch('live').then((answer) => answer.status)")  # follows every earlier request
+    assert requests == ["/jobs/events"]
     with page.expect_response("**/jobs/events?*"):
-        page.evaluate(TURNED_AWAY, False)
+        page.evaluate(SET_HIDDEN, False)
 
     expect(page.locator(".row").first).to_be_visible()
 
 
-def test_an_empty_page_says_what_is_wrong_until_the_line_is_there(
+def test_an_empty_page_shows_the_error_until_the_stream_is_open(
     page: Page, finished_job: str
 ) -> None:
     away = {"reason": "STORAGE_UNAVAILABLE", "detail": "the store does not answer"}

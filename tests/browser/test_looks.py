@@ -1,4 +1,4 @@
-"""Every view, on a desk, on a phone, in the dark: nothing serious for axe, and a picture."""
+"""Every view on desktop, phone and dark mode: no serious axe violation; takes screenshots."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,17 +7,17 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.collected import ID, collection, of_every_kind, shown
-from tests.browser.conftest import DESKTOP, listened_to
+from tests.browser.conftest import DESKTOP, page_errors
+from tests.browser.fake_collection import ID, collection, members_of_every_state, serve_collection
 from tests.conftest import RealMesh
 from tests.docs.pages import ROOT
 
-PICTURES = ROOT / "out" / "screenshots"
-STILL = DESKTOP | {"reduced_motion": "reduce"}
-LOOKS: dict[str, dict[str, Any]] = {
-    "desktop": STILL,
-    "dark": STILL | {"color_scheme": "dark"},
-    "phone": STILL
+SCREENSHOTS = ROOT / "out" / "screenshots"
+NO_MOTION = DESKTOP | {"reduced_motion": "reduce"}
+CONTEXTS: dict[str, dict[str, Any]] = {
+    "desktop": NO_MOTION,
+    "dark": NO_MOTION | {"color_scheme": "dark"},
+    "phone": NO_MOTION
     | {
         "viewport": {"width": 390, "height": 844},
         "device_scale_factor": 2,
@@ -33,116 +33,116 @@ def axe() -> Axe:
     return Axe()
 
 
-@pytest.fixture(params=LOOKS)
+@pytest.fixture(params=CONTEXTS)
 def look(request: pytest.FixtureRequest, browser: Browser, real_mesh: RealMesh, axe: Axe) -> "Any":
-    """Shows a view, and hands it to axe and to the photographer."""
-    with browser.new_context(**LOOKS[request.param], base_url=real_mesh.http) as context:
+    """A page, and a check of its current view: axe, width, and a screenshot."""
+    with browser.new_context(**CONTEXTS[request.param], base_url=real_mesh.http) as context:
         page = context.new_page()
-        complaints = listened_to(page)
+        errors = page_errors(page)
 
-        def judged(name: str) -> None:
-            PICTURES.mkdir(parents=True, exist_ok=True)
-            page.screenshot(path=PICTURES / f"{name}-{request.param}.png")
+        def check(name: str) -> None:
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=SCREENSHOTS / f"{name}-{request.param}.png")
             found = axe.run(page).response["violations"]
             assert [
                 (one["id"], [node["html"] for node in one["nodes"]])
                 for one in found
                 if one["impact"] in SERIOUS
             ] == []
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            assert wide <= LOOKS[request.param]["viewport"]["width"]
+            width = page.evaluate("document.documentElement.scrollWidth")
+            assert width <= CONTEXTS[request.param]["viewport"]["width"]
 
-        yield page, judged
-    assert complaints == []
+        yield page, check
+    assert errors == []
 
 
 Look = tuple[Page, Callable[[str], None]]
 
 
 def test_the_start_page(look: Look, finished_job: str) -> None:
-    page, judged = look
+    page, check = look
     page.goto("/")
     expect(page.locator(".row").first).to_be_visible()
-    judged("start")
+    check("start")
     page.get_by_text("Options").click()
     expect(page.get_by_label("Translate into")).to_be_visible()
-    judged("options")
+    check("options")
 
 
 def test_a_running_job(look: Look, running_job: str) -> None:
-    page, judged = look
+    page, check = look
     page.goto(f"/#/job/{running_job}")
     expect(page.locator(".spoken").nth(1)).to_be_visible()
-    judged("running")
+    check("running")
 
 
 def test_a_finished_job(look: Look, finished_job: str) -> None:
-    page, judged = look
+    page, check = look
     page.goto(f"/#/job/{finished_job}")
     expect(page.locator(".line")).to_have_count(6)
     page.get_by_label("Position").fill("8")
     page.get_by_label("Position").blur()
     expect(page.locator(".line").nth(2)).to_have_attribute("aria-current", "true")
-    judged("finished")
+    check("finished")
     page.locator(".line").nth(4).dblclick()
     expect(page.locator(".line textarea")).to_be_visible()
     page.get_by_label("Search in the text").fill("video")
-    judged("editing")
+    check("editing")
 
 
 def test_a_failed_job(look: Look, failed_job: str) -> None:
-    page, judged = look
+    page, check = look
     page.goto(f"/#/job/{failed_job}")
     expect(page.locator(".failure")).to_be_visible()
-    judged("failed")
+    check("failed")
 
 
 def test_the_list_of_jobs(look: Look, finished_job: str, failed_job: str) -> None:
-    page, judged = look
+    page, check = look
     page.goto("/#/jobs")
     expect(page.locator(".row").first).to_be_visible()
-    judged("jobs")
+    check("jobs")
     page.goto("/#/jobs?q=nothing-like-this")
     page.reload()
     expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
-    judged("no-jobs")
+    check("no-jobs")
 
 
 def test_dead_letters(look: Look, failed_job: str) -> None:
-    page, judged = look
+    page, check = look
     page.goto("/#/dead-letters")
     expect(page.locator(".letter").first).to_be_visible()
-    judged("dead-letters")
+    check("dead-letters")
 
 
 def test_health_help_and_questions(look: Look, finished_job: str) -> None:
-    page, judged = look
+    page, check = look
     page.goto(f"/#/job/{finished_job}")
     expect(page.locator(".line").first).to_be_visible()
     page.get_by_role("button", name="Health of the mesh: All well").click()
     expect(page.get_by_role("region", name="Health of the mesh")).to_be_visible()
-    judged("health")
+    check("health")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Delete").click()
     expect(page.get_by_role("dialog")).to_be_visible()
-    judged("question")
+    check("question")
     page.keyboard.press("Escape")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Keyboard shortcuts")
-    judged("help")
+    check("help")
 
 
 def test_collections(look: Look) -> None:
-    page, judged = look
-    members = of_every_kind()
-    shown(page, collection(members), members)
+    page, check = look
+    members = members_of_every_state()
+    serve_collection(page, collection(members), members)
     page.goto("/#/collections")
     expect(page.locator(".row").first).to_be_visible()
-    judged("collections")
+    check("collections")
     page.goto(f"/#/collection/{ID}")
     expect(page.locator(".member")).to_have_count(len(members))
-    judged("collection")
+    check("collection")
     page.goto("/#/collect")
     page.get_by_text("Playlists and channels").click()
     expect(page.get_by_label("Published from")).to_be_visible()
-    judged("collect")
+    check("collect")

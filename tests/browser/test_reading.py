@@ -1,4 +1,4 @@
-"""A finished job: heard, searched, edited, downloaded."""
+"""A finished job: playback, search, editing, downloads."""
 
 import json
 from datetime import timedelta
@@ -15,7 +15,7 @@ HOSTILE = 'He said <b>"5 > 4 & 3"</b>\ttwice [00:01] \\N'
 
 
 @pytest.fixture
-def read(page: Page, finished_job: str) -> Page:
+def job_page(page: Page, finished_job: str) -> Page:
     page.goto(f"/#/job/{finished_job}")
     expect(page.locator(".line")).to_have_count(6)
     return page
@@ -26,7 +26,7 @@ def position(page: Page) -> float:
 
 
 def downloaded(page: Page, format_: str) -> tuple[str, str]:
-    """The name and the content of the file."""
+    """Downloads the captions; returns file name and content."""
     with page.expect_download() as started:
         page.get_by_role("link", name=f"Download as {format_}").click()
     return started.value.suggested_filename, Path(started.value.path()).read_text("utf-8")
@@ -41,67 +41,67 @@ def edit(page: Page, line: int, text: str) -> None:
     expect(row.get_by_text("edited", exact=True)).to_be_visible()
 
 
-def test_clicking_a_line_plays_from_there_and_marks_it(read: Page) -> None:
-    line = read.locator(".line").nth(3)
+def test_clicking_a_line_plays_from_there_and_highlights_it(job_page: Page) -> None:
+    line = job_page.locator(".line").nth(3)
     line.locator(".line-text").click()
 
     expect(line).to_have_attribute("aria-current", "true")
-    expect(read.locator(".screen-caption")).to_contain_text("If a machine is switched off")
-    # Not wait_for_function: its second look is an eval, which the page's policy stops.
-    while read.evaluate("document.querySelector('audio').currentTime") <= 12.5:
-        read.wait_for_timeout(50)
-    read.get_by_role("button", name="Pause").click()
-    expect(read.get_by_role("button", name="Play", exact=True)).to_be_visible()
+    expect(job_page.locator(".screen-caption")).to_contain_text("If a machine is switched off")
+    # Not wait_for_function: it polls with eval, which the page's CSP blocks.
+    while job_page.evaluate("document.querySelector('audio').currentTime") <= 12.5:
+        job_page.wait_for_timeout(50)
+    job_page.get_by_role("button", name="Pause").click()
+    expect(job_page.get_by_role("button", name="Play", exact=True)).to_be_visible()
 
 
-def test_the_marked_line_goes_with_the_sound(read: Page) -> None:
-    read.get_by_label("Speed").select_option("2")
-    read.locator(".moment").nth(0).click()
+def test_the_highlighted_line_follows_the_playback(job_page: Page) -> None:
+    job_page.get_by_label("Speed").select_option("2")
+    job_page.locator(".moment").nth(0).click()
 
-    expect(read.locator(".line").nth(1)).to_have_attribute("aria-current", "true")
-    expect(read.locator(".line[aria-current]")).to_have_count(1)
-
-
-def test_keys_play_move_and_search(read: Page) -> None:
-    read.locator("h1").focus()
-    read.keyboard.press("ArrowRight")
-    read.keyboard.press("ArrowRight")
-    assert position(read) == pytest.approx(10, abs=0.2)
-    read.keyboard.press("ArrowDown")
-    expect(read.locator(".line").nth(3)).to_have_attribute("aria-current", "true")
-    read.keyboard.press(" ")
-    expect(read.get_by_role("button", name="Pause")).to_be_visible()
-    read.keyboard.press(" ")
-    read.keyboard.press("/")
-    expect(read.get_by_label("Search in the text")).to_be_focused()
-    read.keyboard.press("Escape")
-    read.keyboard.press("?")
-    expect(read.get_by_role("dialog")).to_contain_text("Keyboard shortcuts")
+    expect(job_page.locator(".line").nth(1)).to_have_attribute("aria-current", "true")
+    expect(job_page.locator(".line[aria-current]")).to_have_count(1)
 
 
-def test_search_finds_without_case_and_accents_and_steps_through(read: Page) -> None:
-    field = read.get_by_label("Search in the text")
+def test_keyboard_shortcuts_play_seek_and_search(job_page: Page) -> None:
+    job_page.locator("h1").focus()
+    job_page.keyboard.press("ArrowRight")
+    job_page.keyboard.press("ArrowRight")
+    assert position(job_page) == pytest.approx(10, abs=0.2)
+    job_page.keyboard.press("ArrowDown")
+    expect(job_page.locator(".line").nth(3)).to_have_attribute("aria-current", "true")
+    job_page.keyboard.press(" ")
+    expect(job_page.get_by_role("button", name="Pause")).to_be_visible()
+    job_page.keyboard.press(" ")
+    job_page.keyboard.press("/")
+    expect(job_page.get_by_label("Search in the text")).to_be_focused()
+    job_page.keyboard.press("Escape")
+    job_page.keyboard.press("?")
+    expect(job_page.get_by_role("dialog")).to_contain_text("Keyboard shortcuts")
+
+
+def test_search_ignores_case_and_accents_and_steps_through_matches(job_page: Page) -> None:
+    field = job_page.get_by_label("Search in the text")
     field.fill("VIDÉO")
 
-    expect(read.get_by_role("status").filter(has_text="1 of 3")).to_be_visible()
-    expect(read.locator("mark")).to_have_text(["video", "video", "video"])
+    expect(job_page.get_by_role("status").filter(has_text="1 of 3")).to_be_visible()
+    expect(job_page.locator("mark")).to_have_text(["video", "video", "video"])
     field.press("Enter")
-    expect(read.get_by_text("2 of 3")).to_be_visible()
-    expect(read.locator("mark.current")).to_have_count(1)
+    expect(job_page.get_by_text("2 of 3")).to_be_visible()
+    expect(job_page.locator("mark.current")).to_have_count(1)
     field.press("Shift+Enter")
     field.press("Shift+Enter")
-    expect(read.get_by_text("3 of 3")).to_be_visible()
+    expect(job_page.get_by_text("3 of 3")).to_be_visible()
     field.fill("nowhere")
-    expect(read.get_by_text("Not found")).to_be_visible()
+    expect(job_page.get_by_text("Not found")).to_be_visible()
 
 
-def test_edits_survive_a_reload_and_are_in_the_downloaded_file(read: Page) -> None:
-    original = read.locator(".line-text").nth(1).inner_text()
-    edit(read, 0, "Good evening.")
-    read.reload()
-    expect(read.locator(".line-text").first).to_have_text("Good evening.")
+def test_edits_survive_a_reload_and_are_in_the_downloaded_file(job_page: Page) -> None:
+    original = job_page.locator(".line-text").nth(1).inner_text()
+    edit(job_page, 0, "Good evening.")
+    job_page.reload()
+    expect(job_page.locator(".line-text").first).to_have_text("Good evening.")
 
-    name, content = downloaded(read, "SRT")
+    name, content = downloaded(job_page, "SRT")
 
     cues = list(srt.parse(content))
     assert name == "A word of welcome.srt"
@@ -110,10 +110,10 @@ def test_edits_survive_a_reload_and_are_in_the_downloaded_file(read: Page) -> No
     assert [cue.index for cue in cues] == [1, 2, 3, 4, 5, 6]
 
 
-def test_every_format_carries_an_edit_safely(read: Page) -> None:
-    edit(read, 2, HOSTILE)
+def test_every_format_carries_an_edit_safely(job_page: Page) -> None:
+    edit(job_page, 2, HOSTILE)
 
-    files = {format_: downloaded(read, format_)[1] for format_ in ALL_FORMATS}
+    files = {format_: downloaded(job_page, format_)[1] for format_ in ALL_FORMATS}
 
     flat = 'He said <b>"5 > 4 & 3"</b> twice [00:01] \\N'
     third = list(srt.parse(files["SRT"]))[2]
@@ -132,41 +132,41 @@ def test_every_format_carries_an_edit_safely(read: Page) -> None:
     assert [line.text for line in lyrics][2] == flat.replace("[00:01]", "(00:01)")
 
 
-def test_the_unedited_captions_stay_at_hand(read: Page) -> None:
-    edit(read, 0, "Good evening.")
-    read.get_by_text("As heard").click()
+def test_the_unedited_captions_stay_available(job_page: Page) -> None:
+    edit(job_page, 0, "Good evening.")
+    job_page.get_by_text("As heard").click()
 
-    _, content = downloaded(read, "SRT")
+    _, content = downloaded(job_page, "SRT")
 
     assert next(srt.parse(content)).content == "Hello, and welcome."
 
 
-def test_unedited_files_come_from_the_server_in_every_format(read: Page) -> None:
+def test_unedited_files_come_from_the_server_in_every_format(job_page: Page) -> None:
     for format_ in ALL_FORMATS:
-        name, content = downloaded(read, format_)
+        name, content = downloaded(job_page, format_)
         assert name.endswith(f".{format_.lower()}")
         assert "Hello, and welcome." in content
 
 
-def test_edits_can_be_taken_back_one_by_one_and_all_at_once(read: Page) -> None:
-    edit(read, 0, "One")
-    edit(read, 1, "Two")
-    expect(read.get_by_text("2 lines edited, kept in this browser")).to_be_visible()
+def test_edits_can_be_reverted_one_by_one_and_all_at_once(job_page: Page) -> None:
+    edit(job_page, 0, "One")
+    edit(job_page, 1, "Two")
+    expect(job_page.get_by_text("2 lines edited, kept in this browser")).to_be_visible()
 
-    read.get_by_role("button", name="Take back the edit at 0:00").click()
-    expect(read.get_by_text("One line edited, kept in this browser")).to_be_visible()
-    expect(read.locator(".line-text").first).to_have_text("Hello, and welcome.")
+    job_page.get_by_role("button", name="Take back the edit at 0:00").click()
+    expect(job_page.get_by_text("One line edited, kept in this browser")).to_be_visible()
+    expect(job_page.locator(".line-text").first).to_have_text("Hello, and welcome.")
 
-    read.get_by_role("button", name="Discard edits").click()
-    read.get_by_role("dialog").get_by_role("button", name="Discard edits").click()
-    expect(read.locator(".edits")).to_be_hidden()
+    job_page.get_by_role("button", name="Discard edits").click()
+    job_page.get_by_role("dialog").get_by_role("button", name="Discard edits").click()
+    expect(job_page.locator(".edits")).to_be_hidden()
 
 
-def test_escape_leaves_a_line_as_it_was(read: Page) -> None:
-    row = read.locator(".line").first
+def test_escape_discards_an_edit(job_page: Page) -> None:
+    row = job_page.locator(".line").first
     row.dblclick()
     row.get_by_role("textbox").fill("Something else")
     row.get_by_role("textbox").press("Escape")
 
     expect(row.locator(".line-text")).to_have_text("Hello, and welcome.")
-    expect(read.locator(".edits")).to_be_hidden()
+    expect(job_page.locator(".edits")).to_be_hidden()

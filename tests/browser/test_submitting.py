@@ -1,4 +1,4 @@
-"""A recording comes in by its address, chosen, or dropped."""
+"""Submission: by URL, by file selection, by drag and drop."""
 
 import base64
 import re
@@ -6,7 +6,7 @@ import re
 from playwright.sync_api import Page, expect
 
 from tests.conftest import DATA
-from tests.site import Site
+from tests.support.site import Site
 
 DROP = """([name, text]) => {
   const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
@@ -20,8 +20,8 @@ DROP = """([name, text]) => {
 }"""
 
 
-def test_an_address_becomes_captions(page: Page, site: Site) -> None:
-    # Nobody has had it captioned yet: a job that is over at once has no news of its end.
+def test_a_url_becomes_captions(page: Page, site: Site) -> None:
+    # A new URL: a cached job ends at once, without live updates.
     address = site.page("/new/short.ogg", (DATA / "short.ogg").read_bytes(), "audio/ogg")
     page.goto("/")
     page.get_by_label("Address of a video or recording").fill(address)
@@ -53,7 +53,7 @@ def test_a_file_dropped_anywhere_becomes_captions(page: Page) -> None:
     expect(page.locator(".line-text")).to_have_text("The weather is lovely this morning.")
 
 
-def test_what_is_no_address_is_refused_before_it_is_sent(page: Page) -> None:
+def test_an_invalid_url_is_rejected_before_it_is_sent(page: Page) -> None:
     page.goto("/")
     field = page.get_by_label("Address of a video or recording")
     field.fill("not an address")
@@ -70,11 +70,11 @@ def test_options_reach_the_job(page: Page, site: Site) -> None:
     page.get_by_label("Spoken language").select_option("en")
     page.get_by_label("A time for each word").check()
     page.get_by_label("Take noise out of the kept audio").uncheck()
-    with page.expect_request("**/pipeline") as sent:
+    with page.expect_request("**/pipeline") as request:
         page.get_by_label("Address of a video or recording").fill(f"{site.url}/files/short.ogg")
         page.get_by_role("button", name="Make captions").click()
 
-    wish = sent.value.post_data_json
-    assert wish["request_id"]
-    assert (wish["language"], wish["word_timestamps"], wish["remove_noise"]) == ("en", True, False)
+    body = request.value.post_data_json
+    assert body["request_id"]
+    assert (body["language"], body["word_timestamps"], body["remove_noise"]) == ("en", True, False)
     expect(page.locator(".line-text")).to_have_text("The weather is lovely this morning.")

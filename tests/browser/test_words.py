@@ -1,13 +1,13 @@
-"""Two languages; strangers' words stay words; a site's player only on a click."""
+"""Both languages; untrusted text is never interpreted; embedded players load only on a click."""
 
 import json
 
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.browser.caller import Caller
-from tests.browser.conftest import DESKTOP, listened_to
+from tests.browser.api_client import ApiClient
+from tests.browser.conftest import DESKTOP, page_errors
 from tests.conftest import RealMesh
-from tests.site import Site
+from tests.support.site import Site
 
 TITLE = "</title><script>window.hit=1</script> \u202egpj.exe & <b>bold</b> \x07"
 CAPTION = "<img src=x onerror=window.hit=1> \u202eturned &"
@@ -17,7 +17,7 @@ VTT = f"""WEBVTT
 {CAPTION.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")}
 """
 YOUTUBE = "https://www.youtube.com/watch?v=abcdefghijk"
-# Speaks as the site's player does.
+# Speaks the message protocol of the site's player.
 PLAYER = """<script>
 addEventListener("message", ({ data, origin }) => {
   const said = JSON.parse(data);
@@ -35,7 +35,7 @@ def test_a_brazilian_browser_gets_portuguese(
 ) -> None:
     with browser.new_context(**{**DESKTOP, "locale": "pt-BR"}, base_url=real_mesh.http) as context:
         page = context.new_page()
-        complaints = listened_to(page)
+        errors = page_errors(page)
         page.goto("/")
         expect(page.get_by_role("heading", level=1)).to_have_text("Veja a fala virar texto.")
         expect(page.locator("html")).to_have_attribute("lang", "pt-BR")
@@ -45,10 +45,12 @@ def test_a_brazilian_browser_gets_portuguese(
         expect(page.locator(".failure")).to_contain_text("There is nothing at this address")
         page.reload()
         expect(page.locator("html")).to_have_attribute("lang", "en")
-    assert complaints == []
+    assert errors == []
 
 
-def test_hostile_titles_and_captions_are_text(page: Page, caller: Caller, site: Site) -> None:
+def test_hostile_titles_and_captions_are_shown_as_text(
+    page: Page, api: ApiClient, site: Site
+) -> None:
     site.page("/hostile.vtt", VTT.encode(), "text/vtt")
     title = TITLE.replace("&", "&amp;").replace("<", "&lt;")
     track = '<track kind="subtitles" srclang="en" src="/hostile.vtt">'
@@ -57,7 +59,7 @@ def test_hostile_titles_and_captions_are_text(page: Page, caller: Caller, site: 
     )
     address = site.page("/hostile", f"{html}{track}</video></html>".encode(), "text/html")
     policy = {"captions_policy": "prefer_human", "language": "en"}
-    job_id = caller.finished(caller.submit(address, **policy))
+    job_id = api.finished(api.submit(address, **policy))
 
     page.goto(f"/#/job/{job_id}")
 
@@ -75,8 +77,8 @@ def test_hostile_titles_and_captions_are_text(page: Page, caller: Caller, site: 
     assert page.locator("main img, main script").count() == 0
 
 
-def test_a_site_is_asked_for_its_video_only_on_a_click(page: Page, finished_job: str) -> None:
-    asked: list[str] = []
+def test_an_embedded_player_is_loaded_only_on_a_click(page: Page, finished_job: str) -> None:
+    player_urls: list[str] = []
 
     def as_from_youtube(route: Route) -> None:
         answer = route.fetch()
@@ -85,7 +87,7 @@ def test_a_site_is_asked_for_its_video_only_on_a_click(page: Page, finished_job:
         )
 
     def player(route: Route) -> None:
-        asked.append(route.request.url)
+        player_urls.append(route.request.url)
         route.fulfill(body=PLAYER, content_type="text/html")
 
     page.route(f"**/jobs/{finished_job}", as_from_youtube)
@@ -93,16 +95,16 @@ def test_a_site_is_asked_for_its_video_only_on_a_click(page: Page, finished_job:
     page.goto(f"/#/job/{finished_job}")
     load = page.get_by_role("button", name="Load the video from YouTube")
     expect(load).to_be_visible()
-    assert asked == []
+    assert player_urls == []
 
     load.click()
     expect(page.locator("iframe")).to_be_visible()
     expect(page.locator(".times")).to_have_text("0:00 / 0:23")
     page.locator(".moment").nth(3).click()
 
-    assert "/embed/abcdefghijk?" in asked[0]
+    assert "/embed/abcdefghijk?" in player_urls[0]
     expect(page.locator(".line").nth(3)).to_have_attribute("aria-current", "true")
     expect(page.locator(".screen-caption")).to_contain_text("If a machine is switched off")
     page.get_by_role("button", name="Back to the kept audio").click()
     expect(page.locator("iframe")).to_have_count(0)
-    assert json.dumps(asked).count("embed") == 1
+    assert json.dumps(player_urls).count("embed") == 1

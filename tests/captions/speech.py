@@ -1,4 +1,4 @@
-"""Speech for tests: real sentences, and whatever hypothesis can think of."""
+"""Speech for tests: real sentences, and random ones from hypothesis."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ ODD_WORDS = (
 
 
 def squeezed(text: str) -> str:
-    """Only what is seen, without spaces: what must survive every change of shape."""
+    """The visible characters without spaces, which every format must keep."""
     composed = unicodedata.normalize("NFC", text)
     return "".join(c for c in composed if not c.isspace() and unicodedata.category(c) != "Cc")
 
 
 def visible(segments: Sequence[Segment]) -> str:
-    """Everything said; words nobody can see are nothing."""
+    """All spoken text, without invisible words."""
     words = (word for segment in segments for word in _words(segment.text))
     return "".join(squeezed(word) for word in words if width(squeezed(word)))
 
@@ -39,7 +39,7 @@ def _words(text: str) -> list[str]:
 
 
 def shown(cues: Sequence[Cue]) -> str:
-    """Everything on the screen."""
+    """All text on the screen."""
     return "".join(squeezed(line) for cue in cues for line in cue.lines)
 
 
@@ -55,7 +55,7 @@ moments = st.integers(-1_000, 60_000)
 
 @st.composite
 def segment(draw: st.DrawFn) -> Segment:
-    """Anything a transcriber could say, and some things it could not."""
+    """Any text a transcriber could return, and some it could not."""
     text = draw(texts)
     if not draw(st.booleans()):
         return Segment(draw(moments), draw(moments), text)
@@ -77,7 +77,7 @@ def spoken_in_order(draw: st.DrawFn) -> tuple[Segment, ...]:
 
 @st.composite
 def any_rules(draw: st.DrawFn) -> Rules:
-    """Every limit anywhere within what callers may ask for."""
+    """Random limits within the range callers may set."""
     limits = {
         name: draw(st.none() | st.integers(int(low), int(high)))
         for name, (low, high) in LIMITS.items()

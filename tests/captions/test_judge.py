@@ -1,4 +1,4 @@
-"""The judge sees every broken rule, and only those."""
+"""judge() reports every broken rule, and only those."""
 
 import pytest
 
@@ -21,7 +21,7 @@ GOOD = Cue(0, 2000, ("Hello, and welcome.",))
     [
         (Cue(3000, 5000, ("a", "b", "c")), "3 lines"),
         (Cue(3000, 5000, ()), "0 lines"),
-        (Cue(3000, 5000, ("",)), "'' is no line"),
+        (Cue(3000, 5000, ("",)), "'' is not a line"),
         (Cue(3000, 5000, ("x" * 43,)), f"'{'x' * 43}' is too long"),
         (Cue(3000, 3833, ("a",)), "833 ms on the screen"),
         (Cue(3000, 10_001, ("a",)), "7001 ms on the screen"),
@@ -37,7 +37,7 @@ def test_a_broken_hard_rule_is_named(cue: Cue, fault: str) -> None:
     assert not within_hard_rules(cue, GOOD, Rules())
 
 
-def test_cues_on_the_edge_of_every_rule_are_good() -> None:
+def test_cues_exactly_at_the_limit_of_every_rule_pass() -> None:
     found = [Cue(0, 834, ("x",)), Cue(914, 7914, ("x" * 42, "y" * 42))]
 
     verdict = judge(found, Rules())
@@ -82,7 +82,9 @@ def test_full_width_limits_count_half_width_letters_half() -> None:
     ("text", "columns"),
     [("abc", 3), ("e\u0301", 1), ("字幕", 4), ("👍🏽", 2), ("ก็", 1), ("שָׁלוֹם", 4), ("", 0)],
 )
-def test_marks_take_no_room_and_full_width_letters_two_columns(text: str, columns: int) -> None:
+def test_combining_marks_take_no_columns_and_full_width_letters_two(
+    text: str, columns: int
+) -> None:
     assert width(text) == columns
 
 
@@ -102,10 +104,10 @@ def test_marks_take_no_room_and_full_width_letters_two_columns(text: str, column
         ),
     ],
 )
-def test_senseless_limits_are_refused(limits: dict[str, float], message: str) -> None:
+def test_limits_out_of_range_are_refused(limits: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         changed(Rules(), **limits)
 
 
-def test_an_unset_limit_stays() -> None:
+def test_an_unset_limit_keeps_its_default() -> None:
     assert changed(rules_for("th"), max_lines=1, max_line_length=None).max_line_length == 35

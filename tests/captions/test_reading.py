@@ -8,11 +8,11 @@ from captions.rules import Rules, changed, rules_for
 
 
 def lines_of(text: str, language: str = "en", **limits: float) -> list[tuple[str, ...]]:
-    """The lines of each cue of a text said in one go, at an easy pace."""
+    """The lines of each cue of a text spoken without pauses, at an easy pace."""
     rules = changed(rules_for(language), **limits)
     pace = 1000 / (0.8 * rules.max_characters_per_second)
-    said = [Segment(0, round(len(text) * pace), text)]
-    return [cue.lines for cue in cues(said, rules, language=language)]
+    segments = [Segment(0, round(len(text) * pace), text)]
+    return [cue.lines for cue in cues(segments, rules, language=language)]
 
 
 def test_a_short_sentence_is_one_line() -> None:
@@ -74,7 +74,7 @@ def test_no_line_ends_in_a_word_that_belongs_to_the_next(
     assert not set(ends) & set(clinging.split())
 
 
-def test_two_lines_are_of_like_length() -> None:
+def test_two_lines_have_similar_length() -> None:
     [(first, second)] = lines_of(
         "Big old brown dogs chase small wild grey cats round dark corners."
     )
@@ -82,13 +82,13 @@ def test_two_lines_are_of_like_length() -> None:
     assert abs(len(first) - len(second)) < 12
 
 
-def test_no_word_stands_alone_on_a_line_if_it_can_have_company() -> None:
+def test_no_word_stands_alone_on_a_line_if_avoidable() -> None:
     [lines] = lines_of("Everything considered, nobody wanted anything.")
 
     assert all(len(line.split()) > 1 for line in lines)
 
 
-def test_a_sentence_leaves_no_word_behind() -> None:
+def test_the_last_word_of_a_sentence_gets_no_cue_of_its_own() -> None:
     text = (
         "This particular sentence has been made so that exactly eighty-four characters are "
         "exceeded slightly."
@@ -109,13 +109,13 @@ def test_an_abbreviation_ends_no_sentence() -> None:
     assert lines_of("Ask Dr. Smith.") == [("Ask Dr. Smith.",)]
 
 
-def test_french_signs_stay_with_their_word() -> None:
+def test_french_punctuation_stays_with_its_word() -> None:
     found = lines_of("Pouvez-vous m'expliquer pourquoi le train n'arrive jamais à l'heure ?", "fr")
 
     assert found[-1][-1].endswith("l'heure ?")
 
 
-def test_a_word_longer_than_a_line_is_cut_where_an_address_can_be() -> None:
+def test_an_address_longer_than_a_line_is_split_at_its_separators() -> None:
     address = "https://example.org/a/very/long/path/that-goes-on/and-on-and-on"
 
     found = [line for lines in lines_of(f"See {address} now.") for line in lines]
@@ -163,43 +163,45 @@ def test_three_lines_are_used_if_they_are_allowed() -> None:
 
 
 def test_a_sentence_without_full_stop_ends_with_its_segment() -> None:
-    said = [
+    segments = [
         Segment(3040, 7280, "Ask not what your country can do for you"),
         Segment(8040, 10_040, "Ask what you can do for your country"),
     ]
 
-    assert [cue.text for cue in cues(said, Rules(), language="en")] == [one.text for one in said]
+    assert [cue.text for cue in cues(segments, Rules(), language="en")] == [
+        one.text for one in segments
+    ]
 
 
 def test_a_sentence_over_two_segments_is_not_cut_where_they_meet() -> None:
-    said = [
+    segments = [
         Segment(0, 2600, "We will meet in front of the"),
         Segment(2600, 3900, "old station."),
     ]
 
-    [cue] = cues(said, Rules(), language="en")
+    [cue] = cues(segments, Rules(), language="en")
 
     assert cue.text == "We will meet in front of the old station."
 
 
-def test_small_holes_between_cues_are_closed() -> None:
-    said = [Segment(0, 2000, "This is the first."), Segment(2500, 5000, "And this the second.")]
+def test_small_gaps_between_cues_are_closed() -> None:
+    segments = [Segment(0, 2000, "This is the first."), Segment(2500, 5000, "And this the second.")]
 
-    first, second = cues(said, Rules(), language="en")
+    first, second = cues(segments, Rules(), language="en")
 
     assert second.start - first.end == 80
 
 
-def test_slow_speech_is_cut_so_that_every_word_is_shown_while_it_is_said() -> None:
-    said = [Segment(0, 20_000, "I am sitting in a room different from yours")]
+def test_slow_speech_is_cut_so_that_every_word_is_shown_while_spoken() -> None:
+    segments = [Segment(0, 20_000, "I am sitting in a room different from yours")]
 
-    found = cues(said, Rules(), language="en")
+    found = cues(segments, Rules(), language="en")
 
     assert len(found) > 2
     assert all(cue.tokens[-1][-1].end <= cue.end + 80 for cue in found)  # the gap
 
 
-def test_a_long_word_gets_company_although_alone_would_be_more_even() -> None:
+def test_a_long_word_shares_its_line_even_if_alone_would_be_more_balanced() -> None:
     [lines] = lines_of("Donaudampfschifffahrtskapitän green small old bird", "en")
 
     assert all(len(line.split()) > 1 for line in lines)

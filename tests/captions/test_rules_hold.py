@@ -1,4 +1,4 @@
-"""Whatever is said, however fast: the hard rules hold, and no word is lost."""
+"""For any speech, however fast, the hard rules hold and no word is lost."""
 
 import itertools
 
@@ -22,9 +22,9 @@ durations = st.just(0) | st.integers(1, 60_000)
 languages = st.sampled_from(LANGUAGES)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(segment(), max_size=6), languages, durations)
-def test_cues_keep_the_hard_rules_whatever_is_said(
+def test_cues_keep_the_hard_rules_for_any_speech(
     segments: list[Segment], language: str, duration: int
 ) -> None:
     rules = rules_for(language)
@@ -34,9 +34,9 @@ def test_cues_keep_the_hard_rules_whatever_is_said(
     assert judge(found, rules).faults == ()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(segment(), max_size=4), any_rules(), languages, durations)
-def test_any_limits_a_caller_may_ask_for_are_kept(
+def test_any_limits_a_caller_may_set_are_kept(
     segments: list[Segment], rules: Rules, language: str, duration: int
 ) -> None:
     found = cues(segments, rules, language=language, duration=duration)
@@ -44,7 +44,7 @@ def test_any_limits_a_caller_may_ask_for_are_kept(
     assert judge(found, rules).faults == ()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(segment(), max_size=6), any_rules(), languages)
 def test_every_word_is_shown_once_and_in_order(
     segments: list[Segment], rules: Rules, language: str
@@ -58,9 +58,9 @@ def test_every_word_is_shown_once_and_in_order(
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(spoken_in_order(), languages)
-def test_no_cue_goes_before_its_words_were_said(
+def test_no_cue_ends_before_its_words_were_spoken(
     segments: tuple[Segment, ...], language: str
 ) -> None:
     rules = rules_for(language)
@@ -78,7 +78,7 @@ def _next_is_due(end: int, found: list, rules: Rules) -> bool:  # type: ignore[t
 
 
 @given(st.lists(segment(), max_size=4), languages)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_same_segments_make_the_same_cues(segments: list[Segment], language: str) -> None:
     rules = rules_for(language)
 
@@ -87,7 +87,7 @@ def test_the_same_segments_make_the_same_cues(segments: list[Segment], language:
     assert cues(segments, rules, language=language) == once
 
 
-def test_nothing_said_makes_no_cues() -> None:
+def test_no_speech_makes_no_cues() -> None:
     rules = Rules()
 
     assert cues([], rules) == []
@@ -106,7 +106,7 @@ def test_a_cue_at_the_very_end_comes_early_rather_than_run_over() -> None:
     assert (cue.start, cue.end) == (9166, 10_000)
 
 
-def test_more_than_can_be_shown_at_the_end_runs_over_it_in_full_cues() -> None:
+def test_speech_too_dense_for_the_end_runs_over_it_in_full_cues() -> None:
     text = " ".join(["unbelievably"] * 16)  # 207 characters in a tenth of a second
     rules = Rules()
 

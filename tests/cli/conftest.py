@@ -1,4 +1,4 @@
-"""Marks on processes, by which what a command left behind is found."""
+"""Environment marks, by which processes that a command left behind are found."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,13 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from tests.cli.command import MARK, marked
-from tests.cli.dummy_service import install
+from tests.support.command import MARK, marked
+from tests.support.dummy_service import install
 
 
 @pytest.fixture
 def mark() -> Iterator[str]:
-    """Whatever still bears it after the test is killed."""
+    """Kills the processes that still have the mark after the test."""
     name = uuid4().hex
     yield name
     for process in marked(name):
@@ -21,7 +21,7 @@ def mark() -> Iterator[str]:
 
 @pytest.fixture
 def mesh(tmp_path: Path, mark: str) -> dict[str, str]:
-    """An environment in which the services are stand-ins and temporary files are ours."""
+    """An environment with dummy services and a temporary directory of the test."""
     (tmp_path / "tmp").mkdir()
     return {
         "path_first": install(tmp_path / "services"),

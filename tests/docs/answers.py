@@ -1,4 +1,4 @@
-"""Whether an answer is the one a page shows: `…` is left out; ids and times count by shape."""
+"""Compares an answer with the one a page shows: `…` matches anything, ids and times by shape."""
 
 import json
 import re
@@ -16,12 +16,12 @@ SHAPES = (
     r"\d\d:\d\d(?::\d\d)?[.,]\d{2,3}",
     r"^\d+\t\d+(?=\t)",
 )
-"""Moments: on the clock, in captions, and in a table of them."""
+"""Timestamps: of the clock, in captions, and in TSV."""
 VARIABLE = re.compile("|".join((f"(?P<id>{ID})", f"(?P<gap>{LEFT_OUT})", *SHAPES)))
 
 
 class DifferentError(AssertionError):
-    """The answer is not the one that is shown."""
+    """The answer differs from the one on the page."""
 
     def __init__(self, shown: object, real: object, at: str = "") -> None:
         super().__init__(f"{at}\nshown: {shown}\nreal:  {real}")
@@ -29,15 +29,15 @@ class DifferentError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the page calls things, and what they are called here."""
+    """Names on the page, and the real ones."""
 
     places: dict[str, str]
     ids: dict[str, str] = field(default_factory=dict)
     events: dict[str, str] = field(default_factory=dict)
-    """Their ids, which are numbers."""
+    """Ids of server-sent events, which are numbers."""
 
     def here(self, shown: str) -> str:
-        """A command as it is run here."""
+        """A command of the page with the real names."""
         for name, real in (self.places | self.ids).items():
             shown = shown.replace(name, real)
         return re.sub(
@@ -45,7 +45,7 @@ class Names:
         )
 
     def shown(self, real: str) -> str:
-        """An answer as the page would show it."""
+        """A real answer with the names of the page."""
         for name, place in (self.places | self.ids).items():
             real = real.replace(place, name)
         return real
@@ -59,7 +59,7 @@ class Names:
 
 
 def compare(shown: str, printed: Printed, names: Names) -> None:
-    """Learns names that are new; raises if the page shows something else."""
+    """Records new names; raises if the page shows another answer."""
     found = names.copy()
     if printed.head:
         head, _, shown = shown.partition("\n\n")
@@ -87,7 +87,7 @@ def _compare_head(shown: list[str], real: list[str], names: Names) -> None:
 
 
 def _compare_text(shown: str, real: str, names: Names) -> None:
-    """What is variable in it may be another; an id must be the same each time."""
+    """Times may differ; an id must be the same each time."""
     pattern, new, end = "", [], 0
     for found in VARIABLE.finditer(shown):
         pattern += re.escape(shown[end : found.start()])
@@ -118,7 +118,7 @@ def _compare_json(shown: Any, real: Any, names: Names, at: str = "") -> None:
         case list(), list():
             _compare_lists(shown, real, names, at)
         case float(), float() if not shown.is_integer() and not real.is_integer():
-            pass  # measured, so another each time; a whole number is meant as it is
+            pass  # measured, so it differs each time; a whole number must match
         case _ if type(shown) is not type(real) or shown != real:
             raise DifferentError(shown, real, at)
 
@@ -143,7 +143,7 @@ def _compare_lists(shown: list[Any], real: list[Any], names: Names, at: str) -> 
 
 
 def read(shown: str) -> Any:
-    """JSON in which `…` stands for a value, or for whatever else is there."""
+    """Parses JSON in which `…` stands for a value, or for further members or items."""
     text, last = "", ""
     within: list[str] = []
     for piece in re.findall(
@@ -164,13 +164,13 @@ def read(shown: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One server-sent event, not yet read."""
+    """One server-sent event, not yet parsed."""
 
     fields: dict[str, str]
 
 
 def _events(text: str) -> list[str | Event]:
-    """Long data may be wrapped on a page."""
+    """Splits a stream into events; long data may be wrapped on a page."""
     return [
         part
         if part == LEFT_OUT
@@ -182,7 +182,7 @@ def _events(text: str) -> list[str | Event]:
 def _compare_parts(
     shown: "list[str] | list[str | Event]", real: "list[str] | list[str | Event]", names: Names
 ) -> None:
-    """Lines or events, one after the other; `…` stands for any number of them."""
+    """Compares lines or events in order; `…` stands for any number of them."""
     at, gap = 0, False
     for part in shown:
         if part == LEFT_OUT:

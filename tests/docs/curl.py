@@ -1,4 +1,4 @@
-"""The `curl` commands of a page: read from it, and run without curl."""
+"""Parses the `curl` commands of a page and runs them with an HTTP client."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ FORM = "application/x-www-form-urlencoded"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A command, and what the page says it prints."""
+    """A command and the output that the page shows."""
 
     command: str
     answer: str
@@ -27,21 +27,21 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What curl would have printed."""
+    """The output curl would have printed."""
 
     head: str
-    """The status line and the headers; empty unless they were asked for."""
+    """The status line and the headers; empty unless requested."""
     body: str
-    """Empty if it was saved."""
+    """Empty if it was saved to a file."""
     saved: str
-    """The name of the file, if it was."""
+    """The name of that file."""
     kind: str
-    """The type of the body."""
+    """The media type of the body."""
     status: int
 
 
 def examples(text: str) -> list[Example]:
-    """Every command of the page's console blocks, in order; variables have their values."""
+    """Every command of the page's console blocks, in order, with variables expanded."""
     found: list[Example] = []
     variables: dict[str, str] = {}
     for block in blocks(text, "console"):
@@ -58,7 +58,7 @@ def examples(text: str) -> list[Example]:
 
 
 def _expanded(command: str, variables: dict[str, str]) -> str:
-    """As a shell would: not between single quotes."""
+    """Expands variables as a shell would: not between single quotes."""
     assert not re.search(r"'[^']*\$[^']*'", command), command
     return re.sub(r"\$([A-Z]+)", lambda found: variables[found[1]], command)
 
@@ -76,7 +76,7 @@ def _words(command: str) -> list[str]:
 
 
 def parsed(command: str) -> Namespace:
-    """What is asked for; a flag that is unknown here ends the test."""
+    """The parsed command; an unknown flag ends the test."""
     parser = ArgumentParser("curl", allow_abbrev=False, add_help=False)
     for flag in ("-s", "-i", "-I", "-N"):
         parser.add_argument(flag, action="store_true")
@@ -93,13 +93,13 @@ def parsed(command: str) -> Namespace:
 
 
 def method(asked: Namespace) -> str:
-    """As curl chooses it."""
+    """The HTTP method curl would use."""
     posts = asked.F or asked.d is not None or asked.data_binary is not None
     return str(asked.X or ("HEAD" if asked.I else "POST" if posts else "GET"))
 
 
 async def run(client: httpx2.AsyncClient, asked: Namespace, folder: Path) -> Printed:
-    """Asks as curl would, in that folder."""
+    """Sends the request as curl would, in that folder."""
     said, content = {"headers": _headers(asked), **_content(asked, folder)}, b""
     async with client.stream(method(asked), f"http://{asked.url}", **said) as answer:
         with suppress(TimeoutError):

@@ -1,23 +1,25 @@
-"""What docs/http.md talks to: a real orchestrator and real stages, with nobody else's jobs."""
+"""The mesh behind docs/http.md: a separate orchestrator on the stages of the shared real mesh."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
 
 import httpx2
 from pydantic import SecretStr
 
+from cli.local.mesh import STAGES
 from mesh.addresses import free_ports
 from mesh.broker import running_broker
 from mesh.server import running_server
-from orchestrator.__main__ import assembled
 from orchestrator.settings import Settings
+from orchestrator.wiring import assembled
 from tests.conftest import DATA, RealMesh
-from tests.gateway.http import running_gateway
 from tests.orchestrator.webhooks.receiver import SECRET, Receiver, receiving
-from tests.site import serving
+from tests.support.http import running_gateway
+from tests.support.site import serving
 
 STORAGE = 256 * 1024**2
 RECORDINGS = {
@@ -25,7 +27,7 @@ RECORDINGS = {
     "conversa.ogg": "portuguese.ogg",
     "lecture.ogg": "sample.ogg",
 }
-"""By the names the page gives them."""
+"""The page's names of recordings, and the test data behind them."""
 MIB = 1024**2
 FEED = """<rss version="2.0"><channel><title>Show</title><item><title>First</title>
 <enclosure url="{site}/files/talk.ogg" type="audio/ogg"/></item></channel></rss>"""
@@ -33,19 +35,19 @@ FEED = """<rss version="2.0"><channel><title>Show</title><item><title>First</tit
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """Everything that runs."""
+    """Everything that is running, and where."""
 
     places: dict[str, str]
-    """What the page calls an address, and what it is here."""
+    """Addresses on the page, and the real ones."""
     folder: Path
-    """Where the reader's files are."""
+    """The folder with the files that commands upload."""
     receiver: Receiver
-    """Who is told by webhook."""
+    """Receives the webhooks."""
 
 
 @asynccontextmanager
 async def documented_mesh(real_mesh: RealMesh, folder: Path) -> AsyncIterator[Documented]:
-    """An orchestrator of its own, before the stages of the mesh that runs anyway."""
+    """Runs an orchestrator without other jobs, gateways, a site and a webhook receiver."""
     recordings = folder / "recordings"
     recordings.mkdir()
     for name, source in RECORDINGS.items():
@@ -80,19 +82,20 @@ async def documented_mesh(real_mesh: RealMesh, folder: Path) -> AsyncIterator[Do
 
 @asynccontextmanager
 async def _orchestrator(real_mesh: RealMesh, folder: Path) -> AsyncIterator[str]:
-    """Its address."""
+    """Runs the orchestrator; yields its address."""
     host, _, port = real_mesh.server.partition(":")
-    downloader, normalizer, transcriber = (f"{host}:{int(port) + more}" for more in (1, 2, 3))
+    stages: dict[str, Any] = {
+        name: f"{host}:{int(port) + more}" for more, name in enumerate(STAGES, 1)
+    }
     async with running_broker(folder / "nats") as broker:
         settings = Settings(
             nats_url=broker.url,
+            nats_seconds=60,
             storage_bytes=STORAGE,
             work_dir=folder / "work",
             webhook_secret=SecretStr(SECRET),
             webhook_private=True,
-            downloader=downloader,
-            normalizer=normalizer,
-            transcriber=transcriber,
+            **stages,
         )
         async with (
             assembled(settings) as (services, get_ready),

@@ -1,9 +1,15 @@
-"""Reads what our own documentation says, so that tests can hold it to the code."""
+"""Reads the documentation, so that tests can compare it with the code."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+SERVICES = sorted(
+    path.parent.name
+    for path in ROOT.glob("*/settings.py")
+    if path.with_name("__main__.py").exists()
+)
+"""Every service of the mesh."""
 
 
 def page(path: str) -> str:
@@ -27,7 +33,7 @@ def _is_ruler(line: str) -> bool:
 
 
 def code(cell: str) -> str:
-    """What stands between the first pair of backticks; "" if there is none."""
+    """The text between the first pair of backticks; "" without one."""
     found = re.search(r"`([^`]*)`", cell)
     return found[1] if found else ""
 

@@ -1,4 +1,4 @@
-"""What a page shows is compared with what was answered; a difference that matters is seen."""
+"""The comparison of documented answers accepts equal ones and finds differences."""
 
 import json
 
@@ -39,7 +39,7 @@ def answered(body: str, kind: str = "application/json", head: str = "") -> Print
         (f'{{"a": "{ONE}", "b": "{THREE}"}}', {"a": TWO, "b": TWO}, False),
     ],
 )
-def test_json_differs_where_a_reader_would_say_so(shown: str, real: object, same: bool) -> None:
+def test_json_differs_by_value_type_and_key(shown: str, real: object, same: bool) -> None:
     assert _is_same(shown, answered(json.dumps(real))) is same
 
 
@@ -94,7 +94,7 @@ def test_events_differ_by_name_by_id_and_by_data(shown: str, same: bool) -> None
         ("HTTP/1.1 200 OK\nlocation: x", False),
     ],
 )
-def test_a_head_has_what_is_shown_of_it(shown: str, same: bool) -> None:
+def test_a_head_contains_the_shown_headers(shown: str, same: bool) -> None:
     assert _is_same(shown, answered("", head="HTTP/1.1 200 OK\netag: x\nserver: z")) is same
 
 

@@ -1,18 +1,25 @@
-"""docs/errors.md lists every reason, and tells the truth about each."""
+"""docs/errors.md lists every warning and every reason, with its retryability and gRPC codes."""
 
-from downloader.reasons import KINDS
+from downloader.reasons import ERROR_TYPES
 from mesh.errors import MeshError
-from mesh.reasons import RETRYABLE, Reason
+from mesh.reasons import RETRYABLE, Reason, WarningReason
 from mesh.status import CODES
 from tests.docs.pages import code, page, rows
 
-TABLE = [row for row in rows(page("docs/errors.md")) if code(row[0])]
+REASONS, _, WARNINGS = page("docs/errors.md").partition("## Warnings")
+TABLE = [row for row in rows(REASONS) if code(row[0])]
 
 
 def test_every_reason_is_listed_once_and_nothing_else_is() -> None:
     listed = [code(row[0]) for row in TABLE]
 
     assert sorted(listed) == sorted(Reason)
+
+
+def test_every_warning_is_listed_once_and_nothing_else_is() -> None:
+    listed = [code(row[0]) for row in rows(WARNINGS) if code(row[0])]
+
+    assert sorted(listed) == sorted(WarningReason)
 
 
 def test_a_reason_is_called_retryable_exactly_if_it_is() -> None:
@@ -29,7 +36,7 @@ def test_only_codes_our_errors_travel_in_are_named() -> None:
 
 
 def test_the_code_of_every_reason_the_downloader_gives_is_named() -> None:
-    for reason, kind in KINDS.items():
+    for reason, kind in ERROR_TYPES.items():
         assert _code(kind) in _codes_of(reason), reason
 
 

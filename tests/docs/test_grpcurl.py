@@ -19,18 +19,18 @@ from ytcaption.v1 import admin_service_pb2, collection_service_pb2, pipeline_ser
 COMMANDS = [
     block for block in blocks(page("docs/grpcurl.md"), "sh") if re.search("buf curl|^call ", block)
 ]
-SECONDS = 150
+SECONDS = 280
 
 
 @pytest.fixture(scope="module")
 async def said(
     real_mesh: RealMesh, spoken_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
-    """What every command printed, by its name."""
+    """The output of every command, by its name."""
     return await _run_all(real_mesh.server, spoken_url, tmp_path_factory.mktemp("grpcurl"))
 
 
-def test_the_commands_lead_from_listing_to_captions(said: dict[str, str]) -> None:
+def test_the_commands_create_watch_read_and_delete_a_job(said: dict[str, str]) -> None:
     assert "ytcaption.v1.PipelineService" in said["list-services"]
     assert "ytcaption.v1.PipelineService/WatchJob" in said["list-methods"]
     assert "fileDescriptorProto" in said["ServerReflectionInfo"]
@@ -46,14 +46,14 @@ def test_the_commands_lead_from_listing_to_captions(said: dict[str, str]) -> Non
     assert int(json.loads(said["DeleteJob"])["eventsRemoved"]) > 0
 
 
-def test_a_file_is_captioned_as_a_job_and_without_one(said: dict[str, str]) -> None:
+def test_an_upload_is_captioned_with_and_without_a_job(said: dict[str, str]) -> None:
     assert json.loads(said["CreateJobFromUpload"])["job"]["source"]["upload"]["fileName"]
-    heard = _messages(said["TranscribeStream"])
-    assert "weather" in next(one for one in heard if "segment" in one)["segment"]["text"]
-    assert "finished" in heard[-1]
+    streamed = _messages(said["TranscribeStream"])
+    assert "weather" in next(one for one in streamed if "segment" in one)["segment"]["text"]
+    assert "finished" in streamed[-1]
 
 
-def test_a_job_is_read_and_repeated(said: dict[str, str]) -> None:
+def test_a_job_is_read_and_run_again(said: dict[str, str]) -> None:
     assert json.loads(said["GetAbilities"])["models"]
     assert json.loads(said["GetJob"])["job"]["state"] == "JOB_STATE_SUCCEEDED"
     artifact, chunk = _messages(said["DownloadArtifact"])
@@ -63,7 +63,7 @@ def test_a_job_is_read_and_repeated(said: dict[str, str]) -> None:
     assert repeated != json.loads(said["CreateJob"])["job"]["jobId"]
 
 
-def test_a_collection_is_made_followed_reported_and_removed(said: dict[str, str]) -> None:
+def test_a_collection_is_created_watched_reported_and_deleted(said: dict[str, str]) -> None:
     assert json.loads(said["CreateCollection"])["collection"]["title"] == "Two"
     last = _messages(said["WatchCollection"])[-1]["collection"]
     assert (last["state"], last["settled"]) == ("COLLECTION_STATE_PARTIAL", True)
@@ -76,18 +76,18 @@ def test_a_collection_is_made_followed_reported_and_removed(said: dict[str, str]
     assert json.loads(said["DeleteCollection"])["jobsRemoved"] == "2"
 
 
-def test_lists_move(said: dict[str, str]) -> None:
+def test_list_watches_send_the_current_page(said: dict[str, str]) -> None:
     assert len(_messages(said["WatchJobs"])[0]["jobs"]) == 3
     assert len(_messages(said["WatchCollections"])[0]["collections"]) >= 1
 
 
-def test_those_who_run_the_mesh_count_revive_and_remove(said: dict[str, str]) -> None:
+def test_operators_read_statistics_replay_and_clean_up(said: dict[str, str]) -> None:
     assert json.loads(said["GetStats"])["jobs"]
     (letter, *_) = json.loads(said["ListDeadLetters"])["deadLetters"]
     assert letter["failure"]["reason"] == "VIDEO_NOT_FOUND"
     assert json.loads(said["ReplayDeadLetter"])["job"]["jobId"] == letter["letterId"]
     assert json.loads(said["PurgeDeadLetters"]).keys() <= {"deadLettersRemoved"}
-    assert json.loads(said["ListWebhookDeliveries"]) == {}, "nobody asked for a webhook"
+    assert json.loads(said["ListWebhookDeliveries"]) == {}, "no job asked for a webhook"
     assert json.loads(said["Cleanup"]) == {}, "nothing is a day old"
     own = json.loads(said["FactoryReset"])["services"][0]
     assert (int(own["jobsRemoved"]) >= 1, int(own["collectionsRemoved"]) >= 1) == (True, True)
@@ -108,7 +108,7 @@ def test_every_call_of_the_public_services_is_shown_once() -> None:
 
 
 def _messages(printed: str) -> list[Any]:
-    """Of a call that answers with more than one."""
+    """The messages of a streaming answer."""
     decoder, found, at = json.JSONDecoder(), [], 0
     while at < len(printed.rstrip()):
         message, at = decoder.raw_decode(printed, at)
@@ -118,7 +118,7 @@ def _messages(printed: str) -> list[Any]:
 
 
 async def _run_all(server: str, url: str, folder: Path) -> dict[str, str]:
-    """Runs all blocks in one shell, as a reader would; what each printed, by its name."""
+    """Runs all blocks in one shell, as a reader would; returns the output of each, by its name."""
     outputs = [folder / f"{number}.out" for number in range(len(COMMANDS))]
     script = "".join(
         f"{{\n{command}}} >{output}\n" for command, output in zip(COMMANDS, outputs, strict=True)
@@ -152,7 +152,7 @@ async def _run_all(server: str, url: str, folder: Path) -> dict[str, str]:
 
 
 def _name(command: str) -> str:
-    """What a block asks for: the rpc it calls, or what is special about it."""
+    """The name of a block: the rpc it calls, or its distinguishing word."""
     for special in ("list-services", "list-methods", "Health/Check", "after_sequence", "call()"):
         if special in command:
             return special

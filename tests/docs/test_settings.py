@@ -5,9 +5,7 @@ from importlib import import_module
 import pytest
 
 from mesh.settings import ServiceSettings
-from tests.docs.pages import code, page, rows
-
-SERVICES = ("orchestrator", "downloader", "normalizer", "transcriber", "gateway")
+from tests.docs.pages import SERVICES, code, page, rows
 
 
 def _settings(service: str) -> type[ServiceSettings]:
@@ -38,7 +36,7 @@ def test_the_defaults_are_those_of_the_code(service: str) -> None:
         said = table[f"{prefix}{name.upper()}"]
         if isinstance(field.default, str | int | float):
             assert said == _written(field.default), name
-        else:  # a folder of this machine, told in words
+        else:  # a folder of this machine, described in words
             assert said, name
 
 

@@ -10,26 +10,26 @@ from pathlib import Path
 import grpc
 import pytest
 
-from downloader.engine import Limits
-from downloader.nursery import have_one, open_nursery
-from downloader.order import Manner
+from downloader.commands import ClientOptions
+from downloader.engine import MediaLimits
+from downloader.fork_server import start_fork_server, wait_until_warm
 from downloader.scratch import Scratch
 from downloader.servicer import downloader_service
-from downloader.ytdlp import Bounds, YtDlpEngine
+from downloader.ytdlp_engine import ServiceLimits, YtDlpEngine
 from mesh.server import running_server
-from tests.downloader.site import Site
+from tests.downloader.site import PATIENCE, Site
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
 
-CEILING = Limits(max_bytes=64 * 1024**2, max_duration=timedelta(hours=1))
+CEILING = MediaLimits(max_bytes=64 * 1024**2, max_duration=timedelta(hours=1))
 
 Serve = Callable[..., AbstractAsyncContextManager[rpc.DownloaderServiceStub]]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nursery() -> None:
-    """The fork server, warm."""
-    open_nursery()
-    asyncio.run(have_one())
+def fork_server() -> None:
+    """The fork server, with yt-dlp loaded."""
+    start_fork_server()
+    asyncio.run(wait_until_warm())
 
 
 @pytest.fixture
@@ -40,13 +40,15 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Serve:
-    """Serves a downloader with the given Manner fields; loopback is allowed unless told not."""
+    """Serves a downloader with these ClientOptions; by default loopback is allowed."""
 
     @asynccontextmanager
     async def serving(**changes: object) -> AsyncIterator[rpc.DownloaderServiceStub]:
-        bounds = changes.pop("bounds", Bounds())
-        manner = Manner(socket_timeout_seconds=10, allow_private_addresses=True)
-        engine = YtDlpEngine(replace(manner, **changes), Scratch(tmp_path), bounds)  # type: ignore[arg-type]
+        service_limits = changes.pop("service_limits", ServiceLimits())
+        client_options = ClientOptions(
+            socket_timeout_seconds=PATIENCE, allow_private_addresses=True
+        )
+        engine = YtDlpEngine(replace(client_options, **changes), Scratch(tmp_path), service_limits)  # type: ignore[arg-type]
         async with (
             running_server([downloader_service(engine, CEILING)], grace_seconds=0) as server,
             grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,

@@ -1,5 +1,6 @@
-"""What the tests of the downloader say often."""
+"""Calls and assertions the downloader tests share."""
 
+import os
 from collections.abc import AsyncIterable
 from pathlib import Path
 
@@ -32,12 +33,12 @@ async def refusal(
 
 
 async def resolve_refusal(stub: Downloader, request: pb.ResolveRequest) -> list[object]:
-    """Status and reason of a list that cannot be had."""
+    """Status and reason of a listing that fails."""
     return await _refusal(stub.Resolve(request))
 
 
 async def caption_refusal(stub: Downloader, request: pb.FetchCaptionsRequest) -> list[object]:
-    """Status and reason of captions that cannot be had."""
+    """Status and reason of a captions call that fails."""
     return await _refusal(stub.FetchCaptions(request))
 
 
@@ -58,4 +59,5 @@ def bytes_of(events: Events) -> bytes:
 
 
 def files_in(folder: Path) -> list[Path]:
-    return list(folder.rglob("*"))
+    """Files and folders below; unlike `rglob`, `walk` skips a folder that vanishes meanwhile."""
+    return [Path(at, name) for at, names, files in os.walk(folder) for name in names + files]

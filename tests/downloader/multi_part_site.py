@@ -1,20 +1,20 @@
-"""A child that knows one more site, whose recordings come in parts, as those of some broadcasters.
+"""A child with an extractor for one more site, whose recordings come in parts.
 
-The page names the parts, one address a line. An extractor like this one is the only thing about it
-that is not yt-dlp's own.
+The page lists the parts, one address a line, as some broadcasters do. Only the extractor is ours;
+the rest is yt-dlp.
 """
 
 from typing import Any
 
-from downloader.order import Order
-from downloader.order import carry_out as really_carry_out
+from downloader.commands import Command
+from downloader.commands import run_child as real_run_child
 
 
-def carry_out(order: Order, media: Any, control: Any) -> None:
-    """What a child does, with that site known."""
+def run_child(command: Command, media: Any, control: Any) -> None:
+    """The entry point of a child, with that extractor added."""
     from yt_dlp.extractor.common import InfoExtractor
 
-    from downloader.visitor import Visitor
+    from downloader.child.ytdlp_client import YtDlpClient
 
     class PartsIE(InfoExtractor):  # type: ignore[misc] # ships no types
         _VALID_URL = r"http://127\.0\.0\.1:\d+/(?P<id>\w+)\.parts$"
@@ -25,11 +25,11 @@ def carry_out(order: Order, media: Any, control: Any) -> None:
             entries = [self.url_result(line) for line in lines]
             return self.playlist_result(entries, name, "A film in parts", multi_video=True)
 
-    add_default = Visitor.add_default_info_extractors
+    add_default = YtDlpClient.add_default_info_extractors
 
-    def add_ours_first(site: Any) -> None:
-        site.add_info_extractor(PartsIE())
-        add_default(site)
+    def add_ours_first(client: Any) -> None:
+        client.add_info_extractor(PartsIE())
+        add_default(client)
 
-    Visitor.add_default_info_extractors = add_ours_first  # type: ignore[assignment, method-assign]
-    really_carry_out(order, media, control)
+    YtDlpClient.add_default_info_extractors = add_ours_first  # type: ignore[assignment, method-assign]
+    real_run_child(command, media, control)

@@ -1,4 +1,4 @@
-"""A small web site on loopback that can misbehave in every way a test needs."""
+"""A web site on loopback that can misbehave in every way a test needs."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,8 +10,10 @@ from time import monotonic
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
-PATIENCE = 20
-"""Seconds after which a handler that waits for a test gives up, so that no thread stays."""
+PATIENCE = 300
+"""Seconds after which a handler that waits for a test gives up, so that no thread stays.
+
+Longer than any test waits: what a silent site is waited for never ends by itself."""
 
 
 class Site:
@@ -24,7 +26,7 @@ class Site:
         self.seen: list[Message] = []
         """The headers of every request."""
         self.times: list[float] = []
-        """When each came."""
+        """When each request came."""
         server = _Server6 if ":" in host else _Server
         self._server = server((host, port), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
@@ -75,7 +77,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, *_: object) -> None:
-        """Clients that were killed in the middle are what we test, not an error."""
+        """Ignored: tests kill clients in the middle of a request."""
 
 
 class _Server6(_Server):
@@ -104,7 +106,7 @@ def content(data: bytes, kind: str = "audio/mpeg") -> Answer:
 
 
 def without_length(data: bytes) -> Answer:
-    """All of it, but nobody said how much it is."""
+    """All of it, without a Content-Length."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         _begin(request, 200, {"Content-Type": "audio/mpeg"}, None)
@@ -127,7 +129,7 @@ def held(data: bytes, first: int, go_on: threading.Event) -> Answer:
 
 
 def mute(closing: threading.Event) -> Answer:
-    """Takes the request and never says a word."""
+    """Accepts the request and never answers."""
 
     def answer(_: BaseHTTPRequestHandler) -> None:
         closing.wait(PATIENCE)
@@ -136,7 +138,7 @@ def mute(closing: threading.Event) -> Answer:
 
 
 def truncated(data: bytes, first: int) -> Answer:
-    """Promises all, sends the first bytes, and hangs up; whatever range is asked for."""
+    """Declares the full length, sends the first bytes, and closes the connection; ignores Range."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         _begin(request, 200, {"Content-Type": "audio/mpeg"}, len(data))
@@ -146,7 +148,7 @@ def truncated(data: bytes, first: int) -> Answer:
 
 
 def shaky(data: bytes, first: int, more: int | None = None) -> Answer:
-    """Hangs up in the middle, but goes on from there when asked to, for `more` bytes."""
+    """Closes in the middle, but resumes from there on request, for `more` bytes."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         asked = request.headers.get("Range")
@@ -163,13 +165,13 @@ def shaky(data: bytes, first: int, more: int | None = None) -> Answer:
 
 
 def at_first(first: Answer, later: Answer) -> Answer:
-    """Changes its mind after the first request."""
+    """Answers the first request one way and later ones another."""
     answers = iter([first])
     return lambda request: next(answers, later)(request)
 
 
 def endless(sent: list[int], closing: threading.Event) -> Answer:
-    """Sends as fast as anybody reads; `sent` holds the size of every write that went out."""
+    """Sends as fast as the client reads; `sent` holds the size of every write."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         _begin(request, 200, {"Content-Type": "audio/mpeg"}, None)
@@ -183,7 +185,7 @@ def endless(sent: list[int], closing: threading.Event) -> Answer:
 
 
 def status(code: int, **headers: str) -> Answer:
-    """Nothing but a status, and perhaps a header or two."""
+    """A status with optional headers and no body."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         _begin(request, code, {each.replace("_", "-"): headers[each] for each in headers}, 0)
@@ -192,7 +194,7 @@ def status(code: int, **headers: str) -> Answer:
 
 
 def only_with_cookie(cookie: str, data: bytes) -> Answer:
-    """For those who are logged in."""
+    """The data for requests with this cookie; 403 for the others."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         known = request.headers.get("Cookie") == cookie
@@ -202,7 +204,7 @@ def only_with_cookie(cookie: str, data: bytes) -> Answer:
 
 
 def redirect(target: str) -> Answer:
-    """Sends the client elsewhere."""
+    """Redirects the client."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         _begin(request, 302, {"Location": target}, 0)

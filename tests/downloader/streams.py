@@ -1,4 +1,4 @@
-"""Streams that ffmpeg makes, and what it hears in a file."""
+"""Streams made by ffmpeg, and the audio it decodes from a file."""
 
 import subprocess
 from pathlib import Path
@@ -37,10 +37,12 @@ def merged(folder: Path) -> str:
     return "a.mp4"
 
 
-def heard(file: Path) -> tuple[float, bool]:
-    """Seconds of sound in it, and whether there is a picture."""
+def audio_in(file: Path) -> tuple[float, bool]:
+    """Seconds of audio in the file, and whether it has video."""
     # The static build crashes on MPEG-TS if it finds the iconv modules of another libc.
     command = [get_ffmpeg_exe(), "-i", str(file), "-map", "0:a", "-f", "s16le", "-ar", "8000"]
-    calm = {"GCONV_PATH": "/nonexistent"}
-    done = subprocess.run([*command, "-ac", "1", "-"], env=calm, capture_output=True, check=True)
+    environment = {"GCONV_PATH": "/nonexistent"}
+    done = subprocess.run(
+        [*command, "-ac", "1", "-"], env=environment, capture_output=True, check=True
+    )
     return len(done.stdout) / 16000, b"Video:" in done.stderr.split(b"Output #0")[0]

@@ -1,12 +1,12 @@
-"""The table of the guard: every way in we know is refused with its reason, nobody is reached."""
+"""SSRF attacks on the guard: each is refused with its reason, and no private host is reached."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from grpc import StatusCode
 
-from downloader.ytdlp import Bounds
-from tests.downloader import lying
+from downloader.ytdlp_engine import ServiceLimits
+from tests.downloader import fake_dns
 from tests.downloader.conftest import Serve
 from tests.downloader.helpers import Downloader, bytes_of, caption_refusal, refusal, resolve_refusal
 from tests.downloader.site import Answer, Site, content, redirect
@@ -28,7 +28,7 @@ DIRECT = {
     "with a name before it": "user:word@127.0.0.1",
     "full width digits": "１２７.0.0.1",  # noqa: RUF001 - the attack
     "localhost": "localhost",
-    "a name that resolves to loopback": lying.name_for("127.0.0.1"),
+    "a name that resolves to loopback": fake_dns.name_for("127.0.0.1"),
     "ten": "10.0.0.1",
     "seventeen two": "172.16.0.1",
     "one nine two": "192.168.0.1",
@@ -36,7 +36,7 @@ DIRECT = {
     "link-local": "169.254.1.1",
     "cloud metadata": "169.254.169.254",
     "cloud metadata, decimal": "2852039166",
-    "cloud metadata by a name": lying.name_for("169.254.169.254"),
+    "cloud metadata by a name": fake_dns.name_for("169.254.169.254"),
     "cloud metadata of another": "100.100.100.200",
     "cloud metadata that looks public": "168.63.129.16",
     "multicast": "224.0.0.1",
@@ -61,7 +61,7 @@ REACHES = ("loopback", "decimal", "hexadecimal", "octal", "short", "localhost", 
 
 @pytest.fixture
 def target() -> Iterator[Site]:
-    """What must not be reached, whichever way it is spelled."""
+    """A host that must not be reached, however its address is spelled."""
     with Site("0.0.0.0").running() as running:  # noqa: S104 - every address of this machine
         running.answers["/secret.mp3"] = content(b"secret")
         yield running
@@ -69,7 +69,7 @@ def target() -> Iterator[Site]:
 
 @pytest.fixture
 async def guarded(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Downloader]:
-    monkeypatch.setattr("downloader.nursery.carry_out", lying.carry_out)
+    monkeypatch.setattr("downloader.fork_server.run_child", fake_dns.run_child)
     async with serve(allow_private_addresses=False) as downloader:
         yield downloader
 
@@ -78,8 +78,8 @@ async def guarded(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 async def with_a_public_site(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Downloader]:
-    """127.0.0.1 stands for the open internet, and 127.0.0.2 for what is not."""
-    monkeypatch.setattr("downloader.nursery.carry_out", lying.carry_out)
+    """127.0.0.1 stands for a public host, and 127.0.0.2 for a private one."""
+    monkeypatch.setattr("downloader.fork_server.run_child", fake_dns.run_child)
     async with serve(allow_private_addresses=False, exempt_addresses=("127.0.0.1",)) as downloader:
         yield downloader
 
@@ -168,18 +168,18 @@ async def test_a_public_site_cannot_send_us_to_a_file(
 
     events, _, reason = await refusal(with_a_public_site, pb.DownloadRequest(source_url=url))
 
-    # Of a page, only what can be fetched is chosen from; the others are asked for, and refused.
+    # yt-dlp skips what it cannot fetch on a page; other links it follows, and is refused.
     assert reason == ("UNSUPPORTED_URL" if way == "page with a video" else "ADDRESS_FORBIDDEN")
     assert bytes_of(events) in (b"", b"x")
 
 
-async def test_a_name_that_changes_its_address_between_look_and_fetch_is_refused(
+async def test_a_name_that_changes_its_address_between_page_and_media_is_refused(
     with_a_public_site: Downloader, site: Site
 ) -> None:
-    # One lookup for the look, another for the fetch; both sites answer at the same port.
+    # One DNS lookup for the page, another for the media; both sites use the same port.
     with Site("127.0.0.2", site.port).running() as private:
         private.answers["/talk.mp3"] = content(b"secret")
-        host = lying.name_for("127.0.0.1", "127.0.0.2")
+        host = fake_dns.name_for("127.0.0.1", "127.0.0.2")
         url = site.url("/talk.mp3", content(b"public"), host=host)
 
         events, *end = await refusal(with_a_public_site, pb.DownloadRequest(source_url=url))
@@ -201,8 +201,8 @@ async def test_a_list_and_captions_have_the_same_guard(guarded: Downloader, targ
 async def test_a_callers_proxy_must_be_public_too(serve: Serve, target: Site) -> None:
     options = media_pb2.DownloadOptions(proxy=target.url(""))
     request = pb.DownloadRequest(source_url="http://talks.invalid/talk.mp3", options=options)
-    bounds = Bounds(allow_caller_proxy=True)
-    async with serve(allow_private_addresses=False, bounds=bounds) as downloader:
+    service_limits = ServiceLimits(allow_caller_proxy=True)
+    async with serve(allow_private_addresses=False, service_limits=service_limits) as downloader:
         _, *end = await refusal(downloader, request)
 
     assert end == FORBIDDEN

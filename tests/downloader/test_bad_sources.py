@@ -50,7 +50,7 @@ FEED = b"""<?xml version="1.0"?><rss version="2.0"><channel><title>Show</title>
         (without_length(b""), StatusCode.INVALID_ARGUMENT, "EMPTY_MEDIA"),
     ],
 )
-async def test_what_the_site_answers_has_its_own_reason(
+async def test_each_answer_of_a_site_has_its_own_reason(
     downloader: Downloader, site: Site, answer: Answer, code: StatusCode, reason: str
 ) -> None:
     request = pb.DownloadRequest(source_url=site.url("/source.mp3", answer))
@@ -78,31 +78,31 @@ async def test_what_the_site_answers_has_its_own_reason(
         "http://example.com/\nx",
     ],
 )
-async def test_what_is_no_web_address_is_refused_before_anything_starts(
+async def test_a_source_that_is_no_http_address_is_refused_before_a_child_starts(
     downloader: Downloader, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
-    def nobody(*_: object) -> None:
+    def no_child(*_: object) -> None:
         raise AssertionError("a child was started")
 
-    monkeypatch.setattr("downloader.ytdlp.born", nobody)
+    monkeypatch.setattr("downloader.ytdlp_engine.running_child", no_child)
 
     _, *end = await refusal(downloader, pb.DownloadRequest(source_url=source))
 
     assert end == [StatusCode.INVALID_ARGUMENT, "UNSUPPORTED_URL"]
 
 
-async def test_a_name_nobody_knows_is_unreachable(downloader: Downloader) -> None:
-    request = pb.DownloadRequest(source_url="http://nobody.invalid/talk.mp3")
+async def test_a_name_that_does_not_resolve_is_unreachable(downloader: Downloader) -> None:
+    request = pb.DownloadRequest(source_url="http://unknown.invalid/talk.mp3")
 
     _, *end = await refusal(downloader, request)
 
     assert end == [StatusCode.UNAVAILABLE, "HOST_UNREACHABLE"]
 
 
-async def test_a_port_nobody_listens_on_is_unreachable(downloader: Downloader) -> None:
-    with socket.socket() as unheard:  # bound, but it never listens
-        unheard.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{unheard.getsockname()[1]}/talk.mp3"
+async def test_a_port_without_a_listener_is_unreachable(downloader: Downloader) -> None:
+    with socket.socket() as closed:  # bound, but it never listens
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/talk.mp3"
 
         _, *end = await refusal(downloader, pb.DownloadRequest(source_url=url))
 
@@ -137,7 +137,7 @@ async def test_a_connection_that_breaks_again_and_again_is_an_error(
     ("code", "reason"),
     [(404, "VIDEO_NOT_FOUND"), (429, "RATE_LIMITED"), (503, "SITE_ERROR")],
 )
-async def test_a_site_that_changes_its_mind_after_the_first_look_has_the_same_reasons(
+async def test_an_error_after_the_metadata_request_has_the_same_reason(
     downloader: Downloader, site: Site, code: int, reason: str
 ) -> None:
     url = site.url("/talk.mp3", at_first(content(DATA), status(code)))
@@ -167,7 +167,7 @@ async def test_a_site_that_falls_silent_is_an_error(serve: Serve, site: Site) ->
 
 
 @pytest.mark.parametrize("answer", [content(DATA), without_length(DATA)])
-async def test_more_bytes_than_asked_for_are_refused_though_nobody_announced_them(
+async def test_more_bytes_than_the_limit_are_refused_with_or_without_a_declared_length(
     downloader: Downloader, site: Site, answer: Answer
 ) -> None:
     url = site.url("/talk.mp3", answer)
@@ -178,7 +178,7 @@ async def test_more_bytes_than_asked_for_are_refused_though_nobody_announced_the
     assert len(bytes_of(events)) <= 100_000
 
 
-async def test_exactly_the_bytes_allowed_are_no_trouble(downloader: Downloader, site: Site) -> None:
+async def test_exactly_the_bytes_allowed_are_accepted(downloader: Downloader, site: Site) -> None:
     url = site.url("/talk.mp3", content(DATA))
 
     events = await download(downloader, url, max_bytes=len(DATA))
@@ -186,7 +186,7 @@ async def test_exactly_the_bytes_allowed_are_no_trouble(downloader: Downloader, 
     assert bytes_of(events) == DATA
 
 
-async def test_no_time_at_all_is_not_a_length(downloader: Downloader) -> None:
+async def test_a_max_duration_of_zero_is_refused(downloader: Downloader) -> None:
     request = pb.DownloadRequest(
         source_url="http://example.com/", max_duration=from_timedelta(timedelta(0))
     )
@@ -200,7 +200,7 @@ async def test_no_time_at_all_is_not_a_length(downloader: Downloader) -> None:
     ("header", "seconds"),
     [("120", 120), ("9999999", 86400), ("-5", 0), ("soon", None), ("nan", None)],
 )
-async def test_a_site_that_says_when_to_come_back_is_quoted(
+async def test_retry_after_of_a_429_reaches_the_caller(
     downloader: Downloader, site: Site, header: str, seconds: float | None
 ) -> None:
     url = site.url("/talk.mp3", status(429, Retry_After=header))
@@ -213,7 +213,7 @@ async def test_a_site_that_says_when_to_come_back_is_quoted(
     assert to_error(caught.value).retry_after_seconds == seconds
 
 
-async def test_a_date_to_come_back_at_is_understood(downloader: Downloader, site: Site) -> None:
+async def test_retry_after_may_be_a_date(downloader: Downloader, site: Site) -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(minutes=10), usegmt=True)
     url = site.url("/talk.mp3", status(429, Retry_After=later))
 
@@ -223,7 +223,7 @@ async def test_a_date_to_come_back_at_is_understood(downloader: Downloader, site
     assert 400 < (retry_after_of(caught.value) or 0) <= 600
 
 
-async def test_other_trouble_names_no_time_to_come_back(downloader: Downloader, site: Site) -> None:
+async def test_other_errors_carry_no_retry_delay(downloader: Downloader, site: Site) -> None:
     url = site.url("/talk.mp3", status(503))
 
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -232,7 +232,7 @@ async def test_other_trouble_names_no_time_to_come_back(downloader: Downloader, 
     assert retry_after_of(caught.value) is None
 
 
-async def test_a_recording_without_sound_is_refused_before_its_bytes(
+async def test_a_recording_without_audio_is_refused_before_its_bytes(
     downloader: Downloader, site: Site
 ) -> None:
     manifest = """<?xml version="1.0"?>

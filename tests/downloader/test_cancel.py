@@ -1,4 +1,4 @@
-"""Whoever hangs up stops the download: the child is gone within a second."""
+"""Cancelling a call stops its download: the child is gone, whatever it waits for."""
 
 import asyncio
 import threading
@@ -10,8 +10,8 @@ import pytest
 
 from tests.downloader.helpers import Downloader, files_in, refusal
 from tests.downloader.site import Answer, Site, endless, held, mute
-from tests.polling import until
-from tests.processes import Newborn
+from tests.support.polling import until
+from tests.support.processes import Newborn
 from ytcaption.v1 import downloader_service_pb2 as pb
 
 DATA = b"\1" * 1_000_000
@@ -39,13 +39,13 @@ async def test_cancelling_the_call_kills_the_child_though_its_socket_hangs(
 
     call.cancel()
 
-    await until(lambda: not newborn(), seconds=1)
-    await until(lambda: files_in(tmp_path) == [], seconds=1)
+    await until(lambda: not newborn())
+    await until(lambda: files_in(tmp_path) == [])
     with pytest.raises(asyncio.CancelledError):
         await reading
 
 
-async def test_a_child_that_cannot_help_itself_is_killed_too(
+async def test_cancelling_kills_a_suspended_child_too(
     downloader: Downloader, site: Site, newborn: Newborn
 ) -> None:
     call = downloader.Download(
@@ -58,7 +58,7 @@ async def test_a_child_that_cannot_help_itself_is_killed_too(
 
     call.cancel()
 
-    await until(lambda: not newborn(), seconds=1)
+    await until(lambda: not newborn())
     with pytest.raises(asyncio.CancelledError):
         await reading
 
@@ -67,15 +67,18 @@ async def test_an_expired_call_kills_the_child(
     downloader: Downloader, site: Site, newborn: Newborn
 ) -> None:
     request = pb.DownloadRequest(source_url=site.url("/talk.mp3", mute(site.closing)))
-    call = downloader.Download(request, timeout=1)
-    reading = asyncio.ensure_future(_read_all(call))
-    await until(lambda: bool(newborn()))
+    for seconds in (1, 5, 25):  # on a busy machine a child may take longer to start
+        call = downloader.Download(request, timeout=seconds)
+        reading = asyncio.ensure_future(_read_all(call))
+        await until(lambda reading=reading: bool(newborn()) or reading.done())
+        if newborn():
+            break
 
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await reading
 
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    await until(lambda: not newborn(), seconds=1)
+    await until(lambda: not newborn())
 
 
 async def test_a_failed_download_leaves_no_child(
@@ -83,7 +86,7 @@ async def test_a_failed_download_leaves_no_child(
 ) -> None:
     await refusal(downloader, pb.DownloadRequest(source_url=site.url("/missing.mp3")))
 
-    await until(lambda: not newborn(), seconds=1)
+    await until(lambda: not newborn())
 
 
 async def test_a_child_that_dies_by_itself_is_an_error(
@@ -108,23 +111,23 @@ async def test_a_caller_who_does_not_read_holds_the_source_back(
     call = downloader.Download(pb.DownloadRequest(source_url=url))
     await call.read()
     standing = 0
-    # Not a speed: as long as anything still flows we go on looking.
+    # No time limit: poll until nothing has been sent for a second.
     while standing < 10:
         before = len(sent)
         await asyncio.sleep(0.1)
         standing = standing + 1 if len(sent) == before else 0
-        assert sum(sent) < 48 * 1024**2, "the download runs on although nobody reads"
+        assert sum(sent) < 48 * 1024**2, "the download continues although the caller does not read"
     call.cancel()
 
 
-async def test_calls_beyond_the_limit_wait_for_a_free_place(
+async def test_calls_beyond_the_limit_wait_for_a_free_slot(
     downloader: Downloader, site: Site, newborn: Newborn
 ) -> None:
     go_on = threading.Event()
     url = site.url("/talk.mp3", held(DATA, 100_000, go_on))
     calls = [downloader.Download(pb.DownloadRequest(source_url=url)) for _ in range(6)]
     reading = [asyncio.ensure_future(_read_all(call)) for call in calls]
-    await until(lambda: len(site.hits) == 8)  # a look and a download each
+    await until(lambda: len(site.hits) == 8)  # metadata and media of each
 
     assert len(newborn()) == 4
     go_on.set()

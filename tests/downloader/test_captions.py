@@ -1,4 +1,4 @@
-"""Captions a human made are found in the wanted language; what a machine made never counts."""
+"""Human-made captions are found in the requested language; automatic ones are ignored."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.duration import from_timedelta
 from grpc import StatusCode
 
-from downloader.captions import chosen, cues_in
+from downloader.child.captions import parse_cues, preferred_languages
 from tests.downloader.helpers import Downloader, caption_refusal
 from tests.downloader.site import Site, content, status
 from ytcaption.v1 import downloader_service_pb2 as pb
@@ -51,7 +51,7 @@ def kinds(events: list[pb.FetchCaptionsResponse]) -> list[str]:
     return [str(each.WhichOneof("event")) for each in events]
 
 
-async def test_captions_in_a_wanted_language_come_as_segments(
+async def test_captions_in_a_requested_language_come_as_segments(
     downloader: Downloader, site: Site, talk: str
 ) -> None:
     events = await captions(downloader, talk, "de", "en")
@@ -66,17 +66,17 @@ async def test_captions_in_a_wanted_language_come_as_segments(
     assert second.end_offset == second.settled_offset
     assert second.end_offset.ToTimedelta() == timedelta(seconds=3.25)
     assert events[-1].finished == pb.CaptionsFinished(found=True, segments=2)
-    assert "/talk.mp4" not in site.hits  # not a byte of the recording
+    assert "/talk.mp4" not in site.hits  # no byte of the recording was fetched
 
 
-async def test_another_format_is_read_too(downloader: Downloader, talk: str) -> None:
+async def test_captions_in_another_file_format_are_read(downloader: Downloader, talk: str) -> None:
     events = await captions(downloader, talk, "fr-CA")
 
     assert [each.segment.text for each in events if each.HasField("segment")] == ["Bonjour"]
 
 
 @pytest.mark.parametrize("languages", [("de",), ()])
-async def test_none_in_a_wanted_language_is_no_error(
+async def test_no_captions_in_a_requested_language_is_not_an_error(
     downloader: Downloader, site: Site, talk: str, languages: tuple[str, ...]
 ) -> None:
     events = await captions(downloader, talk, *languages)
@@ -86,7 +86,7 @@ async def test_none_in_a_wanted_language_is_no_error(
     assert "/en.vtt" not in site.hits
 
 
-async def test_without_a_wish_the_only_captions_are_taken(
+async def test_without_a_requested_language_the_only_captions_are_taken(
     downloader: Downloader, site: Site, talk: str
 ) -> None:
     events = await captions(downloader, page(site, fr="/fr.srt"))
@@ -94,7 +94,9 @@ async def test_without_a_wish_the_only_captions_are_taken(
     assert events[1].track.language == "fr"
 
 
-async def test_captions_that_make_no_sense_are_none(downloader: Downloader, site: Site) -> None:
+async def test_captions_that_cannot_be_parsed_count_as_not_found(
+    downloader: Downloader, site: Site
+) -> None:
     site.url("/en.vtt", content(b"<html>gone</html>", "text/vtt"))
 
     events = await captions(downloader, page(site, en="/en.vtt"), "en")
@@ -102,9 +104,7 @@ async def test_captions_that_make_no_sense_are_none(downloader: Downloader, site
     assert kinds(events) == ["media", "finished"]
 
 
-async def test_captions_of_a_stream_in_pieces_are_put_together(
-    downloader: Downloader, site: Site
-) -> None:
+async def test_segmented_captions_are_joined(downloader: Downloader, site: Site) -> None:
     header = "WEBVTT\nX-TIMESTAMP-MAP=MPEGTS:0,LOCAL:00:00:00.000\n\n"
     site.url("/0.vtt", content(f"{header}00:00.000 --> 00:02.000\nOne\n".encode(), "text/vtt"))
     site.url("/1.vtt", content(f"{header}00:04.000 --> 00:06.000\nTwo\n".encode(), "text/vtt"))
@@ -125,7 +125,7 @@ async def test_captions_of_a_stream_in_pieces_are_put_together(
     assert segments[1].start_offset.ToTimedelta() == timedelta(seconds=4)
 
 
-async def test_captions_that_cannot_be_had_are_an_error_with_its_reason(
+async def test_captions_that_cannot_be_fetched_fail_with_their_reason(
     downloader: Downloader, site: Site
 ) -> None:
     site.url("/en.vtt", status(429))
@@ -149,11 +149,11 @@ async def test_a_recording_that_download_would_refuse_is_refused(
     assert (await caption_refusal(downloader, request))[1] == "TOO_LONG"
 
 
-def test_captions_of_a_machine_never_count() -> None:
+def test_automatic_captions_and_live_chat_are_ignored() -> None:
     info: dict[str, object] = {"automatic_captions": {"en": [{}]}, "subtitles": {"live_chat": [{}]}}
 
-    assert list(chosen(info, ("en",))) == []
-    assert list(chosen(info, ())) == []
+    assert list(preferred_languages(info, ("en",))) == []
+    assert list(preferred_languages(info, ())) == []
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_the_nearest_language_comes_first(wanted: tuple[str, ...], order: list[s
     there = ["pt-BR", "pt", "pt-PT", "en-nP7-2PuUl7o", "es", "ptx"]
     info = {"subtitles": {tag: [{}] for tag in there}, "language": "es"}
 
-    assert list(chosen(info, wanted)) == order
+    assert list(preferred_languages(info, wanted)) == order
 
 
 def test_cues_are_in_time_order_and_never_empty() -> None:
     text = "1\n00:00:05,000 --> 00:00:06,000\nlater\n\n2\n00:00:01,000 --> 00:00:02,000\nsooner\n"
 
-    assert [said for *_, said in cues_in(text, "srt")] == ["sooner", "later"]
+    assert [cue for *_, cue in parse_cues(text, "srt")] == ["sooner", "later"]

@@ -1,4 +1,4 @@
-"""A child computes, fetches, and writes to its own folder; nothing else, whatever it is told."""
+"""A confined child may compute, fetch, and write to its own folder, and nothing else."""
 
 import os
 import subprocess
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from downloader.confinement import ForbiddenDeedError, caged_deno
-from downloader.order import Manner
-from downloader.visitor import deno_of
+from downloader.child.confinement import ForbiddenActionError, check_deno_arguments
+from downloader.child.ytdlp_client import deno_path
+from downloader.commands import ClientOptions
 from tests.downloader.conftest import Serve
 from tests.downloader.helpers import download
 from tests.downloader.site import Site, content
@@ -20,22 +20,22 @@ PYTHONPATH = {"PYTHONPATH": f"{ROOT}:{ROOT / 'gen'}"}
 INSIDE = """
 import os, socket, subprocess, sys
 from pathlib import Path
-from downloader.confinement import caged_deno, confine
-from downloader.guard import Guard
+from downloader.child.confinement import check_deno_arguments, confine
+from downloader.child.guard import Guard
 {imports}
 os.chdir({folder!r})
-confine({folder!r}, Guard(), {{{deno!r}: caged_deno}})
+confine({folder!r}, Guard(), {{{deno!r}: check_deno_arguments}})
 """
 YT_DLP = """
-from downloader.order import Manner
-from downloader.visitor import Visitor
+from downloader.commands import ClientOptions
+from downloader.child.ytdlp_client import YtDlpClient
 """
-DENO = deno_of(Manner(1))
+DENO = deno_path(ClientOptions(1))
 
 
-def inside(folder: Path, deed: str, imports: str = "") -> str:
-    """What a confined process says after the deed."""
-    script = INSIDE.format(folder=str(folder), imports=imports, deno=DENO) + deed
+def inside(folder: Path, action: str, imports: str = "") -> str:
+    """What a confined process prints after the action."""
+    script = INSIDE.format(folder=str(folder), imports=imports, deno=DENO) + action
     environment = {
         "PYTHONPATH": f"{ROOT}:{ROOT / 'gen'}",
         "PATH": os.environ["PATH"],
@@ -48,7 +48,7 @@ def inside(folder: Path, deed: str, imports: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "action",
     [
         "subprocess.run(['true'])",
         "subprocess.run('true', shell=True)",
@@ -64,12 +64,12 @@ def inside(folder: Path, deed: str, imports: str = "") -> str:
         "os.open('/tmp/escaped', os.O_CREAT | os.O_WRONLY)",
     ],
 )
-def test_a_forbidden_deed_is_refused(tmp_path: Path, deed: str) -> None:
-    assert "ForbiddenDeedError" in inside(tmp_path, deed)
+def test_a_forbidden_action_is_refused(tmp_path: Path, action: str) -> None:
+    assert "ForbiddenActionError" in inside(tmp_path, action)
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "action",
     [
         "socket.create_connection(('127.0.0.1', 9))",
         "socket.socket().connect_ex(('127.0.0.1', 9))",
@@ -78,35 +78,35 @@ def test_a_forbidden_deed_is_refused(tmp_path: Path, deed: str) -> None:
         "socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
     ],
 )
-def test_a_forbidden_address_is_refused_by_whatever_call(tmp_path: Path, deed: str) -> None:
-    assert "ForbiddenAddressError" in inside(tmp_path, deed)
+def test_a_forbidden_address_is_refused_by_whatever_call(tmp_path: Path, action: str) -> None:
+    assert "ForbiddenAddressError" in inside(tmp_path, action)
 
 
-@pytest.mark.parametrize("deed", ["Path('piece').write_text('x'); print('ok')", "print('ok')"])
-def test_what_a_child_needs_is_allowed(tmp_path: Path, deed: str) -> None:
-    assert inside(tmp_path, deed) == "ok"
+@pytest.mark.parametrize("action", ["Path('piece').write_text('x'); print('ok')", "print('ok')"])
+def test_what_a_child_needs_is_allowed(tmp_path: Path, action: str) -> None:
+    assert inside(tmp_path, action) == "ok"
 
 
-def test_nothing_of_the_environment_is_left_to_strangers(tmp_path: Path) -> None:
+def test_the_environment_is_cleared_for_third_party_code(tmp_path: Path) -> None:
     assert inside(tmp_path, "print(os.environ.get('SECRET'), os.environ['TMPDIR'])") == (
         f"None {tmp_path}"
     )
 
 
-def test_yt_dlp_finds_its_javascript_runtime_and_solver_in_the_cage(tmp_path: Path) -> None:
-    deed = """
+def test_yt_dlp_finds_its_javascript_runtime_and_solver_when_confined(tmp_path: Path) -> None:
+    action = """
 from yt_dlp.dependencies import yt_dlp_ejs
-site = Visitor(Manner(1), Guard())
+site = YtDlpClient(ClientOptions(1), Guard())
 runtime = site._js_runtimes["deno"].info
 print(runtime.name, runtime.supported, runtime.path, bool(yt_dlp_ejs))
 """
-    assert inside(tmp_path, deed, YT_DLP) == f"deno True {DENO} True"
+    assert inside(tmp_path, action, YT_DLP) == f"deno True {DENO} True"
 
 
-def test_the_solver_of_yt_dlp_runs_in_the_cage(tmp_path: Path) -> None:
-    deed = """
+def test_the_solver_of_yt_dlp_runs_when_confined(tmp_path: Path) -> None:
+    action = """
 from yt_dlp.extractor.youtube.jsc._builtin.deno import DenoJCP
-site = Visitor(Manner(1), Guard())
+site = YtDlpClient(ClientOptions(1), Guard())
 extractor = site.get_info_extractor("Youtube")
 from yt_dlp.extractor.youtube.pot._provider import IEContentProviderLogger
 class Quiet(IEContentProviderLogger):
@@ -115,26 +115,30 @@ class Quiet(IEContentProviderLogger):
 solver = DenoJCP(extractor, Quiet(), {})
 print(solver.is_available(), solver._run_js_runtime("console.log(6 * 7)").strip())
 """
-    assert inside(tmp_path, deed, YT_DLP) == "True 42"
+    assert inside(tmp_path, action, YT_DLP) == "True 42"
 
 
-def test_a_script_in_the_cage_reaches_nobody_and_reads_nothing(tmp_path: Path, site: Site) -> None:
+def test_a_deno_script_reaches_no_host_and_reads_no_file(tmp_path: Path, site: Site) -> None:
     url = site.url("/secret", content(b"secret"))
     (tmp_path / "secret.txt").write_text("secret")
-    deeds = (f"await fetch('{url}')", "Deno.readTextFileSync('secret.txt')", "Deno.env.get('HOME')")
+    actions = (
+        f"await fetch('{url}')",
+        "Deno.readTextFileSync('secret.txt')",
+        "Deno.env.get('HOME')",
+    )
     command = [DENO, "run", "--no-prompt", "--no-remote", "-"]
-    caged_deno(command[1:])
-    for deed in deeds:
-        done = subprocess.run(command, input=deed, capture_output=True, text=True, check=False)
+    check_deno_arguments(command[1:])
+    for action in actions:
+        done = subprocess.run(command, input=action, capture_output=True, text=True, check=False)
         assert "NotCapable" in done.stderr
 
     assert site.hits == []
 
 
-def test_a_cage_with_a_door_is_refused() -> None:
-    for door in ("--allow-net", "--allow-all", "-A", "-N", "--env-file=x"):
-        with pytest.raises(ForbiddenDeedError):
-            caged_deno(["run", door, "-"])
+def test_deno_with_any_permission_is_refused() -> None:
+    for flag in ("--allow-net", "--allow-all", "-A", "-N", "--env-file=x"):
+        with pytest.raises(ForbiddenActionError):
+            check_deno_arguments(["run", flag, "-"])
 
 
 def test_no_plugin_configuration_or_netrc_of_the_environment_is_used(tmp_path: Path) -> None:
@@ -144,9 +148,9 @@ def test_no_plugin_configuration_or_netrc_of_the_environment_is_used(tmp_path: P
     (tmp_path / ".config" / "yt-dlp").mkdir(parents=True)
     (tmp_path / ".config" / "yt-dlp" / "config").write_text("--proxy http://evil.invalid\n")
     script = (
-        "from downloader.visitor import Visitor;"
-        "from downloader.order import Manner; from downloader.guard import Guard;"
-        "site = Visitor(Manner(1), Guard());"
+        "from downloader.child.ytdlp_client import YtDlpClient;"
+        "from downloader.commands import ClientOptions; from downloader.child.guard import Guard;"
+        "site = YtDlpClient(ClientOptions(1), Guard());"
         "print(site.params['proxy'], site.params.get('usenetrc'), site._pps['post_process'],"
         " site.params.get('netrc_cmd'), list(site._request_director.handlers))"
     )
@@ -157,9 +161,9 @@ def test_no_plugin_configuration_or_netrc_of_the_environment_is_used(tmp_path: P
         "http_proxy": "http://evil.invalid",
     }
 
-    said = subprocess.check_output([sys.executable, "-c", script], env=environment, text=True)
+    output = subprocess.check_output([sys.executable, "-c", script], env=environment, text=True)
 
-    assert said.split() == ["None", "[]", "None", "['Requests']"]
+    assert output.split() == ["None", "[]", "None", "['Requests']"]
 
 
 async def test_a_download_leaves_nothing_outside_its_folder(

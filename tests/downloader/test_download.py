@@ -55,7 +55,7 @@ async def test_progress_only_rises_and_ends_at_the_total(
     assert moved[-1].remaining.ToTimedelta() == timedelta(0)
 
 
-async def test_a_plain_file_is_called_by_its_name(downloader: Downloader, site: Site) -> None:
+async def test_a_plain_file_has_its_file_name_as_title(downloader: Downloader, site: Site) -> None:
     url = site.url("/archive/A%20long%20talk.mp3", content(DATA))
 
     media = (await download(downloader, url))[0].media
@@ -101,7 +101,7 @@ async def test_a_broken_connection_is_resumed_without_losing_or_repeating_a_byte
     events = await download(downloader, site.url("/talk.mp3", shaky(DATA, 500_000)))
 
     assert bytes_of(events) == DATA
-    assert site.hits.count("/talk.mp3") == 3  # a look, the first part, the rest
+    assert site.hits.count("/talk.mp3") == 3  # metadata, the first part, the rest
 
 
 async def test_text_that_claims_to_be_audio_is_for_the_normalizer_to_refuse(
@@ -124,7 +124,7 @@ async def test_two_downloads_at_once_do_not_mix(downloader: Downloader, site: Si
             got += event.chunk
             if got and not go_on.is_set():
                 # Neither goes on before the other has begun.
-                await asyncio.to_thread(both.wait, 20)
+                await asyncio.to_thread(both.wait, 120)
                 go_on.set()
         return got
 
@@ -133,7 +133,7 @@ async def test_two_downloads_at_once_do_not_mix(downloader: Downloader, site: Si
     assert second == sources["/b.mp3"]
 
 
-async def test_nothing_is_left_on_the_disk(
+async def test_a_download_leaves_no_file_whether_it_succeeds_or_fails(
     downloader: Downloader, site: Site, tmp_path: Path
 ) -> None:
     await download(downloader, site.url("/talk.mp3", content(DATA)))

@@ -1,9 +1,9 @@
-"""Nobody reaches this machine or its private networks through the downloader."""
+"""Through the downloader no caller reaches this machine or its private networks."""
 
 import pytest
 from grpc import StatusCode
 
-from downloader.guard import ForbiddenAddressError, Guard
+from downloader.child.guard import ForbiddenAddressError, Guard
 from mesh.public_addresses import is_public
 from tests.downloader.conftest import Serve
 from tests.downloader.helpers import bytes_of, download, refusal
@@ -76,7 +76,9 @@ def test_an_exempt_address_passes_but_not_its_neighbour() -> None:
         guard.check(("127.0.0.2", 80))
 
 
-async def test_what_is_exempt_is_reached_with_the_guard_in_place(serve: Serve, site: Site) -> None:
+async def test_an_exempt_address_is_reached_with_the_guard_in_place(
+    serve: Serve, site: Site
+) -> None:
     async with serve(allow_private_addresses=False, exempt_addresses=("127.0.0.1",)) as downloader:
         events = await download(downloader, site.url("/talk.mp3", content(b"public")))
 
@@ -92,8 +94,8 @@ def test_a_proxy_is_trusted_but_not_its_neighbours_on_the_same_machine() -> None
         guard.check(("127.0.0.1", 6379))
 
 
-async def test_a_proxy_nobody_knows_is_unreachable(serve: Serve) -> None:
-    async with serve(allow_private_addresses=False, proxy="http://nobody.invalid:1") as downloader:
+async def test_a_proxy_that_does_not_resolve_is_unreachable(serve: Serve) -> None:
+    async with serve(allow_private_addresses=False, proxy="http://unknown.invalid:1") as downloader:
         request = pb.DownloadRequest(source_url="http://talks.invalid/talk.mp3")
         _, *end = await refusal(downloader, request)
 

@@ -1,19 +1,19 @@
-"""Which entries of a list are wanted, where no local site can stand for the real one."""
+"""Which entries of a list match the query, for sites that no local site can stand for."""
 
 from datetime import datetime, timedelta
 
 import pytest
 from yt_dlp.extractor import get_info_extractor
 
-from downloader.guard import Guard
-from downloader.listing import Listing
-from downloader.order import ListOrder, Manner
-from downloader.visitor import Refusal
+from downloader.child.guard import Guard
+from downloader.child.resolve import ResolveTask
+from downloader.child.ytdlp_client import Refusal
+from downloader.commands import ClientOptions, ResolveCommand
 from mesh.errors import InvalidRequestError
 from mesh.period import Days, wanted_days
 
 
-def test_a_guessed_day_is_only_taken_for_what_it_can_be() -> None:
+def test_an_approximate_day_matches_a_period_it_may_fall_in() -> None:
     october = wanted_days("", "", "2025-10")
 
     assert october == Days("2025-10-01", "2025-10-31")
@@ -27,13 +27,13 @@ def test_february_of_a_leap_year_has_its_last_day() -> None:
     assert wanted_days("", "", "2024-02").last == "2024-02-29"
 
 
-def test_a_year_nobody_can_live_in_is_refused() -> None:
+def test_the_year_zero_is_refused() -> None:
     with pytest.raises(InvalidRequestError):
         wanted_days("", "", "0000-01")
 
 
 class Channel:
-    """Stands for YouTube, which tests cannot visit: what it says about each video by itself."""
+    """Stands for YouTube, which tests cannot reach: what each video's own page says."""
 
     def __init__(self, **days: str | Exception) -> None:
         self._days = days
@@ -49,15 +49,15 @@ class Channel:
 
 
 def in_october(channel: Channel, name: str, guess: str) -> dict[str, object] | None:
-    manner = Manner(1)
-    order = ListOrder("", "", manner, 9, 9, "2025-10-01", "2025-10-31")
+    client_options = ClientOptions(1)
+    command = ResolveCommand("", client_options, 9, 9, "2025-10-01", "2025-10-31")
     noon = datetime.fromisoformat(f"{guess}T12:00:00+00:00").timestamp()
     entry = {"_type": "url", "ie_key": "Youtube", "timestamp": noon, "title": "as listed"}
-    listing = Listing(order, Guard(), print)
-    return listing.in_time(channel, f"https://www.youtube.com/watch?v={name}", entry)  # type: ignore[arg-type]
+    task = ResolveTask(command, Guard(), print)
+    return task.in_period(channel, f"https://www.youtube.com/watch?v={name}", entry)  # type: ignore[arg-type]
 
 
-def test_a_guessed_day_is_checked_at_the_video_itself() -> None:
+def test_an_approximate_day_is_looked_up_on_the_videos_own_page() -> None:
     channel = Channel(a="20251015", b="20250901")
 
     wanted = in_october(channel, "a", "2025-11-10")
@@ -67,14 +67,14 @@ def test_a_guessed_day_is_checked_at_the_video_itself() -> None:
     assert channel.asked == ["a", "b"]
 
 
-def test_a_guess_that_cannot_be_right_costs_no_request() -> None:
+def test_an_approximate_day_outside_the_period_costs_no_request() -> None:
     channel = Channel()
 
     assert in_october(channel, "c", "2025-09-10") is None
     assert channel.asked == []
 
 
-def test_a_video_that_is_gone_is_left_out_but_a_site_that_fails_is_not_hidden() -> None:
+def test_a_deleted_video_is_skipped_but_a_failing_site_is_an_error() -> None:
     channel = Channel(gone=ValueError("Video unavailable"), busy=ValueError("HTTP Error 503: x"))
 
     assert in_october(channel, "gone", "2025-10-10") is None
@@ -129,17 +129,17 @@ def test_a_channel_becomes_the_videos_of_its_tabs_each_once() -> None:
             ),
         },
     }
-    listing = Listing(ListOrder(home, "", Manner(1), 9, 99), Guard(), print)
+    task = ResolveTask(ResolveCommand(home, ClientOptions(1), 9, 99), Guard(), print)
 
-    found = [url.rpartition("=")[2] for url, _ in listing.found(Tabs(pages))]  # type: ignore[arg-type]
+    found = [url.rpartition("=")[2] for url, _ in task.recordings(Tabs(pages))]  # type: ignore[arg-type]
 
     assert found == ["aaaaaaaaaaa", "bbbbbbbbbbb", "ddddddddddd"]
 
 
-def test_lists_without_end_are_refused() -> None:
+def test_lists_nested_without_end_are_refused() -> None:
     home = "https://www.youtube.com/@talks"
     loop: dict[str, object] = {"_type": "playlist", "entries": [link(home, "YoutubeTab")]}
-    listing = Listing(ListOrder(home, "", Manner(1), 9, 99), Guard(), print)
+    task = ResolveTask(ResolveCommand(home, ClientOptions(1), 9, 99), Guard(), print)
 
     with pytest.raises(Refusal):
-        list(listing.found(Tabs({home: loop})))  # type: ignore[arg-type]
+        list(task.recordings(Tabs({home: loop})))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A recording that only comes in parts is spooled, within bounds, and sent as one."""
+"""A recording that only comes in parts is spooled, within limits, and sent as one."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator
@@ -8,20 +8,20 @@ import pytest
 from grpc import StatusCode
 from imageio_ffmpeg import get_ffmpeg_exe
 
-from downloader.ytdlp import Bounds
-from tests.downloader import parts
+from downloader.ytdlp_engine import ServiceLimits
+from tests.downloader import multi_part_site
 from tests.downloader.conftest import Serve
 from tests.downloader.helpers import Downloader, bytes_of, download, files_in, kinds, refusal
 from tests.downloader.site import Site, content, mute, status
-from tests.downloader.streams import SECONDS, heard, merged
-from tests.polling import until
-from tests.processes import Newborn
+from tests.downloader.streams import SECONDS, audio_in, merged
+from tests.support.polling import until
+from tests.support.processes import Newborn
 from ytcaption.v1 import downloader_service_pb2 as pb
 
 
 @pytest.fixture(autouse=True)
 def known_site(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("downloader.nursery.carry_out", parts.carry_out)
+    monkeypatch.setattr("downloader.fork_server.run_child", multi_part_site.run_child)
 
 
 @pytest.fixture
@@ -56,14 +56,14 @@ async def test_the_parts_become_one_recording(
     assert (events[0].media.title, events[0].media.media_id) == ("A film in parts", "film")
     got = tmp_path_factory.mktemp("got") / "film"
     got.write_bytes(bytes_of(events))
-    seconds, has_picture = heard(got)
+    seconds, has_picture = audio_in(got)
     assert seconds == pytest.approx(3 * SECONDS, abs=0.5)
     assert not has_picture
 
 
 async def test_the_spool_is_bounded_over_all_parts(serve: Serve, site: Site, part: bytes) -> None:
-    bounds = Bounds(max_spool_bytes=len(part) * 3 // 2)
-    async with serve(ffmpeg=get_ffmpeg_exe(), bounds=bounds) as downloader:
+    service_limits = ServiceLimits(max_spool_bytes=len(part) * 3 // 2)
+    async with serve(ffmpeg=get_ffmpeg_exe(), service_limits=service_limits) as downloader:
         request = pb.DownloadRequest(source_url=film(site, part, part, part))
         events, *end = await refusal(downloader, request)
 
@@ -72,7 +72,7 @@ async def test_the_spool_is_bounded_over_all_parts(serve: Serve, site: Site, par
     assert "/2.mp4" not in site.hits
 
 
-async def test_a_part_that_is_missing_is_an_error_and_no_hole(
+async def test_a_missing_part_fails_the_download_before_its_first_byte(
     joining: Downloader, site: Site, part: bytes
 ) -> None:
     url = film(site, part, part)
@@ -97,7 +97,9 @@ async def test_a_part_that_is_a_playlist_in_disguise_opens_nothing(
     assert "/secret.ts" not in site.hits
 
 
-async def test_without_ffmpeg_it_is_refused(serve: Serve, site: Site, part: bytes) -> None:
+async def test_a_recording_in_parts_is_refused_without_ffmpeg(
+    serve: Serve, site: Site, part: bytes
+) -> None:
     async with serve() as downloader:
         _, *end = await refusal(downloader, pb.DownloadRequest(source_url=film(site, part)))
 
@@ -119,7 +121,7 @@ async def test_cancelling_leaves_no_process_and_no_part(
 
     call.cancel()
 
-    await until(lambda: not newborn() and files_in(tmp_path) == [], seconds=2)
+    await until(lambda: not newborn() and files_in(tmp_path) == [])
     with pytest.raises(asyncio.CancelledError):
         await reading
 

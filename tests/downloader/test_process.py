@@ -17,9 +17,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from mesh.addresses import free_ports
 from tests.downloader.helpers import bytes_of, download, files_in
-from tests.downloader.site import Site, content, mute
-from tests.polling import until
-from tests.processes import lives
+from tests.downloader.site import PATIENCE, Site, content, mute
+from tests.support.polling import until
+from tests.support.processes import lives
 from ytcaption.v1 import downloader_service_pb2 as pb
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
 
@@ -58,12 +58,12 @@ async def ready(channel: grpc.aio.Channel) -> None:
     async def serving() -> bool:
         return bool((await stub.Check(request, wait_for_ready=True)).status == SERVING)
 
-    await until(serving, 60)
+    await until(serving)
 
 
-async def test_it_serves_and_stops_when_asked(tmp_path: Path, site: Site) -> None:
+async def test_the_process_serves_until_sigterm(tmp_path: Path, site: Site) -> None:
     url = site.url("/talk.mp3", content(b"sound" * 1000))
-    # No proxy listens there: a service that asked the environment would fail.
+    # No proxy listens there: a service that used the environment's proxy would fail.
     with running(tmp_path, http_proxy="http://127.0.0.1:9") as (process, address):
         async with grpc.aio.insecure_channel(address) as channel:
             await ready(channel)
@@ -74,12 +74,12 @@ async def test_it_serves_and_stops_when_asked(tmp_path: Path, site: Site) -> Non
             assert [each.source_url for each in found] == [url]
 
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(process.wait, 20) == 0
+        assert await asyncio.to_thread(process.wait, 120) == 0
 
 
 async def test_a_killed_service_takes_its_downloads_with_it(tmp_path: Path, site: Site) -> None:
     url = site.url("/talk.mp3", mute(site.closing))
-    with running(tmp_path) as (process, address):
+    with running(tmp_path, DOWNLOADER_SOCKET_TIMEOUT_SECONDS=str(PATIENCE)) as (process, address):
         async with grpc.aio.insecure_channel(address) as channel:
             await ready(channel)
             call = rpc.DownloaderServiceStub(channel).Download(pb.DownloadRequest(source_url=url))
@@ -90,10 +90,10 @@ async def test_a_killed_service_takes_its_downloads_with_it(tmp_path: Path, site
 
             process.kill()
 
-            await until(lambda: not any(map(lives, family)), seconds=5)
+            await until(lambda: not any(map(lives, family)))
             with pytest.raises(grpc.aio.AioRpcError):
                 await reading
-    assert len(files_in(tmp_path)) == 1  # nobody was left to tidy up
+    assert len(files_in(tmp_path)) == 1  # the killed service could not clean up
 
     with running(tmp_path) as (_, address):
         async with grpc.aio.insecure_channel(address) as channel:
@@ -104,6 +104,6 @@ async def test_a_killed_service_takes_its_downloads_with_it(tmp_path: Path, site
 def test_the_service_itself_never_loads_yt_dlp() -> None:
     script = "import downloader.__main__, sys; print('yt_dlp' in sys.modules)"
 
-    said = subprocess.check_output([sys.executable, "-c", script], env=PYTHONPATH, text=True)
+    output = subprocess.check_output([sys.executable, "-c", script], env=PYTHONPATH, text=True)
 
-    assert said.strip() == "False"
+    assert output.strip() == "False"

@@ -1,4 +1,4 @@
-"""What ffmpeg makes of real sound, HLS and DASH, arrives as something ffmpeg can hear again."""
+"""Real HLS and DASH streams made by ffmpeg arrive whole and decodable."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.downloader.helpers import Downloader, bytes_of, download
 from tests.downloader.site import Site, content
-from tests.downloader.streams import SECONDS, dash, encrypted_hls, heard, hls, merged
+from tests.downloader.streams import SECONDS, audio_in, dash, encrypted_hls, hls, merged
 
 TYPES = {".m3u8": "application/vnd.apple.mpegurl", ".mpd": "application/dash+xml"}
 MAKERS: dict[str, Callable[[Path], str]] = {
@@ -32,6 +32,6 @@ async def test_a_stream_of_ffmpeg_comes_through_whole(
 
     got = folder / "got"
     got.write_bytes(bytes_of(events))
-    seconds, has_picture = heard(got)
+    seconds, has_picture = audio_in(got)
     assert seconds == pytest.approx(SECONDS, abs=0.2)
     assert has_picture is (kind == "picture and sound in one file")

@@ -1,14 +1,14 @@
-"""What yt-dlp really says, and what we make of it."""
+"""Failures of yt-dlp become the right reason, error type and message."""
 
 import pytest
 
-from downloader.reasons import KINDS, Failure, reason_for, to_error
+from downloader.reasons import ERROR_TYPES, Failure, reason_for, to_error
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 
 EXTRACTOR = ("DownloadError", "ExtractorError")
 
-SAID = [
+MESSAGES = [
     ("[youtube] x: Private video. Sign in if you've been granted access", "VIDEO_PRIVATE"),
     ("[vk] x: This video is private", "VIDEO_PRIVATE"),
     ("Video unavailable, set to private", "VIDEO_PRIVATE"),
@@ -127,8 +127,8 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("message", "reason"), SAID)
-def test_words_of_yt_dlp_have_their_reason(message: str, reason: str) -> None:
+@pytest.mark.parametrize(("message", "reason"), MESSAGES)
+def test_each_message_of_yt_dlp_has_its_reason(message: str, reason: str) -> None:
     assert reason_for(Failure(f"ERROR: {message}", EXTRACTOR)) == reason
 
 
@@ -159,32 +159,32 @@ def test_words_of_yt_dlp_have_their_reason(message: str, reason: str) -> None:
         ),
         (Failure("certificate has expired", ("CertificateVerifyError",)), "SITE_ERROR"),
         (Failure("list index out of range", ("IndexError",)), "INTERNAL"),
-        (Failure("video unavailable", EXTRACTOR, 500, verdict="TOO_LONG"), "TOO_LONG"),
+        (Failure("video unavailable", EXTRACTOR, 500, reason="TOO_LONG"), "TOO_LONG"),
     ],
 )
-def test_surer_signs_come_before_words(failure: Failure, reason: str) -> None:
+def test_reliable_evidence_comes_before_message_text(failure: Failure, reason: str) -> None:
     assert reason_for(failure) == reason
 
 
-def test_every_reason_given_has_an_error_to_travel_in() -> None:
-    assert {reason for _, reason in SAID} <= {str(reason) for reason in KINDS}
+def test_every_reason_has_an_error_type() -> None:
+    assert {reason for _, reason in MESSAGES} <= {str(reason) for reason in ERROR_TYPES}
 
 
-def test_our_own_mistakes_are_not_spelled_out() -> None:
+def test_internal_errors_reveal_no_details() -> None:
     error = to_error(Failure("list index out of range at /srv/x.py", ("IndexError",)))
 
     assert str(error) == "the download failed inside the service"
 
 
-def test_what_will_not_change_is_not_retried() -> None:
+def test_permanent_reasons_are_not_retryable() -> None:
     for reason in ("VIDEO_PRIVATE", "BOT_CHECK", "ADDRESS_FORBIDDEN", "LIVE_STREAM"):
-        assert not to_error(Failure("x", verdict=reason)).retryable
+        assert not to_error(Failure("x", reason=reason)).retryable
     for reason in ("RATE_LIMITED", "HOST_UNREACHABLE", "NETWORK_ERROR", "SITE_ERROR"):
-        assert to_error(Failure("x", verdict=reason)).retryable
+        assert to_error(Failure("x", reason=reason)).retryable
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("raw", "shown"),
     [
         (
             "\x1b[0;31mERROR:\x1b[0m [youtube] abc: Sign in to confirm you're not a bot. Use "
@@ -200,8 +200,8 @@ def test_what_will_not_change_is_not_retried() -> None:
         ("", "the source could not be fetched"),
     ],
 )
-def test_people_see_one_clean_sentence(said: str, shown: str) -> None:
-    error = to_error(Failure(said, verdict=Reason.BOT_CHECK))
+def test_callers_see_one_clean_sentence(raw: str, shown: str) -> None:
+    error = to_error(Failure(raw, reason=Reason.BOT_CHECK))
 
     assert isinstance(error, SourceRefusedError)
     assert str(error) == shown

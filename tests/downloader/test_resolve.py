@@ -1,4 +1,4 @@
-"""A list becomes its recordings: as they are found, within limits, and without fetching one."""
+"""Resolve lists recordings as they are found, within limits, and fetches none."""
 
 import asyncio
 from datetime import timedelta
@@ -7,12 +7,12 @@ import grpc
 import pytest
 from grpc import StatusCode
 
-from downloader.ytdlp import Bounds
+from downloader.ytdlp_engine import ServiceLimits
 from tests.downloader.conftest import Serve
 from tests.downloader.helpers import Downloader, bytes_of, download, resolve_refusal
 from tests.downloader.site import Answer, Site, content, mute, status
-from tests.polling import until
-from tests.processes import Newborn
+from tests.support.polling import until
+from tests.support.processes import Newborn
 from ytcaption.v1 import downloader_service_pb2 as pb
 
 Resolving = grpc.aio.UnaryStreamCall[pb.ResolveRequest, pb.ResolveResponse]
@@ -63,7 +63,7 @@ async def test_a_feed_becomes_its_recordings_and_none_is_fetched(
     assert site.hits == ["/feed.xml"]
 
 
-async def test_each_can_be_downloaded_from_the_address_given(
+async def test_each_listed_recording_can_be_downloaded_from_its_address(
     downloader: Downloader, site: Site
 ) -> None:
     site.url("/0.mp3", content(b"sound"))
@@ -102,7 +102,7 @@ async def test_a_single_recording_is_a_list_of_one(downloader: Downloader, site:
         ({"from_date": "2025-10-01", "to_date": "2025-10-31", "max_videos": 1}, [1]),
     ],
 )
-async def test_only_recordings_of_the_days_wanted_are_named(
+async def test_only_recordings_of_the_requested_days_are_listed(
     downloader: Downloader, site: Site, wanted: dict[str, object], numbers: list[int]
 ) -> None:
     url = site.url("/feed.xml", feed(site, list(DAYS)))
@@ -112,7 +112,7 @@ async def test_only_recordings_of_the_days_wanted_are_named(
     assert [each.media.title for each in found] == [f"Talk {n}" for n in numbers]
 
 
-async def test_a_recording_without_a_day_is_looked_at_and_left_out_if_nobody_knows(
+async def test_a_recording_without_a_day_is_looked_up_and_skipped_if_it_has_none(
     downloader: Downloader, site: Site
 ) -> None:
     site.url("/0.mp3", content(b"sound"))
@@ -121,10 +121,10 @@ async def test_a_recording_without_a_day_is_looked_at_and_left_out_if_nobody_kno
     found = await resolve(downloader, url, period="2025-10")
 
     assert [each.media.title for each in found] == ["Talk 1"]
-    assert site.hits == ["/feed.xml", "/0.mp3", "/2.mp3"]  # the last is gone, which ends nothing
+    assert site.hits == ["/feed.xml", "/0.mp3", "/2.mp3"]  # the last is gone; the listing goes on
 
 
-async def test_a_site_that_has_enough_of_us_in_the_middle_ends_the_list(
+async def test_a_rate_limit_in_the_middle_ends_the_listing(
     downloader: Downloader, site: Site
 ) -> None:
     site.url("/0.mp3", status(429))
@@ -135,18 +135,18 @@ async def test_a_site_that_has_enough_of_us_in_the_middle_ends_the_list(
     assert end == [StatusCode.UNAVAILABLE, "RATE_LIMITED"]
 
 
-async def test_a_limit_of_the_caller_is_no_error(downloader: Downloader, site: Site) -> None:
+async def test_reaching_the_callers_limit_is_no_error(downloader: Downloader, site: Site) -> None:
     url = site.url("/feed.xml", feed(site, list(DAYS)))
 
     assert len(await resolve(downloader, url, max_videos=2)) == 2
 
 
 @pytest.mark.parametrize("asked", [0, 9])
-async def test_a_limit_of_the_service_is_said_after_what_it_allows(
+async def test_exceeding_the_services_limit_fails_after_the_allowed_recordings(
     serve: Serve, site: Site, asked: int
 ) -> None:
     url = site.url("/feed.xml", feed(site, list(DAYS)))
-    async with serve(bounds=Bounds(max_videos=3)) as downloader:
+    async with serve(service_limits=ServiceLimits(max_videos=3)) as downloader:
         call = downloader.Resolve(pb.ResolveRequest(source_url=url, max_videos=asked))
         got = [await one(call) for _ in range(3)]
         assert await resolve_refusal(
@@ -157,15 +157,15 @@ async def test_a_limit_of_the_service_is_said_after_what_it_allows(
     assert [each.media.title for each in got] == ["Talk 0", "Talk 1", "Talk 2"]
 
 
-async def test_a_list_is_not_searched_for_ever(serve: Serve, site: Site) -> None:
+async def test_the_number_of_entries_looked_at_is_limited(serve: Serve, site: Site) -> None:
     url = site.url("/feed.xml", feed(site, list(DAYS)))
-    async with serve(bounds=Bounds(max_entries=3)) as downloader:
+    async with serve(service_limits=ServiceLimits(max_entries=3)) as downloader:
         end = await resolve_refusal(downloader, pb.ResolveRequest(source_url=url, period="2024"))
 
     assert end == [StatusCode.RESOURCE_EXHAUSTED, "TOO_LARGE"]
 
 
-async def test_the_first_is_named_before_the_last_was_looked_at(
+async def test_the_first_recording_is_sent_before_the_last_is_looked_up(
     downloader: Downloader, site: Site
 ) -> None:
     site.url("/1.mp3", mute(site.closing))
@@ -189,7 +189,7 @@ async def test_cancelling_kills_the_child(
 
     call.cancel()
 
-    await until(lambda: not newborn(), seconds=1)
+    await until(lambda: not newborn())
     with pytest.raises(asyncio.CancelledError):
         await reading
 
@@ -202,7 +202,7 @@ async def test_cancelling_kills_the_child(
         (WORDS, [StatusCode.INVALID_ARGUMENT, "UNSUPPORTED_URL"]),
     ],
 )
-async def test_a_list_that_cannot_be_had_has_its_reason(
+async def test_a_failed_listing_has_its_reason(
     downloader: Downloader, site: Site, answer: Answer, end: list[object]
 ) -> None:
     request = pb.ResolveRequest(source_url=site.url("/list", answer))
@@ -224,7 +224,9 @@ async def test_a_list_that_cannot_be_had_has_its_reason(
         pb.ResolveRequest(source_url="http://x.invalid/", period="2025", to_date="2025-01-01"),
     ],
 )
-async def test_nonsense_is_refused(downloader: Downloader, request_: pb.ResolveRequest) -> None:
+async def test_invalid_queries_are_refused(
+    downloader: Downloader, request_: pb.ResolveRequest
+) -> None:
     assert await resolve_refusal(downloader, request_) == [
         StatusCode.INVALID_ARGUMENT,
         "REQUEST_INVALID",

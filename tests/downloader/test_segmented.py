@@ -28,7 +28,7 @@ def stream(site: Site) -> str:
     return site.url("/talk.m3u8", playlist("0.ts", "1.ts", "2.ts"))
 
 
-async def test_the_pieces_come_through_in_order(
+async def test_media_segments_are_sent_in_order(
     downloader: Downloader, stream: str, tmp_path: Path
 ) -> None:
     events = await download(downloader, stream)
@@ -58,7 +58,7 @@ async def test_dash_comes_through_in_order(
     assert files_in(tmp_path) == []
 
 
-async def test_the_first_piece_arrives_before_the_second_is_there(
+async def test_the_first_media_segment_is_sent_before_the_second_exists(
     downloader: Downloader, site: Site, stream: str
 ) -> None:
     go_on = threading.Event()
@@ -73,7 +73,7 @@ async def test_the_first_piece_arrives_before_the_second_is_there(
     assert got == b"".join(PIECES)
 
 
-async def test_a_missing_piece_is_an_error_and_no_hole(
+async def test_a_missing_media_segment_fails_the_download(
     downloader: Downloader, site: Site, stream: str, tmp_path: Path
 ) -> None:
     del site.answers["/1.ts"]

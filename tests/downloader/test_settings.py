@@ -1,4 +1,4 @@
-"""What an operator can set, and what is refused at once."""
+"""Settings are validated at startup and reach the engine."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from downloader.engine import Limits
-from downloader.order import Manner
+from downloader.commands import ClientOptions
+from downloader.engine import MediaLimits
 from downloader.settings import Settings
-from downloader.ytdlp import Bounds
+from downloader.ytdlp_engine import ServiceLimits
 
 
 def test_by_default_only_the_open_internet_is_reached_and_only_from_here() -> None:
@@ -17,7 +17,7 @@ def test_by_default_only_the_open_internet_is_reached_and_only_from_here() -> No
 
     assert not settings.allow_private_addresses
     assert settings.listen == "127.0.0.1:50052"
-    assert settings.limits == Limits(8 * 1024**3, timedelta(hours=12))
+    assert settings.media_limits == MediaLimits(8 * 1024**3, timedelta(hours=12))
 
 
 def test_variables_carry_the_services_own_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_variables_carry_the_services_own_prefix(monkeypatch: pytest.MonkeyPatch
         ("MAX_VIDEOS", "0"),
     ],
 )
-def test_nonsense_is_refused_before_the_service_starts(
+def test_invalid_settings_are_refused_before_the_service_starts(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(f"DOWNLOADER_{name}", value)
@@ -53,10 +53,14 @@ def test_nonsense_is_refused_before_the_service_starts(
 
 
 def test_a_request_gets_less_than_the_limit_but_never_more() -> None:
-    ceiling = Limits(1000, timedelta(hours=1))
+    ceiling = MediaLimits(1000, timedelta(hours=1))
 
-    assert Limits(10, timedelta(hours=2)).within(ceiling) == Limits(10, timedelta(hours=1))
-    assert Limits(9999, timedelta(minutes=1)).within(ceiling) == Limits(1000, timedelta(minutes=1))
+    assert MediaLimits(10, timedelta(hours=2)).within(ceiling) == MediaLimits(
+        10, timedelta(hours=1)
+    )
+    assert MediaLimits(9999, timedelta(minutes=1)).within(ceiling) == MediaLimits(
+        1000, timedelta(minutes=1)
+    )
 
 
 def test_every_setting_about_sites_reaches_the_engine(
@@ -84,7 +88,7 @@ def test_every_setting_about_sites_reaches_the_engine(
     for name, value in values.items():
         monkeypatch.setenv(f"DOWNLOADER_{name}", value)
 
-    assert Settings().manner == Manner(
+    assert Settings().client_options == ClientOptions(
         socket_timeout_seconds=3,
         proxy=values["PROXY"],
         source_address="127.0.0.7",
@@ -96,4 +100,4 @@ def test_every_setting_about_sites_reaches_the_engine(
         ffmpeg=str(file),
         allow_private_addresses=True,
     )
-    assert Settings().bounds == Bounds(7, 8, 9, 10, allow_caller_proxy=True)
+    assert Settings().service_limits == ServiceLimits(7, 8, 9, 10, allow_caller_proxy=True)

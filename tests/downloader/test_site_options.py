@@ -1,4 +1,4 @@
-"""What people need to get past a site's door: each setting and option changes what it sees."""
+"""Cookies, user agent, proxy and rate options: each changes what the site sees."""
 
 import base64
 import json
@@ -12,9 +12,9 @@ from grpc import StatusCode
 from structlog.testing import capture_logs
 
 from downloader.admission import grant
-from downloader.engine import Wishes
-from downloader.order import Manner
-from downloader.ytdlp import Bounds
+from downloader.commands import ClientOptions
+from downloader.engine import DownloadOptions
+from downloader.ytdlp_engine import ServiceLimits
 from tests.downloader.conftest import Serve
 from tests.downloader.helpers import Downloader, bytes_of, download, files_in, refusal
 from tests.downloader.site import Site, content, only_with_cookie, status
@@ -54,7 +54,7 @@ async def test_the_operators_cookies_are_sent_and_their_file_is_left_alone(
     assert (file.read_bytes(), file.stat().st_mtime_ns) == before
 
 
-async def test_a_copy_of_the_cookies_is_for_nobody_elses_eyes(
+async def test_the_copy_of_the_cookies_is_readable_by_its_owner_only(
     serve: Serve, site: Site, elsewhere: Path, tmp_path: Path
 ) -> None:
     file = cookies(elsewhere, netscape(SECRET))
@@ -67,7 +67,7 @@ async def test_a_copy_of_the_cookies_is_for_nobody_elses_eyes(
     assert set(modes) == {0o600}
 
 
-async def test_no_cookie_is_told_in_an_error_an_event_or_a_log_line(
+async def test_no_cookie_appears_in_an_error_an_event_or_a_log_line(
     serve: Serve, site: Site, elsewhere: Path
 ) -> None:
     file = cookies(elsewhere, netscape(SECRET))
@@ -84,7 +84,7 @@ async def test_no_cookie_is_told_in_an_error_an_event_or_a_log_line(
 
 
 @pytest.mark.parametrize("text", [f"session={SECRET}", f"127.0.0.1\tFALSE\t/\t{SECRET}\n", "\0\1"])
-async def test_a_cookies_file_that_is_none_is_refused_without_a_word_of_it(
+async def test_an_invalid_cookies_file_is_refused_and_never_quoted(
     serve: Serve, site: Site, elsewhere: Path, text: str
 ) -> None:
     file = cookies(elsewhere, text)
@@ -98,14 +98,14 @@ async def test_a_cookies_file_that_is_none_is_refused_without_a_word_of_it(
     assert SECRET not in json.dumps(lines, default=str)
 
 
-async def test_the_operators_user_agent_is_shown(serve: Serve, site: Site) -> None:
+async def test_the_operators_user_agent_is_sent(serve: Serve, site: Site) -> None:
     async with serve(user_agent="Operator/1.0") as downloader:
         await download(downloader, site.url("/talk.mp3", content(DATA)))
 
     assert {each["User-Agent"] for each in site.seen} == {"Operator/1.0"}
 
 
-async def test_a_callers_user_agent_takes_its_place(serve: Serve, site: Site) -> None:
+async def test_a_callers_user_agent_replaces_the_operators(serve: Serve, site: Site) -> None:
     url = site.url("/talk.mp3", content(DATA))
     async with serve(user_agent="Operator/1.0") as downloader:
         await with_options(downloader, url, user_agent="Caller/2.0")
@@ -137,7 +137,7 @@ async def test_the_rate_limit_slows_a_download_down(serve: Serve, site: Site, wh
 
     assert bytes_of(events) == DATA
     last = [each.progress for each in events if each.HasField("progress")][-1]
-    # Twice the limit would be a miracle; without one, loopback gives a hundred times as much.
+    # Well below an unlimited loopback transfer, which is a hundred times as fast.
     assert last.bytes_per_second < 400_000
 
 
@@ -149,11 +149,11 @@ async def test_requests_are_spaced_out(serve: Serve, site: Site, who: str) -> No
         wanted = timedelta(seconds=pause if who == "caller" else 0)
         await with_options(downloader, url, request_interval=from_timedelta(wanted))
 
-    look, fetch = site.times
-    assert fetch - look >= pause
+    page, media = site.times
+    assert media - page >= pause
 
 
-async def test_the_password_of_a_proxy_reaches_the_proxy_and_no_message(
+async def test_the_proxy_password_reaches_the_proxy_but_no_message(
     serve: Serve, site: Site
 ) -> None:
     proxy = f"http://user:{SECRET}@127.0.0.1:{site.port}"
@@ -178,7 +178,7 @@ async def test_a_caller_may_choose_a_proxy_only_if_the_operator_says_so(
         _, *end = await refusal(downloader, pb.DownloadRequest(source_url=url, options=options))
         assert end == [StatusCode.INVALID_ARGUMENT, "REQUEST_INVALID"]
         assert site.hits == []
-    async with serve(bounds=Bounds(allow_caller_proxy=True)) as downloader:
+    async with serve(service_limits=ServiceLimits(allow_caller_proxy=True)) as downloader:
         events = await with_options(downloader, url, proxy=site.url(""))
 
     assert bytes_of(events) == DATA
@@ -194,11 +194,11 @@ async def test_a_caller_may_choose_a_proxy_only_if_the_operator_says_so(
         media_pb2.DownloadOptions(proxy="gopher://example.com"),
     ],
 )
-async def test_nonsense_in_options_is_refused_before_the_site_is_asked(
+async def test_invalid_options_are_refused_before_the_site_is_asked(
     serve: Serve, site: Site, options: media_pb2.DownloadOptions
 ) -> None:
     request = pb.DownloadRequest(source_url=site.url("/talk.mp3", content(DATA)), options=options)
-    async with serve(bounds=Bounds(allow_caller_proxy=True)) as downloader:
+    async with serve(service_limits=ServiceLimits(allow_caller_proxy=True)) as downloader:
         _, *end = await refusal(downloader, request)
 
     assert end == [StatusCode.INVALID_ARGUMENT, "REQUEST_INVALID"]
@@ -206,14 +206,20 @@ async def test_nonsense_in_options_is_refused_before_the_site_is_asked(
 
 
 def test_a_caller_never_gets_more_than_the_operator_allows() -> None:
-    manner = Manner(10, max_bytes_per_second=1000, request_interval_seconds=2)
+    client_options = ClientOptions(10, max_bytes_per_second=1000, request_interval_seconds=2)
 
-    greedy = grant(manner, Wishes(max_bytes_per_second=9999, request_interval=timedelta(seconds=1)))
-    modest = grant(manner, Wishes(max_bytes_per_second=10, request_interval=timedelta(seconds=3)))
+    greedy = grant(
+        client_options,
+        DownloadOptions(max_bytes_per_second=9999, request_interval=timedelta(seconds=1)),
+    )
+    modest = grant(
+        client_options,
+        DownloadOptions(max_bytes_per_second=10, request_interval=timedelta(seconds=3)),
+    )
 
     assert (greedy.max_bytes_per_second, greedy.request_interval_seconds) == (1000, 2)
     assert (modest.max_bytes_per_second, modest.request_interval_seconds) == (10, 3)
-    assert not grant(manner, Wishes(proxy="http://example.com")).proxy_is_trusted
+    assert not grant(client_options, DownloadOptions(proxy="http://example.com")).proxy_is_trusted
 
 
 async def with_options(

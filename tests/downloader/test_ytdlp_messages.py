@@ -1,9 +1,9 @@
-"""The very messages of the yt-dlp that is installed, and the reason for each."""
+"""Error messages of the installed yt-dlp, and the reason for each."""
 
 import pytest
 
 from downloader.reasons import Failure, reason_for
-from tests.downloader.sayings import COOKIES_HINT, spoken
+from tests.downloader.ytdlp_messages import COOKIES_HINT, error_messages
 
 REAL: dict[str, list[str]] = {
     "VIDEO_PRIVATE": [
@@ -183,13 +183,13 @@ REAL: dict[str, list[str]] = {
 }
 
 
-CASES = [(said, reason) for reason, sayings in REAL.items() for said in sayings]
+CASES = [(template, reason) for reason, templates in REAL.items() for template in templates]
 
 
-@pytest.mark.parametrize(("said", "reason"), CASES)
-def test_a_message_of_yt_dlp_has_its_reason(said: str, reason: str) -> None:
-    raiser = spoken()[said]  # fails if yt-dlp says so no more
-    message = f"ERROR: [site] abc: {said}"
+@pytest.mark.parametrize(("template", "reason"), CASES)
+def test_a_message_of_yt_dlp_has_its_reason(template: str, reason: str) -> None:
+    raiser = error_messages()[template]  # fails if yt-dlp no longer has this message
+    message = f"ERROR: [site] abc: {template}"
     if raiser == "raise_login_required":
         message += f". {COOKIES_HINT}"
     special = "GeoRestrictedError" if raiser == "raise_geo_restricted" else "ExtractorError"
@@ -197,7 +197,7 @@ def test_a_message_of_yt_dlp_has_its_reason(said: str, reason: str) -> None:
     assert reason_for(Failure(message, ("DownloadError", special))) == reason
 
 
-def test_what_yt_dlp_no_longer_understands_may_work_with_a_newer_one() -> None:
+def test_a_page_yt_dlp_cannot_parse_is_a_retryable_site_error() -> None:
     message = (
         "ERROR: [site] abc: Video data not found in the page; please report this issue on  "
         "https://github.com/yt-dlp/yt-dlp/issues?q= , filling out the appropriate issue template."

@@ -1,4 +1,4 @@
-"""What yt-dlp says when it cannot: read from the sources of the package that is installed."""
+"""yt-dlp's error messages, read from the sources of the installed package."""
 
 import ast
 from functools import cache
@@ -15,8 +15,8 @@ COOKIES_HINT = (
 
 
 @cache
-def spoken() -> dict[str, str]:
-    """Every message of an error, with who raises it; X is what varies."""
+def error_messages() -> dict[str, str]:
+    """Every error message and the function that raises it; X stands for what varies."""
     found: dict[str, str] = {}
     root = Path(yt_dlp.__file__).parent
     for file in root.rglob("*.py"):

@@ -1,4 +1,4 @@
-"""A channel on loopback with thirty recordings, some of which misbehave as it is written here."""
+"""A channel on loopback with thirty recordings, some of which fail, stall or are busy."""
 
 import socket
 from collections.abc import Iterator
@@ -17,42 +17,42 @@ from tests.downloader.site import Answer, Site, content, status
 MEMBERS = 30
 SECONDS = 2.5
 FAILING = {4: "VIDEO_NOT_FOUND", 11: "NO_AUDIO", 19: "CORRUPT_MEDIA"}
-"""By number: what they fail with, for good."""
+"""By number: the permanent failure of each."""
 BUSY, BROKEN = 6, 14
-"""These fail twice and then work."""
+"""These fail twice and then succeed."""
 HANGING = (2, 9)
 UNDATED_AFTER = 12
-"""An entry without a day of publication: the listing must look at it before it goes on."""
+"""An entry without a publication date follows: the listing must fetch it before it continues."""
 PERIOD = "2025-10"
-PATIENCE_SECONDS = 300
+STALL_LIMIT_SECONDS = 300
 
 
 @dataclass(slots=True)
 class Channel:
-    """The site, and what the test may let it do."""
+    """The site, and the events with which a test lets it continue."""
 
     site: Site
     feed: str = ""
     list_on: Event = field(default_factory=Event)
-    """Lets the listing go on."""
+    """Lets the listing continue."""
     send_on: Event = field(default_factory=Event)
-    """Lets the hanging recordings come to their end."""
+    """Lets the stalled recordings finish."""
 
     def address(self, number: int) -> str:
-        """Of a recording."""
+        """The address of a recording."""
         return self.site.url(f"/{number}.ogg")
 
     def title(self, number: int) -> str:
-        """As the channel has it; readers must not take it for anything but text."""
+        """A title with markup characters, which readers must show as text."""
         return f"Talk {number} <of {MEMBERS}> & more"
 
-    def is_asked_for(self, path: str) -> bool:
-        """Whether anybody wanted it yet."""
+    def was_requested(self, path: str) -> bool:
+        """Whether the path has been requested."""
         return path in self.site.hits
 
 
 @contextmanager
-def broadcasting(folder: Path) -> Iterator[Channel]:
+def serving_channel(folder: Path) -> Iterator[Channel]:
     """Serves until the block ends."""
     recordings = make_recordings(folder)
     with Site().running() as site:
@@ -69,7 +69,7 @@ def broadcasting(folder: Path) -> Iterator[Channel]:
 
 
 def make_recordings(folder: Path) -> dict[int, bytes]:
-    """Every other second of the same speech, in one go; and two that are no recordings at all."""
+    """Overlapping cuts of the same speech, made in one run; and two that are not recordings."""
     outputs: list[str | Path] = []
     for number in range(1, MEMBERS + 1):
         begin = f"{(number - 1) * 0.7:.1f}"
@@ -116,20 +116,20 @@ def _in_turn(first: list[Answer], later: Answer) -> Answer:
 
 
 def _hang_up(request: BaseHTTPRequestHandler) -> None:
-    """A connection that breaks before a word was said."""
+    """Closes the connection before any answer."""
     request.connection.shutdown(socket.SHUT_RDWR)
 
 
 def _when(event: Event, answer: Answer) -> Answer:
     def later(request: BaseHTTPRequestHandler) -> None:
-        event.wait(PATIENCE_SECONDS)
+        event.wait(STALL_LIMIT_SECONDS)
         answer(request)
 
     return later
 
 
-def _stuck(go_on: Event, recording: bytes) -> Answer:
-    """All but the last bytes; those only when the test says so."""
+def _stuck(resume: Event, recording: bytes) -> Answer:
+    """Sends the first half, and the rest when the event is set."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
@@ -139,7 +139,7 @@ def _stuck(go_on: Event, recording: bytes) -> Answer:
         half = len(recording) // 2
         request.wfile.write(recording[:half])
         request.wfile.flush()
-        go_on.wait(PATIENCE_SECONDS)
+        resume.wait(STALL_LIMIT_SECONDS)
         request.wfile.write(recording[half:])
 
     return answer

@@ -1,4 +1,4 @@
-"""What the reports of the thirty say, read by parsers that are not ours."""
+"""Checks of the reports over the thirty recordings, with third-party parsers."""
 
 import io
 import json
@@ -9,8 +9,8 @@ import html5lib
 from markdown_it import MarkdownIt
 from pypdf import PdfReader
 
-from tests.client import Client
 from tests.end_to_end.channel import BROKEN, BUSY, FAILING, HANGING, MEMBERS, Channel
+from tests.support.client import Client
 from ytcaption.v1 import collection_service_pb2 as pb
 from ytcaption.v1 import media_pb2
 
@@ -40,7 +40,7 @@ async def json_report(client: Client, collection_id: str) -> dict[str, Any]:
 
 
 async def assert_reports(client: Client, channel: Channel, collection_id: str) -> None:
-    """All five, of the collection as it ended."""
+    """Checks all five formats of the settled collection."""
     report = await json_report(client, collection_id)
     _assert_json(report, channel)
     markdown = await fetched(client, collection_id, pb.REPORT_FORMAT_MARKDOWN, "text/markdown")
@@ -100,12 +100,12 @@ def _assert_zip(archive: bytes, report: dict[str, Any]) -> None:
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
         assert opened.testzip() is None
         *captions, readme = sorted(opened.namelist())
-        told = opened.read(readme).decode()
+        readme_text = opened.read(readme).decode()
         first = opened.read(captions[0]).decode()
-    heard = [member["number"] for member in report["members"] if member["state"] == "COMPLETED"]
-    assert [int(name[:3]) for name in captions] == heard
+    completed = [member["number"] for member in report["members"] if member["state"] == "COMPLETED"]
+    assert [int(name[:3]) for name in captions] == completed
     assert all(name.endswith(".srt") for name in captions)
     assert "-->" in first
-    assert SUMMARY in told
+    assert SUMMARY in readme_text
     for reason in FAILING.values():
-        assert reason in told
+        assert reason in readme_text

@@ -1,4 +1,4 @@
-"""What tests of the whole mesh do with recordings and words."""
+"""Helpers for tests of the whole mesh: normalized words, chunks, the command."""
 
 import subprocess
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests.conftest import COMMAND
 
 
 def plain(text: str) -> str:
-    """Words only, as Whisper's own scoring compares them."""
+    """Lower-case words only, as Whisper's own scoring compares them."""
     kept = "".join(c.lower() if c.isalnum() or c.isspace() else " " for c in text)
     return " ".join(kept.split())
 
@@ -18,7 +18,7 @@ def chunks_of(path: Path) -> list[bytes]:
 
 
 def run(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
-    """The command, to its end."""
+    """Runs the command to its end."""
     return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [COMMAND, *arguments], capture_output=True, text=True, timeout=110, **options
+        [COMMAND, *arguments], capture_output=True, text=True, timeout=280, **options
     )

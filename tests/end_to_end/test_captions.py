@@ -10,10 +10,10 @@ from jiwer import wer
 from captions.model import Cue
 from captions.rules import judge, rules_for
 from mesh.status import reason_of
-from tests.client import Client
 from tests.conftest import DATA
 from tests.end_to_end.spoken import chunks_of, plain
-from tests.site import Site
+from tests.support.client import Client
+from tests.support.site import Site
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -41,7 +41,7 @@ async def test_the_first_segment_settles_before_the_download_has_finished(
     assert wer(plain(reference), plain(await client.text(job.job_id))) < 0.1
 
 
-async def test_portuguese_is_detected_and_heard(client: Client) -> None:
+async def test_portuguese_is_detected_and_transcribed(client: Client) -> None:
     job = await client.upload(*chunks_of(DATA / "portuguese.ogg"), file_name="portuguese.ogg")
     ended = await client.finished(job.job_id)
 
@@ -52,7 +52,7 @@ async def test_portuguese_is_detected_and_heard(client: Client) -> None:
 
 
 @pytest.mark.parametrize("words", [False, True])
-async def test_cues_of_real_speech_keep_the_rules(client: Client, words: bool) -> None:
+async def test_cues_of_real_speech_follow_the_rules(client: Client, words: bool) -> None:
     options = job_pb2.JobOptions(word_timestamps=words)
     job = await client.upload(*chunks_of(DATA / "sample.ogg"), options=options)
     await client.finished(job.job_id)
@@ -76,7 +76,7 @@ async def test_cues_of_real_speech_keep_the_rules(client: Client, words: bool) -
     )
 
 
-async def test_the_json_captions_hold_what_scripts_rely_on(client: Client) -> None:
+async def test_json_captions_have_the_documented_fields(client: Client) -> None:
     job = await client.upload(*chunks_of(DATA / "short.ogg"), file_name="short.ogg")
     await client.finished(job.job_id)
     request = pb.GetCaptionsRequest(job_id=job.job_id, format=media_pb2.CAPTION_FORMAT_JSON)
@@ -96,7 +96,7 @@ async def test_the_json_captions_hold_what_scripts_rely_on(client: Client) -> No
         ends.append(segment["end"])
 
 
-async def test_the_kept_audio_is_what_the_options_say(client: Client) -> None:
+async def test_the_stored_audio_has_the_chosen_filters(client: Client) -> None:
     job = await client.upload(*chunks_of(DATA / "short.ogg"), file_name="short.ogg")
     ended = await client.finished(job.job_id)
     artifact = ended.artifacts[0]
@@ -129,7 +129,9 @@ async def test_a_translated_job_has_its_captions_in_both_languages(client: Clien
     assert [captions.file_name for captions in both] == ["portuguese.srt", "portuguese.en.srt"]
 
 
-async def test_what_was_never_translated_is_not_called_a_translation(client: Client) -> None:
+async def test_captions_of_an_untranslated_job_are_not_offered_as_a_translation(
+    client: Client,
+) -> None:
     job = await client.upload(
         *chunks_of(DATA / "short.ogg"),
         file_name="short.ogg",

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from tests.conftest import DATA, RealMesh
 from tests.end_to_end.spoken import plain, run
-from tests.site import Site
+from tests.support.site import Site
 
 
-def test_a_collection_is_captioned_and_told_alike_by_every_command(
+def test_a_collection_is_transcribed_and_every_command_shows_the_same_result(
     real_mesh: RealMesh, site: Site, tmp_path: Path
 ) -> None:
     server = ("--server", real_mesh.server)

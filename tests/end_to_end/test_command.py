@@ -1,4 +1,4 @@
-"""The command as a user types it."""
+"""The installed command on a real mesh."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import psutil
 
 from tests.conftest import COMMAND, DATA, RealMesh
 from tests.end_to_end.spoken import plain, run
-from tests.site import Site, serving
+from tests.support.site import Site, serving
 
 
 def test_transcribe_writes_four_files_and_prints_the_captions(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_transcribe_writes_four_files_and_prints_the_captions(tmp_path: Path) ->
     assert words.split()[0] in plain(done.stdout)
 
 
-def test_ctrl_c_on_transcribe_leaves_no_process_and_says_so(tmp_path: Path) -> None:
+def test_ctrl_c_on_transcribe_is_code_130_and_leaves_no_process(tmp_path: Path) -> None:
     mark = f"YTCAPTION_TEST_{os.getpid()}_{tmp_path.name}"
     with serving(DATA) as site:  # never released: the job cannot end by itself
         command = [COMMAND, "transcribe", f"{site.url}/held/sample.ogg"]
@@ -42,7 +42,7 @@ def test_ctrl_c_on_transcribe_leaves_no_process_and_says_so(tmp_path: Path) -> N
         assert len(_marked(mark)) > 5
         process.send_signal(signal.SIGINT)
         process.stdout.close()
-        assert process.wait(20) == 130
+        assert process.wait(120) == 130
 
     assert _marked(mark) == []
 
@@ -59,7 +59,7 @@ def _marked(mark: str) -> list[str]:
     return found
 
 
-def test_a_watch_begun_in_the_middle_sees_everything(real_mesh: RealMesh, site: Site) -> None:
+def test_a_watch_that_starts_midway_gets_every_event(real_mesh: RealMesh, site: Site) -> None:
     server = ("--server", real_mesh.server)
     site.release.clear()
     job = run("submit", f"{site.url}/held/sample.ogg", "--force", *server).stdout.strip()
@@ -79,7 +79,7 @@ def test_a_watch_begun_in_the_middle_sees_everything(real_mesh: RealMesh, site: 
 
 @contextmanager
 def _watching(job: str, *options: str) -> Iterator[IO[str]]:
-    """What the command prints; read all of it here, communicate() would miss what is buffered."""
+    """The stdout of the command; communicate() would miss what is already buffered here."""
     command = [COMMAND, "watch", job, "--json", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

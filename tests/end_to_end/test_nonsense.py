@@ -1,4 +1,4 @@
-"""Whatever comes in: its own reason, no hopeless second try, and a mesh that serves on."""
+"""Invalid input gets its own reason and no pointless retry, and the mesh keeps serving."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,36 +11,36 @@ import pytest
 
 from mesh.addresses import free_ports
 from mesh.status import reason_of
-from tests.client import Client
 from tests.conftest import DATA
-from tests.site import Site
+from tests.support.client import Client
+from tests.support.site import Site
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
-Nonsense = Callable[[Client, Site], Awaitable[job_pb2.Job]]
+InvalidInput = Callable[[Client, Site], Awaitable[job_pb2.Job]]
 HTML = b"<!doctype html><title>Hello</title><p>No video here.</p>"
 TEXT = b"This is not music, whatever its name says. " * 500
 
 
-def address(url: str) -> Nonsense:
+def address(url: str) -> InvalidInput:
     return lambda client, site: client.create(url.format(site=site.url, closed=free_ports(1)[0]))
 
 
-def page(path: str, body: bytes, content_type: str) -> Nonsense:
+def page(path: str, body: bytes, content_type: str) -> InvalidInput:
     return lambda client, site: client.create(site.page(path, body, content_type))
 
 
-def file(name: str, body: bytes) -> Nonsense:
+def file(name: str, body: bytes) -> InvalidInput:
     return lambda client, site: client.upload(body, file_name=name)
 
 
-def option(**options: object) -> Nonsense:
+def option(**options: object) -> InvalidInput:
     asked = job_pb2.JobOptions(**options)  # type: ignore[arg-type]
     return lambda client, site: client.create(f"{site.url}/files/short.ogg", options=asked)
 
 
 async def truncated_mp4(client: Client, site: Site) -> job_pb2.Job:
-    """The usual case: the index was to come at the end, and never came."""
+    """An MP4 cut off before its index, which is at the end."""
     with TemporaryDirectory() as folder:
         path = f"{folder}/film.mp4"
         command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error"]
@@ -66,7 +66,7 @@ async def start_twice(client: Client, site: Site) -> job_pb2.Job:
 
 
 @pytest.mark.parametrize(
-    ("nonsense", "reason"),
+    ("submit", "reason"),
     [
         pytest.param(address("certainly not a URL"), "UNSUPPORTED_URL", id="not a URL"),
         pytest.param(address("ftp://example.test/x.mp3"), "UNSUPPORTED_URL", id="ftp"),
@@ -82,18 +82,18 @@ async def start_twice(client: Client, site: Site) -> job_pb2.Job:
         pytest.param(file("x.wav", b"x" * 65_537), "FRAME_TOO_LARGE", id="frame too large"),
     ],
 )
-async def test_refused_at_the_door(
-    client: Client, site: Site, nonsense: Nonsense, reason: str
+async def test_invalid_requests_are_refused_with_their_reason(
+    client: Client, site: Site, submit: InvalidInput, reason: str
 ) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await nonsense(client, site)
+        await submit(client, site)
 
     assert reason_of(caught.value) == reason
     await _still_serves(client, site)
 
 
 @pytest.mark.parametrize(
-    ("nonsense", "reason", "stage", "attempts"),
+    ("submit", "reason", "stage", "attempts"),
     [
         pytest.param(
             address("http://127.0.0.1:{closed}/x.mp3"), "HOST_UNREACHABLE", "DOWNLOAD", 4,
@@ -116,10 +116,10 @@ async def test_refused_at_the_door(
         pytest.param(truncated_mp4, "CORRUPT_MEDIA", "NORMALIZATION", 1, id="truncated mp4"),
     ],
 )  # fmt: skip
-async def test_accepted_and_failed_with_its_reason(  # noqa: PLR0913 # one row of the table
-    client: Client, site: Site, nonsense: Nonsense, reason: str, stage: str, attempts: int
+async def test_bad_media_fails_the_job_with_its_reason(  # noqa: PLR0913 # one row of the table
+    client: Client, site: Site, submit: InvalidInput, reason: str, stage: str, attempts: int
 ) -> None:
-    job = await nonsense(client, site)
+    job = await submit(client, site)
     ended = await client.finished(job.job_id)
 
     assert ended.state == job_pb2.JOB_STATE_FAILED
@@ -135,7 +135,7 @@ async def _still_serves(client: Client, site: Site) -> None:
     assert listed.total_size >= len(listed.jobs)
 
 
-async def test_after_all_that_a_good_job_still_succeeds(client: Client, spoken_url: str) -> None:
+async def test_a_good_job_still_succeeds_afterwards(client: Client, spoken_url: str) -> None:
     ended = await client.finished((await client.create(spoken_url)).job_id)
 
     assert ended.state == job_pb2.JOB_STATE_SUCCEEDED

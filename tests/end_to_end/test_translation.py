@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.conftest import DATA
 from tests.end_to_end.spoken import run
-from tests.transcriber.tiny_translation import NLLB, write_model
+from tests.support.tiny_translation import NLLB, write_model
 
 
 def test_captions_come_in_both_languages_and_another_target_is_refused(tmp_path: Path) -> None:

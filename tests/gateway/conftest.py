@@ -1,4 +1,4 @@
-"""A client of the real mesh's gateway, and gateways with settings of their own beside it."""
+"""HTTP clients: of the real mesh, of more gateways beside it, and of a fake orchestrator."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -8,22 +8,22 @@ import httpx2
 import pytest
 
 from tests.conftest import DATA, RealMesh
-from tests.gateway.gathering import Gathering, serving_collections
-from tests.gateway.http import running_gateway, settled
+from tests.support.controlled_collections import ControlledCollection, serving_collections
+from tests.support.http import ended_job, running_gateway
 
-Gateways = Callable[..., AbstractAsyncContextManager[httpx2.AsyncClient]]
+GatewayFactory = Callable[..., AbstractAsyncContextManager[httpx2.AsyncClient]]
 
 
 @pytest.fixture
 async def http(real_mesh: RealMesh) -> AsyncIterator[httpx2.AsyncClient]:
-    """A caller of the real mesh."""
+    """A client of the real mesh."""
     async with httpx2.AsyncClient(base_url=real_mesh.http, timeout=60) as client:
         yield client
 
 
 @pytest.fixture
-def gateways(real_mesh: RealMesh) -> Gateways:
-    """Starts more gateways of the same mesh, each with settings of its own."""
+def start_gateway(real_mesh: RealMesh) -> GatewayFactory:
+    """Starts another gateway of the same mesh, with other settings."""
 
     @asynccontextmanager
     async def started(**settings: Any) -> AsyncIterator[httpx2.AsyncClient]:
@@ -34,26 +34,26 @@ def gateways(real_mesh: RealMesh) -> Gateways:
 
 
 @pytest.fixture(scope="module")
-async def heard(real_mesh: RealMesh) -> dict[str, Any]:
-    """A job that has succeeded, in detail."""
+async def finished_job(real_mesh: RealMesh) -> dict[str, Any]:
+    """A job that has succeeded, in full."""
     async with httpx2.AsyncClient(base_url=real_mesh.http, timeout=60) as client:
         body = (DATA / "short.ogg").read_bytes()
-        named: dict[str, str | bool] = {"file_name": "short.ogg", "force": True}
-        accepted = await client.post("/uploads", params=named, content=body)
-        return await settled(client, accepted.json()["job_id"])
+        query: dict[str, str | bool] = {"file_name": "short.ogg", "force": True}
+        accepted = await client.post("/uploads", params=query, content=body)
+        return await ended_job(client, accepted.json()["job_id"])
 
 
 @pytest.fixture
-async def gathering() -> Gathering:
-    """An orchestrator that does what it is told, with one collection."""
-    return Gathering()
+async def collection() -> ControlledCollection:
+    """The one collection of a fake orchestrator."""
+    return ControlledCollection()
 
 
 @pytest.fixture
-async def caller(gathering: Gathering) -> AsyncIterator[httpx2.AsyncClient]:
-    """A caller of a gateway before that orchestrator."""
+async def fake_http(collection: ControlledCollection) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of a gateway that uses that fake orchestrator."""
     async with (
-        serving_collections(gathering) as address,
+        serving_collections(collection) as address,
         running_gateway(orchestrator=address) as client,
     ):
         yield client

@@ -1,4 +1,4 @@
-"""A service that raises what it was given, or answers with the caller's correlation id."""
+"""A service that raises a given error, or answers with the caller's correlation id."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -25,7 +25,7 @@ class Echo(rpc.DownloaderServiceServicer):
 
 
 def echo_service(error: Exception | None) -> Service:
-    """The echo, ready to be served."""
+    """The service, ready to register with a server."""
     return Service.of(
         pb.DESCRIPTOR.services_by_name["DownloaderService"],
         rpc.add_DownloaderServiceServicer_to_server,

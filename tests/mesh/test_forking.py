@@ -1,11 +1,11 @@
-"""Children from the fork server; what they do, and how they end, the services' own tests prove."""
+"""The fork server; the services' own tests cover the children's work and end."""
 
 import pytest
 
 from mesh.forking import fork, one_way_pipe, two_way_pipe
 
 
-def test_a_child_that_cannot_be_born_leaves_no_pipe_open() -> None:
+def test_a_child_that_fails_to_start_leaves_no_pipe_open() -> None:
     pipes = [one_way_pipe(), two_way_pipe()]
 
     with pytest.raises(AttributeError, match="local"):

@@ -4,7 +4,7 @@ import pytest
 from faster_whisper.tokenizer import _LANGUAGE_CODES
 
 from mesh.errors import InvalidRequestError
-from mesh.languages import WHISPER, primary, tag_of
+from mesh.languages import WHISPER, name_of, primary, tag_of
 from mesh.reasons import Reason
 
 
@@ -30,7 +30,7 @@ def test_a_tag_may_be_spelt_in_many_ways(tag: str, code: str) -> None:
 
 
 @pytest.mark.parametrize("tag", ["", "xx", "english", "pt-BR!", "pt BR", "p", "1"])
-def test_what_is_no_language_is_refused(tag: str) -> None:
+def test_an_unknown_language_is_refused(tag: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         primary(tag)
     assert caught.value.reason is Reason.LANGUAGE_UNKNOWN
@@ -39,3 +39,18 @@ def test_what_is_no_language_is_refused(tag: str) -> None:
 def test_every_code_has_a_tag_that_leads_back_to_it() -> None:
     assert {primary(tag_of(code)) for code in WHISPER} == WHISPER
     assert tag_of("jw") == "jv"
+
+
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [("pt-BR", "Portuguese"), ("jv", "Javanese"), ("ht", "Haitian Creole"), ("xx", "xx")],
+)
+def test_a_tag_has_an_english_name_if_it_is_known(tag: str, name: str) -> None:
+    assert name_of(tag) == name
+
+
+def test_no_two_languages_have_one_name() -> None:
+    names = {name_of(code) for code in WHISPER}
+
+    assert len(names) == len(WHISPER)
+    assert all(name == name.strip() and name[0].isupper() for name in names)

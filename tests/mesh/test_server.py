@@ -1,4 +1,4 @@
-"""What every service of ours does the same way."""
+"""Behaviour all services share: correlation, logs, metrics, health, statuses."""
 
 import json
 import logging
@@ -12,11 +12,10 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from prometheus_client import REGISTRY
 from structlog.contextvars import bound_contextvars
 
-from mesh.calls import truthful
 from mesh.channel import open_channel
 from mesh.correlation import KEY, adopt, call_metadata
 from mesh.errors import UnavailableError, UnusableMediaError
-from mesh.frames import read_data, read_start
+from mesh.frames import read_data, read_start, truthful
 from mesh.logs import configure_logs
 from mesh.reasons import Reason
 from mesh.server import RunningServer, Service, running_server
@@ -36,20 +35,20 @@ async def server() -> AsyncIterator[RunningServer]:
         yield running
 
 
-async def test_the_callers_correlation_id_is_kept_and_told_back(server: RunningServer) -> None:
+async def test_the_callers_correlation_id_is_kept_and_returned(server: RunningServer) -> None:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
         call = rpc.DownloaderServiceStub(channel).Download(
             pb.DownloadRequest(), metadata=((KEY, "thread-1"),)
         )
         titles = [response.media.title async for response in call]
-        told = dict(await call.initial_metadata())
+        metadata = dict(await call.initial_metadata())
 
     assert titles == ["thread-1"]
-    assert told[KEY] == "thread-1"
+    assert metadata[KEY] == "thread-1"
 
 
 @pytest.mark.parametrize("given", ["fil d'été", "tab\there", "線"])
-async def test_a_correlation_id_no_header_can_hold_arrives_all_the_same(
+async def test_a_correlation_id_that_is_not_ascii_arrives_too(
     server: RunningServer, given: str
 ) -> None:
     with bound_contextvars(correlation_id=given):
@@ -62,7 +61,7 @@ async def test_a_correlation_id_no_header_can_hold_arrives_all_the_same(
     assert titles == [given]
 
 
-async def test_a_call_without_one_is_given_one(server: RunningServer) -> None:
+async def test_a_call_without_a_correlation_id_gets_one(server: RunningServer) -> None:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
         call = rpc.DownloaderServiceStub(channel).Download(pb.DownloadRequest())
         titles = [response.media.title async for response in call]
@@ -101,7 +100,7 @@ async def test_every_rpc_is_counted_by_its_code(server: RunningServer) -> None:
     assert REGISTRY.get_sample_value("ytcaption_rpcs_total", labels) == before + 1
 
 
-async def test_a_taken_port_is_a_clear_failure(server: RunningServer) -> None:
+async def test_a_port_in_use_is_a_clear_error(server: RunningServer) -> None:
     with pytest.raises(UnavailableError, match=f"cannot listen on 127.0.0.1:{server.port}"):
         async with running_server([], f"127.0.0.1:{server.port}"):
             pass
@@ -134,7 +133,7 @@ async def test_health_is_answered_by_service_name(server: RunningServer) -> None
 
 
 class RefusingNormalizer(normalizer_rpc.NormalizerServiceServicer):
-    """Refuses in the middle of what it is being sent."""
+    """Refuses in the middle of the client's stream."""
 
     async def Normalize(  # noqa: N802
         self,

@@ -41,7 +41,7 @@ async def test_an_error_survives_the_wire(kind: type[MeshError]) -> None:
     assert (type(back), str(back), back.reason) == (kind, "no such luck", Reason.NO_AUDIO)
 
 
-async def test_a_fault_of_ours_tells_the_caller_nothing_of_our_insides() -> None:
+async def test_an_internal_error_reveals_no_details_to_the_caller() -> None:
     async with (
         running_server([echo_service(ZeroDivisionError("secret"))], grace_seconds=0) as server,
         grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
@@ -53,7 +53,7 @@ async def test_a_fault_of_ours_tells_the_caller_nothing_of_our_insides() -> None
     assert isinstance(to_error(caught.value), InternalError)
 
 
-async def test_an_rpc_nobody_built_says_so_with_a_reason() -> None:
+async def test_an_unimplemented_rpc_has_its_reason() -> None:
     async with (
         running_server([echo_service(None)], grace_seconds=0) as server,
         grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,

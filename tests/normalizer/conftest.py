@@ -10,17 +10,17 @@ import grpc
 import pytest
 
 from mesh.server import Service, running_server
-from normalizer.abilities import Abilities
-from normalizer.child import Ceiling
-from normalizer.ffmpeg import FfmpegNormalizer, Limits
-from normalizer.isolator import DEFAULT
+from normalizer.capabilities import CapabilityProbe
+from normalizer.ffmpeg_engine import FfmpegEngine, RecordingLimits
+from normalizer.processes import ProcessLimits
 from normalizer.servicer import NormalizerServicer
 from normalizer.spool import Spool
-from tests.polling import until
+from normalizer.voice_isolator import DEFAULT
+from tests.support.polling import until
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 
-EngineMaker = Callable[..., FfmpegNormalizer]
+EngineMaker = Callable[..., FfmpegEngine]
 ScriptMaker = Callable[[str], str]
 
 
@@ -31,33 +31,33 @@ def work_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_engine(work_dir: Path) -> EngineMaker:
-    def make(  # noqa: PLR0913 # one knob for each thing a test wants to differ
+    def make(  # noqa: PLR0913 # one parameter for each thing a test varies
         ffmpeg: str = "",
         *,
         max_duration: float = 3600,
-        stall_seconds: float = 30,
+        stall_seconds: float = 300,
         max_spool_bytes: int = 2**30,
         max_recordings: int = 4,
         isolator: str = DEFAULT,
         max_memory: int = 2**31,
         max_cpu_seconds: int = 3600,
-    ) -> FfmpegNormalizer:
-        ceiling = Ceiling(max_memory, max_cpu_seconds)
-        limits = Limits(timedelta(seconds=max_duration), stall_seconds, ceiling)
+    ) -> FfmpegEngine:
+        process_limits = ProcessLimits(max_memory, max_cpu_seconds)
+        limits = RecordingLimits(timedelta(seconds=max_duration), stall_seconds, process_limits)
         spool = Spool(work_dir, max_spool_bytes)
-        abilities = Abilities(ffmpeg, isolator, ceiling)
-        return FfmpegNormalizer(abilities, limits, spool, max_recordings)
+        capabilities = CapabilityProbe(ffmpeg, isolator, process_limits)
+        return FfmpegEngine(capabilities, limits, spool, max_recordings)
 
     return make
 
 
 @pytest.fixture
-def engine(make_engine: EngineMaker) -> FfmpegNormalizer:
+def engine(make_engine: EngineMaker) -> FfmpegEngine:
     return make_engine()
 
 
 class WatchedServicer(NormalizerServicer):
-    """The real one, and how many of its calls are under way."""
+    """The real servicer; counts its running calls."""
 
     under_way = 0
 
@@ -72,9 +72,7 @@ class WatchedServicer(NormalizerServicer):
 
 
 @pytest.fixture
-async def stub(
-    engine: FfmpegNormalizer, work_dir: Path
-) -> AsyncIterator[rpc.NormalizerServiceStub]:
+async def stub(engine: FfmpegEngine, work_dir: Path) -> AsyncIterator[rpc.NormalizerServiceStub]:
     servicer = WatchedServicer(engine, Spool(work_dir, 2**30))
     service = Service.of(
         pb.DESCRIPTOR.services_by_name["NormalizerService"],
@@ -86,12 +84,12 @@ async def stub(
         grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         yield rpc.NormalizerServiceStub(channel)
-        await until(lambda: not servicer.under_way, 5)
+        await until(lambda: not servicer.under_way)
 
 
 @pytest.fixture
 def script(tmp_path: Path) -> ScriptMaker:
-    """A program to be run instead of ffmpeg, to force its faults."""
+    """A program to run instead of ffmpeg, to force its failures."""
 
     def write(body: str) -> str:
         path = tmp_path / "ffmpeg"

@@ -1,4 +1,4 @@
-"""Media made for the occasion by a real ffmpeg, and what tests ask of it."""
+"""Media files made by a real ffmpeg, and measurements of the results."""
 
 import asyncio
 import struct
@@ -17,7 +17,7 @@ from normalizer.engine import (
     BYTES_PER_SECOND,
     SAMPLE_RATE,
     Finished,
-    Kept,
+    KeptAudio,
     NormalizerEngine,
     Progress,
     Request,
@@ -34,14 +34,14 @@ PICTURE = f"testsrc=size=160x120:rate=10:duration={SECONDS}"
 
 
 def ffmpeg(*arguments: str, stdin: bytes = b"") -> bytes:
-    """Output of the ffmpeg every machine with our dependencies has."""
+    """Output of the ffmpeg that our dependencies install."""
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-hide_banner", "-loglevel", "error", *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, check=True).stdout
 
 
 @cache
 def recording(suffix: str, *options: str, sound: str = TONE, picture: str = "") -> bytes:
-    """A file of this kind with this lavfi sound and, if asked for, picture."""
+    """A file of this format with this lavfi audio and, optionally, video."""
     inputs = ["-f", "lavfi", "-i", sound] if sound else []
     if picture:
         inputs += ["-f", "lavfi", "-i", picture]
@@ -57,12 +57,12 @@ def fast_m4a() -> bytes:
 
 
 def slow_m4a() -> bytes:
-    """MP4 with its index last, as encoders write it unless told otherwise."""
+    """MP4 with its index last, as encoders write it by default."""
     return recording("m4a", "-c:a", "aac")
 
 
 def late_mkv(seconds: float) -> bytes:
-    """A film whose sound begins some seconds after its picture."""
+    """A video whose audio starts some seconds after its picture."""
     delay = ("-filter_complex", f"[0:a]asetpts=PTS+{seconds}/TB[a]", "-map", "[a]", "-map", "1:v")
     return recording("mkv", *delay, "-c:a", "flac", picture=PICTURE)
 
@@ -74,7 +74,7 @@ def holed_mkv(seconds: float) -> bytes:
 
 
 def endless_wav(limit: int) -> Iterator[bytes]:
-    """A header that promises no end, and silence up to the limit."""
+    """A header of unknown size, then silence up to the limit."""
     unknown = 0xFFFFFFFF
     layout = struct.pack("<HHIIHH", 1, 2, 44_100, 44_100 * 4, 4, 16)
     yield b"RIFF" + struct.pack("<I", unknown) + b"WAVEfmt " + struct.pack("<I", 16) + layout
@@ -84,7 +84,7 @@ def endless_wav(limit: int) -> Iterator[bytes]:
 
 
 async def sent(data: bytes, size: int = CHUNK) -> AsyncIterator[bytes]:
-    """The bytes in chunks, as a caller would send them."""
+    """The bytes in chunks, as a caller sends them."""
     for begin in range(0, len(data), size):
         yield data[begin : begin + size]
         await asyncio.sleep(0)
@@ -92,7 +92,7 @@ async def sent(data: bytes, size: int = CHUNK) -> AsyncIterator[bytes]:
 
 @dataclass
 class Outcome:
-    """Everything a call gave, by kind."""
+    """All events of a call, by kind."""
 
     started: list[Started] = field(default_factory=list)
     samples: bytes = b""
@@ -117,7 +117,7 @@ async def normalized(
                 outcome.started.append(event)
             case Samples(data):
                 outcome.samples += data
-            case Kept(data):
+            case KeptAudio(data):
                 outcome.kept += data
             case Progress():
                 outcome.progress.append(event)
@@ -135,7 +135,7 @@ def wave(samples: bytes) -> Wave:
 
 
 def decoded(audio: bytes, rate: int = SAMPLE_RATE) -> Wave:
-    """What a player would play of a kept file, as mono."""
+    """A kept file decoded to mono."""
     return wave(
         ffmpeg("-i", "pipe:0", "-f", "s16le", "-ac", "1", "-ar", str(rate), "pipe:1", stdin=audio)
     )
@@ -147,7 +147,7 @@ def loudness(sound: Wave) -> float:
 
 
 def strength(sound: Wave, hertz: float, rate: int = SAMPLE_RATE) -> float:
-    """How strong one frequency is, in dB."""
+    """Level of one frequency, in dB."""
     spectrum = np.abs(np.fft.rfft(sound * np.hanning(len(sound)))) / len(sound)
     middle = round(hertz * len(sound) / rate)
     return float(20 * np.log10(spectrum[middle - 3 : middle + 4].max() + 1e-9))
@@ -160,5 +160,5 @@ def pitch(sound: Wave, rate: int = SAMPLE_RATE) -> float:
 
 
 def files_in(folder: Path) -> list[str]:
-    """Names of what is there; a folder nobody made holds nothing."""
+    """Names of the files in the folder; none if it does not exist."""
     return [path.name for path in folder.glob("*")]

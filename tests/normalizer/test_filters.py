@@ -1,4 +1,4 @@
-"""Options really do what `started` says they do, to the output it names."""
+"""Options do what `started` lists, to the output it names."""
 
 import struct
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from normalizer.engine import SAMPLE_RATE, Options, Request, Target
-from normalizer.ffmpeg import FfmpegNormalizer
+from normalizer.ffmpeg_engine import FfmpegEngine
 from tests.normalizer.media import (
     SECONDS,
     TONE_HZ,
@@ -33,7 +33,7 @@ def keeping(**options: object) -> Request:
 
 
 def opus_head(webm: bytes) -> tuple[int, int]:
-    """Channels and rate as the encoder wrote them into the file."""
+    """Channels and sample rate in the file's header."""
     at = webm.index(b"OpusHead")
     channels, _, rate = struct.unpack_from("<BHI", webm, at + 9)
     return channels, rate
@@ -48,8 +48,8 @@ def opus_head(webm: bytes) -> tuple[int, int]:
         (True, True, (1, 16_000)),
     ],
 )
-async def test_kept_audio_is_opus_in_webm_of_the_shape_asked_for(
-    engine: FfmpegNormalizer, mono: bool, narrow: bool, head: tuple[int, int]
+async def test_kept_audio_is_opus_in_webm_with_the_requested_channels_and_rate(
+    engine: FfmpegEngine, mono: bool, narrow: bool, head: tuple[int, int]
 ) -> None:
     data = recording("wav", "-ac", "2", sound=BROADBAND)
 
@@ -67,7 +67,7 @@ async def test_kept_audio_is_opus_in_webm_of_the_shape_asked_for(
 
 
 async def test_a_mono_recording_stays_mono_and_surround_becomes_stereo(
-    engine: FfmpegNormalizer,
+    engine: FfmpegEngine,
 ) -> None:
     mono = await normalized(engine, recording("wav"), keeping())
     surround = await normalized(engine, recording("flac", "-ac", "6"), keeping())
@@ -77,7 +77,7 @@ async def test_a_mono_recording_stays_mono_and_surround_becomes_stereo(
     assert pitch(decoded(surround.kept)) == pytest.approx(TONE_HZ, abs=2)
 
 
-async def test_nothing_is_kept_unless_asked_for(engine: FfmpegNormalizer) -> None:
+async def test_no_audio_is_kept_unless_requested(engine: FfmpegEngine) -> None:
     request = Request(Options(remove_noise=True, loudness_lufs=-16))
     outcome = await normalized(engine, recording("wav"), request)
 
@@ -86,7 +86,7 @@ async def test_nothing_is_kept_unless_asked_for(engine: FfmpegNormalizer) -> Non
     assert [each.name for each in outcome.started[0].filters] == ["aformat"]
 
 
-async def test_highpass_takes_rumble_out_of_both_outputs(engine: FfmpegNormalizer) -> None:
+async def test_highpass_removes_rumble_from_both_outputs(engine: FfmpegEngine) -> None:
     data = recording("wav", sound=RUMBLE)
 
     plain = await normalized(engine, data, keeping())
@@ -101,7 +101,7 @@ async def test_highpass_takes_rumble_out_of_both_outputs(engine: FfmpegNormalize
 
 
 async def test_remove_noise_lowers_the_floor_of_the_kept_audio_only(
-    engine: FfmpegNormalizer,
+    engine: FfmpegEngine,
 ) -> None:
     data = recording("wav", sound=HISS)
 
@@ -113,8 +113,8 @@ async def test_remove_noise_lowers_the_floor_of_the_kept_audio_only(
 
 
 @pytest.mark.parametrize("target", [-23.0, -14.0])
-async def test_loudness_of_the_kept_audio_is_the_one_asked_for(
-    engine: FfmpegNormalizer, target: float
+async def test_the_kept_audio_has_the_requested_loudness(
+    engine: FfmpegEngine, target: float
 ) -> None:
     quiet = recording("wav", "-af", "tremolo=f=3:d=0.5,volume=0.3")
 
@@ -127,7 +127,7 @@ async def test_loudness_of_the_kept_audio_is_the_one_asked_for(
 
 
 @pytest.mark.parametrize("rate", [8_000, 44_100, 48_000])
-async def test_no_option_makes_the_kept_audio_late(engine: FfmpegNormalizer, rate: int) -> None:
+async def test_no_option_delays_the_kept_audio(engine: FfmpegEngine, rate: int) -> None:
     clicks = f"aevalsrc='0.5*sin(2*PI*700*t)*lt(mod(t,1),0.05)':sample_rate={rate}:duration=4"
     data = recording("wav", sound=clicks)
 
@@ -141,7 +141,7 @@ async def test_no_option_makes_the_kept_audio_late(engine: FfmpegNormalizer, rat
 
 
 def delay(before: Wave, after: Wave) -> int:
-    """Samples by which the same sound comes later."""
+    """Delay of the same sound, in samples."""
     size = 2 * len(before)
     both = np.fft.rfft(after, size) * np.conj(np.fft.rfft(before, size))
     found = int(np.argmax(np.fft.irfft(both, size)))
@@ -150,12 +150,12 @@ def delay(before: Wave, after: Wave) -> int:
 
 def integrated_loudness(audio: bytes) -> float:
     measured = "ebur128=metadata=1,ametadata=print:key=lavfi.r128.I:file=-"
-    said = ffmpeg("-i", "pipe:0", "-af", measured, "-f", "null", "-", stdin=audio).decode()
-    return float(said.strip().splitlines()[-1].partition("=")[2])
+    output = ffmpeg("-i", "pipe:0", "-af", measured, "-f", "null", "-", stdin=audio).decode()
+    return float(output.strip().splitlines()[-1].partition("=")[2])
 
 
 async def test_started_lists_filters_in_order_with_target_and_option(
-    engine: FfmpegNormalizer,
+    engine: FfmpegEngine,
 ) -> None:
     request = keeping(
         remove_noise=True,
@@ -167,10 +167,10 @@ async def test_started_lists_filters_in_order_with_target_and_option(
     outcome = await normalized(engine, recording("wav"), request)
 
     filters = outcome.started[0].filters
-    told = [(each.name, each.parameters, each.target, each.option) for each in filters]
+    applied = [(each.name, each.parameters, each.target, each.option) for each in filters]
     shape = "channel_layouts=mono:sample_fmts=s16:sample_rates=16000"
     kept = Target.KEPT_AUDIO
-    assert told == [
+    assert applied == [
         ("highpass", "f=80", Target.BOTH, "apply_highpass_filter"),
         ("aformat", shape, Target.TRANSCRIBER, ""),
         ("aformat", "channel_layouts=mono", kept, "convert_to_mono"),

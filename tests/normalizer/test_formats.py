@@ -1,11 +1,11 @@
-"""Whatever the container, the samples are the recording's: as long, and at the right times."""
+"""For every container the samples have the recording's length and timing."""
 
 from collections.abc import Callable
 
 import pytest
 
 from normalizer.engine import SAMPLE_RATE, Request
-from normalizer.ffmpeg import FfmpegNormalizer
+from normalizer.ffmpeg_engine import FfmpegEngine
 from tests.normalizer.media import (
     PICTURE,
     SECONDS,
@@ -60,9 +60,7 @@ FORMATS: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-async def test_both_outputs_are_as_long_as_the_recording(
-    engine: FfmpegNormalizer, kind: str
-) -> None:
+async def test_both_outputs_are_as_long_as_the_recording(engine: FfmpegEngine, kind: str) -> None:
     outcome = await normalized(engine, FORMATS[kind](), Request(keep_audio=True))
 
     assert outcome.seconds == pytest.approx(SECONDS, abs=0.05)
@@ -72,7 +70,7 @@ async def test_both_outputs_are_as_long_as_the_recording(
     assert outcome.finished[0].warnings == ()
 
 
-async def test_audio_that_begins_late_is_preceded_by_silence(engine: FfmpegNormalizer) -> None:
+async def test_audio_that_begins_late_is_preceded_by_silence(engine: FfmpegEngine) -> None:
     outcome = await normalized(engine, late_mkv(1.5))
 
     sound = wave(outcome.samples)
@@ -82,7 +80,7 @@ async def test_audio_that_begins_late_is_preceded_by_silence(engine: FfmpegNorma
     assert loudness(sound[begin + 100 : begin + 1700]) > -30
 
 
-async def test_a_hole_in_the_recording_is_silence_of_its_length(engine: FfmpegNormalizer) -> None:
+async def test_a_gap_in_the_recording_becomes_silence_of_its_length(engine: FfmpegEngine) -> None:
     outcome = await normalized(engine, holed_mkv(600))
 
     sound = wave(outcome.samples)
@@ -91,7 +89,7 @@ async def test_a_hole_in_the_recording_is_silence_of_its_length(engine: FfmpegNo
     assert loudness(sound[603 * SAMPLE_RATE :]) > -30
 
 
-async def test_a_change_of_sample_rate_on_the_way_moves_nothing(engine: FfmpegNormalizer) -> None:
+async def test_a_change_of_sample_rate_midway_shifts_nothing(engine: FfmpegEngine) -> None:
     both = recording("mp3") + recording("mp3", "-ar", "22050", "-ac", "2")
 
     outcome = await normalized(engine, both)
@@ -103,14 +101,14 @@ async def test_a_change_of_sample_rate_on_the_way_moves_nothing(engine: FfmpegNo
         assert pitch(part) == pytest.approx(TONE_HZ, abs=3)
 
 
-async def test_every_chunk_size_gives_the_same_samples(engine: FfmpegNormalizer) -> None:
+async def test_every_chunk_size_gives_the_same_samples(engine: FfmpegEngine) -> None:
     whole = await normalized(engine, sent(slow_m4a(), size=64 * 1024))
     crumbs = await normalized(engine, sent(slow_m4a(), size=7))
 
     assert crumbs.samples == whole.samples
 
 
-async def test_progress_reaches_the_end_and_never_falls(engine: FfmpegNormalizer) -> None:
+async def test_progress_reaches_the_end_and_never_falls(engine: FfmpegEngine) -> None:
     outcome = await normalized(engine, recording("flac"))
 
     done = [progress.done for progress in outcome.progress]

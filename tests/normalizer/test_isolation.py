@@ -1,4 +1,4 @@
-"""isolate_vocals lifts speech out of music, in both outputs, or is refused."""
+"""isolate_vocals separates speech from music in both outputs, or is refused."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from benchmarks.mixing import RATE, mixed, music, speech_ratio
 from mesh.errors import UnavailableError, UnsupportedError
 from mesh.reasons import Reason
 from normalizer.engine import SAMPLE_RATE, Options, Request, Samples, Target
-from normalizer.ffmpeg import FfmpegNormalizer
+from normalizer.ffmpeg_engine import FfmpegEngine
 from tests.normalizer.conftest import EngineMaker
 from tests.normalizer.media import (
     SECONDS,
@@ -28,8 +28,8 @@ from tests.normalizer.media import (
     sent,
     wave,
 )
-from tests.polling import until
-from tests.processes import Newborn
+from tests.support.polling import until
+from tests.support.processes import Newborn
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 
@@ -55,26 +55,26 @@ def file_of(sound: Wave) -> bytes:
 
 
 @needs_engine
-async def test_speech_is_lifted_out_of_music_in_both_outputs(engine: FfmpegNormalizer) -> None:
+async def test_speech_is_separated_from_music_in_both_outputs(engine: FfmpegEngine) -> None:
     speech = spoken()
     both = file_of(mixed(speech, music(len(speech)), decibels=0))
     truth = wave((await normalized(engine, file_of(speech))).samples)
 
     plain = await normalized(engine, both, Request(keep_audio=True))
-    lifted = await normalized(engine, both, ISOLATED)
+    isolated = await normalized(engine, both, ISOLATED)
 
     def better(before: Wave, after: Wave) -> float:
         return speech_ratio(after, truth) - speech_ratio(before, truth)
 
-    assert better(wave(plain.samples), wave(lifted.samples)) > 5
-    assert better(decoded(plain.kept), decoded(lifted.kept)) > 6
-    assert len(lifted.samples) == len(plain.samples)
+    assert better(wave(plain.samples), wave(isolated.samples)) > 5
+    assert better(decoded(plain.kept), decoded(isolated.kept)) > 6
+    assert len(isolated.samples) == len(plain.samples)
 
 
 @needs_engine
 @pytest.mark.parametrize("late", [0.0, 1.5])
-async def test_what_is_isolated_keeps_its_length_and_its_times(
-    engine: FfmpegNormalizer, late: float
+async def test_isolated_audio_keeps_its_length_and_its_times(
+    engine: FfmpegEngine, late: float
 ) -> None:
     plain = await normalized(engine, late_mkv(late))
     outcome = await normalized(engine, late_mkv(late), ISOLATED)
@@ -85,18 +85,18 @@ async def test_what_is_isolated_keeps_its_length_and_its_times(
 
 
 def begin_of(sound: Wave) -> float:
-    """Second in which it first is heard."""
+    """Time of the first audible sample, in seconds."""
     return float(np.argmax(np.abs(sound) > 0.01)) / SAMPLE_RATE
 
 
 @needs_engine
-async def test_the_job_can_list_what_was_done_to_which_output(engine: FfmpegNormalizer) -> None:
+async def test_started_lists_every_filter_and_its_output(engine: FfmpegEngine) -> None:
     events = engine.normalize(sent(recording("wav")), ISOLATED)
     started = await anext(events)
     await events.aclose()
 
-    told = [(each.name, each.target) for each in started.filters]  # type: ignore[union-attr]
-    assert told == [
+    applied = [(each.name, each.target) for each in started.filters]  # type: ignore[union-attr]
+    assert applied == [
         ("aformat", Target.BOTH),
         ("deepfilternet", Target.BOTH),
         ("pan", Target.TRANSCRIBER),
@@ -107,7 +107,7 @@ async def test_the_job_can_list_what_was_done_to_which_output(engine: FfmpegNorm
     ]
 
 
-async def test_without_its_engine_the_option_is_refused_before_anything_starts(
+async def test_without_an_isolator_the_option_is_refused_before_anything_starts(
     make_engine: EngineMaker,
 ) -> None:
     engine = make_engine(isolator="normalizer.nowhere:Nothing")
@@ -130,16 +130,16 @@ async def test_capabilities_name_every_option_and_what_is_missing(
 
 
 @needs_engine
-async def test_capabilities_are_told_over_the_wire(stub: rpc.NormalizerServiceStub) -> None:
+async def test_capabilities_are_sent_over_grpc(stub: rpc.NormalizerServiceStub) -> None:
     answer = await stub.GetCapabilities(pb.GetCapabilitiesRequest())
 
     assert all(each.honoured and not each.why_not for each in answer.capabilities)
 
 
-async def test_any_engine_that_keeps_the_contract_can_be_plugged_in(
+async def test_any_isolator_that_keeps_the_contract_can_be_plugged_in(
     make_engine: EngineMaker,
 ) -> None:
-    engine = make_engine(isolator="tests.normalizer.engines:Halving")
+    engine = make_engine(isolator="tests.normalizer.isolators:Halving")
 
     plain = await normalized(engine, holed_mkv(3), Request(keep_audio=True))
     halved = await normalized(engine, holed_mkv(3), ISOLATED)
@@ -154,12 +154,12 @@ async def test_any_engine_that_keeps_the_contract_can_be_plugged_in(
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("Swallowing", "swallowed"), ("Crashing", "no room for the model")]
+    ("name", "words"), [("Losing", "lost"), ("Crashing", "no room for the model")]
 )
-async def test_an_engine_that_fails_on_the_way_fails_the_call_with_its_words(
+async def test_an_isolator_that_fails_midway_fails_the_call_with_its_message(
     make_engine: EngineMaker, name: str, words: str
 ) -> None:
-    engine = make_engine(isolator=f"tests.normalizer.engines:{name}")
+    engine = make_engine(isolator=f"tests.normalizer.isolators:{name}")
 
     with pytest.raises(UnavailableError, match=words) as caught:
         await normalized(engine, recording("wav"), ISOLATED)
@@ -167,10 +167,10 @@ async def test_an_engine_that_fails_on_the_way_fails_the_call_with_its_words(
     assert caught.value.reason is Reason.INTERNAL
 
 
-async def test_media_that_cannot_be_used_has_the_same_reason_when_isolated(
+async def test_unusable_media_has_the_same_reason_with_isolation(
     make_engine: EngineMaker,
 ) -> None:
-    engine = make_engine(isolator="tests.normalizer.engines:Halving")
+    engine = make_engine(isolator="tests.normalizer.isolators:Halving")
     silent = recording("mp4", "-t", "1", sound="", picture="testsrc=size=32x32:rate=5:duration=1")
 
     for media, reason in ((b"no media at all" * 999, "NOT_MEDIA"), (silent, "NO_AUDIO")):
@@ -182,7 +182,7 @@ async def test_media_that_cannot_be_used_has_the_same_reason_when_isolated(
 async def test_closing_a_call_ends_all_three_processes(
     make_engine: EngineMaker, newborn: Newborn
 ) -> None:
-    engine = make_engine(isolator="tests.normalizer.engines:Halving")
+    engine = make_engine(isolator="tests.normalizer.isolators:Halving")
 
     async def media() -> AsyncIterator[bytes]:
         for chunk in endless_wav(2**30):
@@ -197,4 +197,4 @@ async def test_closing_a_call_ends_all_three_processes(
     await events.aclose()
 
     assert running == 3
-    await until(lambda: not newborn(), 1.0)
+    await until(lambda: not newborn())

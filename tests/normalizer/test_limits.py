@@ -1,4 +1,4 @@
-"""No file can make the processes behind a call cost more than they may."""
+"""No file can make the processes of a call exceed their resource limits."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ READ_ALL = "cat > /dev/null"
 
 
 async def test_address_space_is_limited(make_engine: EngineMaker, script: ScriptMaker) -> None:
-    tells = script(f'{READ_ALL}; echo "[error] may have $(ulimit -v) kB" >&2; exit 1')
-    engine = make_engine(tells, max_memory=512 * 2**20)
+    reports = script(f'{READ_ALL}; echo "[error] may have $(ulimit -v) kB" >&2; exit 1')
+    engine = make_engine(reports, max_memory=512 * 2**20)
 
     with pytest.raises(UnusableMediaError, match=f"may have {512 * 2**10} kB"):
         await normalized(engine, recording("wav"))
@@ -47,7 +47,7 @@ async def test_no_file_can_be_written(
         await normalized(engine, recording("wav"))
 
 
-async def test_the_kept_audio_is_no_larger_than_its_length_explains(
+async def test_the_kept_audio_is_bounded_by_the_recordings_duration(
     make_engine: EngineMaker, script: ScriptMaker
 ) -> None:
     second_output = "$(echo \"$*\" | sed 's/.*pipe:\\([0-9]*\\).*/\\1/')"

@@ -1,4 +1,4 @@
-"""Spoiled media gives audio or a typed refusal; `make bench-mutated` runs a thousand."""
+"""Corrupted media gives audio or a typed error; `make bench-mutated` runs a thousand."""
 
 from itertools import islice
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.normalizer.media import files_in
 FILES = 60
 
 
-async def test_spoiled_media_is_heard_or_refused_for_a_reason_of_its_own(tmp_path: Path) -> None:
+async def test_corrupted_media_gives_audio_or_its_own_reason(tmp_path: Path) -> None:
     findings = await examine(engine_in(tmp_path), FILES, seed=2026)
 
     assert findings.faults == []
@@ -20,7 +20,7 @@ async def test_spoiled_media_is_heard_or_refused_for_a_reason_of_its_own(tmp_pat
     assert files_in(tmp_path) == []
 
 
-def test_the_same_seed_spoils_the_same_way() -> None:
+def test_the_same_seed_makes_the_same_mutations() -> None:
     files = {"a.wav": bytes(range(256)) * 99, "b.mp3": b"\xff" * 9999}
 
     assert list(islice(mutants(files, 3), 50)) == list(islice(mutants(files, 3), 50))

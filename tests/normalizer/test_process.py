@@ -1,4 +1,4 @@
-"""`python -m normalizer`: starts, says so, stops when asked, and fails in one line."""
+"""`python -m normalizer` starts, reports readiness, stops on SIGTERM, and fails in one line."""
 
 import json
 import os
@@ -30,13 +30,13 @@ def spawn(**settings: str) -> "subprocess.Popen[str]":
     )
 
 
-def said(process: "subprocess.Popen[str]", event: str) -> dict[str, object]:
+def log_line(process: "subprocess.Popen[str]", event: str) -> dict[str, object]:
     assert process.stderr is not None
     for line in process.stderr:
         words: dict[str, object] = json.loads(line)
         if words["event"] == event:
             return words
-    raise AssertionError(f"it never said {event!r}")
+    raise AssertionError(f"it never logged {event!r}")
 
 
 def test_the_service_serves_until_it_is_asked_to_stop(tmp_path: Path) -> None:
@@ -47,13 +47,13 @@ def test_the_service_serves_until_it_is_asked_to_stop(tmp_path: Path) -> None:
         pb.NormalizeRequest(chunk=recording("flac")[:60_000]),
     ]
     with spawn(WORK_DIR=str(tmp_path)) as process:
-        port = said(process, "listening")["port"]
-        said(process, "ready")
+        port = log_line(process, "listening")["port"]
+        log_line(process, "ready")
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             stub = rpc.NormalizerServiceStub(channel)  # type: ignore[arg-type] # stubs are aio's
             kinds = [event.WhichOneof("event") for event in stub.Normalize(iter(frames))]  # type: ignore[attr-defined]
         process.send_signal(signal.SIGTERM)
-        code = process.wait(30)
+        code = process.wait(120)
 
     assert kinds[0] == "started"
     assert kinds[-1] == "finished"
@@ -72,7 +72,7 @@ def test_a_service_that_cannot_start_says_why_without_a_traceback(
     settings: dict[str, str], word: str, code: int
 ) -> None:
     with spawn(**settings) as process:
-        _, words = process.communicate(timeout=30)
+        _, words = process.communicate(timeout=120)
 
     assert process.returncode == code
     assert word in words

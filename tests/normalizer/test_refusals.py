@@ -1,4 +1,4 @@
-"""Every bad input has its own reason, and no bad input opens anything."""
+"""Every bad input has its own reason, and none opens other files or addresses."""
 
 import asyncio
 import math
@@ -14,7 +14,7 @@ from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
 from mesh.status import reason_of
 from normalizer.engine import Options, Request
-from normalizer.ffmpeg import FfmpegNormalizer
+from normalizer.ffmpeg_engine import FfmpegEngine
 from tests.normalizer.conftest import EngineMaker
 from tests.normalizer.media import (
     PICTURE,
@@ -72,7 +72,7 @@ BAD: dict[str, tuple[Callable[[], bytes], Reason]] = {
 
 @pytest.mark.parametrize("kind", BAD)
 async def test_each_bad_input_has_its_reason(
-    engine: FfmpegNormalizer, work_dir: Path, kind: str
+    engine: FfmpegEngine, work_dir: Path, kind: str
 ) -> None:
     make, reason = BAD[kind]
 
@@ -83,7 +83,7 @@ async def test_each_bad_input_has_its_reason(
     assert not files_in(work_dir)
 
 
-async def test_a_recording_without_sound_in_it_is_empty(engine: FfmpegNormalizer) -> None:
+async def test_a_recording_without_samples_is_empty(engine: FfmpegEngine) -> None:
     with pytest.raises(UnusableMediaError) as caught:
         await normalized(engine, recording("wav", "-t", "0"))
 
@@ -92,7 +92,7 @@ async def test_a_recording_without_sound_in_it_is_empty(engine: FfmpegNormalizer
 
 @pytest.mark.parametrize("prefix", [b"", ID3])
 async def test_a_playlist_called_mp3_opens_nothing(
-    engine: FfmpegNormalizer, tmp_path: Path, prefix: bytes
+    engine: FfmpegEngine, tmp_path: Path, prefix: bytes
 ) -> None:
     connections = 0
 
@@ -127,7 +127,7 @@ async def test_a_playlist_called_mp3_opens_nothing(
     ids=["m4a", "wav", "mp3", "flac"],
 )
 async def test_truncated_media_gives_what_it_has_and_a_warning(
-    engine: FfmpegNormalizer, make: Callable[[], bytes], least: float
+    engine: FfmpegEngine, make: Callable[[], bytes], least: float
 ) -> None:
     outcome = await normalized(engine, make())
 
@@ -136,7 +136,7 @@ async def test_truncated_media_gives_what_it_has_and_a_warning(
     assert outcome.finished[0].warnings
 
 
-async def test_damage_in_the_middle_costs_only_the_middle(engine: FfmpegNormalizer) -> None:
+async def test_damage_in_the_middle_loses_only_the_middle(engine: FfmpegEngine) -> None:
     good = recording("mp3")
     middle = len(good) // 2
 
@@ -146,7 +146,7 @@ async def test_damage_in_the_middle_costs_only_the_middle(engine: FfmpegNormaliz
     assert outcome.finished[0].warnings
 
 
-async def test_the_length_is_limited_on_what_was_really_decoded(
+async def test_the_length_limit_applies_to_the_decoded_audio(
     make_engine: EngineMaker,
 ) -> None:
     async def endless() -> AsyncIterator[bytes]:
@@ -159,7 +159,7 @@ async def test_the_length_is_limited_on_what_was_really_decoded(
     assert caught.value.reason is Reason.TOO_LONG
 
 
-async def test_a_caller_may_want_less_than_the_limit_but_not_more(
+async def test_a_caller_may_lower_the_limit_but_not_raise_it(
     make_engine: EngineMaker,
 ) -> None:
     for limit, wanted in ((3600, 2), (2, 3600)):
@@ -182,7 +182,7 @@ async def test_media_too_large_for_the_spool_is_refused_and_removed(
     assert not files_in(work_dir)
 
 
-async def test_media_read_from_the_pipe_needs_no_spool(
+async def test_media_read_from_a_pipe_needs_no_spool(
     make_engine: EngineMaker, work_dir: Path
 ) -> None:
     assert (await normalized(make_engine(max_spool_bytes=1), fast_m4a())).finished
@@ -198,8 +198,8 @@ async def test_media_read_from_the_pipe_needs_no_spool(
         (Request(max_duration=timedelta(0)), Reason.REQUEST_INVALID),
     ],
 )
-async def test_what_cannot_be_done_is_refused_before_anything_starts(
-    engine: FfmpegNormalizer, request_: Request, reason: Reason
+async def test_unsupported_options_are_refused_before_anything_starts(
+    engine: FfmpegEngine, request_: Request, reason: Reason
 ) -> None:
     with pytest.raises(MeshError) as caught:
         await anext(engine.normalize(sent(recording("wav")), request_))

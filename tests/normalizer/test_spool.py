@@ -1,4 +1,4 @@
-"""Purge removes what nobody needs and nothing else."""
+"""A purge removes the files that no running call uses, and nothing else."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,13 +10,13 @@ from mesh.errors import LimitExceededError
 from mesh.reasons import Reason
 from normalizer.spool import Spool
 from tests.normalizer.media import files_in, slow_m4a
-from tests.polling import until
+from tests.support.polling import until
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 
 
 def leave_behind(folder: Path, count: int) -> None:
-    """What a process that was killed leaves."""
+    """The file a killed process leaves."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         (folder / f"{number}.spool").write_bytes(bytes(1000))
@@ -33,7 +33,7 @@ async def test_a_dry_run_counts_and_removes_nothing(
     assert len(files_in(work_dir)) == 3
 
 
-async def test_purge_removes_what_was_left_behind_and_only_that(
+async def test_purge_removes_only_files_a_killed_process_left(
     stub: rpc.NormalizerServiceStub, work_dir: Path
 ) -> None:
     leave_behind(work_dir, 3)
@@ -47,7 +47,7 @@ async def test_purge_removes_what_was_left_behind_and_only_that(
     assert files_in(work_dir) == ["somebody's notes.txt"]
 
 
-async def test_purge_spares_the_file_of_a_call_under_way(
+async def test_purge_keeps_the_file_of_a_running_call(
     stub: rpc.NormalizerServiceStub, work_dir: Path
 ) -> None:
     purged = asyncio.Event()
@@ -59,7 +59,7 @@ async def test_purge_spares_the_file_of_a_call_under_way(
         yield pb.NormalizeRequest(chunk=slow_m4a()[20_000:])
 
     async def purge() -> pb.NormalizerServicePurgeResponse:
-        await until(lambda: bool(files_in(work_dir)), 10)
+        await until(lambda: bool(files_in(work_dir)))
         answer = await stub.Purge(pb.NormalizerServicePurgeRequest())
         purged.set()
         return answer
@@ -71,7 +71,7 @@ async def test_purge_spares_the_file_of_a_call_under_way(
     assert kinds[-1] == "finished"
 
 
-async def test_a_folder_that_does_not_exist_holds_nothing(tmp_path: Path) -> None:
+async def test_purging_a_missing_folder_removes_nothing(tmp_path: Path) -> None:
     purged = await Spool(tmp_path / "never made", 1).purge()
 
     assert (purged.files, purged.size) == (0, 0)

@@ -1,4 +1,4 @@
-"""The call over a real socket: events flow while bytes arrive, at the pace of the slowest."""
+"""Over a real socket events flow while bytes arrive, at the pace of the slower side."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,11 +8,11 @@ import pytest
 
 from mesh.frames import MAX_FRAME_BYTES
 from normalizer.engine import Request, Samples
-from normalizer.ffmpeg import FfmpegNormalizer
+from normalizer.ffmpeg_engine import FfmpegEngine
 from tests.normalizer.conftest import EngineMaker, ScriptMaker
 from tests.normalizer.media import SECONDS, endless_wav, normalized, recording, sent
-from tests.polling import still, until
-from tests.processes import Newborn
+from tests.support.polling import still, until
+from tests.support.processes import Newborn
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 
@@ -48,17 +48,19 @@ async def test_started_is_first_finished_last_and_every_frame_fits(
 
 
 @pytest.mark.parametrize("suffix", ["mp3", "flac", "wav", "opus", "mkv"])
-async def test_first_samples_leave_before_everything_was_sent(
+async def test_first_samples_arrive_before_everything_was_sent(
     stub: rpc.NormalizerServiceStub, suffix: str
 ) -> None:
     data = recording(suffix, sound="anoisesrc=duration=60:seed=7:amplitude=0.3:sample_rate=44100")
-    heard = asyncio.Event()
+    first_samples = asyncio.Event()
 
     async def sending() -> AsyncIterator[pb.NormalizeRequest]:
         yield start()
         async for chunk in sent(data[: len(data) // 2]):
             yield pb.NormalizeRequest(chunk=chunk)
-        await heard.wait()  # the second half is sent only to somebody who has answered the first
+        await (
+            first_samples.wait()
+        )  # the second half is sent only after samples of the first arrived
         async for chunk in sent(data[len(data) // 2 :]):
             yield pb.NormalizeRequest(chunk=chunk)
 
@@ -66,12 +68,12 @@ async def test_first_samples_leave_before_everything_was_sent(
     async for event in stub.Normalize(sending()):
         size += len(event.samples)
         if event.samples:
-            heard.set()
+            first_samples.set()
 
     assert size / 32_000 == pytest.approx(60, abs=0.05)
 
 
-async def test_an_engine_nobody_listens_to_stops_reading(engine: FfmpegNormalizer) -> None:
+async def test_an_engine_whose_events_are_not_read_stops_reading(engine: FfmpegEngine) -> None:
     taken = 0
 
     async def chunks() -> AsyncIterator[bytes]:
@@ -90,7 +92,7 @@ async def test_an_engine_nobody_listens_to_stops_reading(engine: FfmpegNormalize
     await events.aclose()
 
 
-async def test_a_caller_who_does_not_read_is_not_read_from(
+async def test_backpressure_reaches_a_caller_that_does_not_read(
     stub: rpc.NormalizerServiceStub,
 ) -> None:
     taken = 0
@@ -124,9 +126,9 @@ async def test_the_call_ends_only_when_the_caller_has_sent_everything(
     async def chunks() -> AsyncIterator[bytes]:
         nonlocal everything_sent
         yield bytes(9000)
-        await until(lambda: not newborn(), 10)
+        await until(lambda: not newborn())
         yield bytes(9000)
-        yield b"and more that nobody needs"
+        yield b"and more that is not needed"
         everything_sent = True
 
     outcome = await normalized(satisfied, chunks())
@@ -136,7 +138,7 @@ async def test_the_call_ends_only_when_the_caller_has_sent_everything(
     assert everything_sent
 
 
-async def test_recordings_over_the_limit_wait_for_their_turn(make_engine: EngineMaker) -> None:
+async def test_recordings_over_the_limit_wait_for_a_slot(make_engine: EngineMaker) -> None:
     engine = make_engine(max_recordings=1)
     first = engine.normalize(sent(recording("wav")), Request())
     second = engine.normalize(sent(recording("wav")), Request())

@@ -1,14 +1,14 @@
-"""Samples are laid where their timestamps say, however the bytes arrive."""
+"""Samples are placed at their timestamps, however the bytes arrive."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesh.frames import MAX_FRAME_BYTES
-from normalizer.timeline import Blocks, Timeline, framed
+from normalizer.timeline import MatroskaBlocks, Timeline, framed
 from tests.normalizer.media import recording
 
 MATROSKA = recording("mka", "-ac", "1", "-ar", "16000", "-c:a", "pcm_s16le")
-WHOLE = list(Blocks().feed(MATROSKA))
+WHOLE = list(MatroskaBlocks().feed(MATROSKA))
 
 
 def laid(*blocks: tuple[int, bytes]) -> bytes:
@@ -23,10 +23,10 @@ def test_the_blocks_of_a_real_file_are_its_samples() -> None:
     assert [time for time, _ in WHOLE] == sorted(time for time, _ in WHOLE)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, 9_000), min_size=1, max_size=60))
-def test_however_a_stream_is_cut_its_blocks_are_the_same(sizes: list[int]) -> None:
-    blocks, position = Blocks(), 0
+def test_blocks_do_not_depend_on_how_the_stream_is_split(sizes: list[int]) -> None:
+    blocks, position = MatroskaBlocks(), 0
     found: list[tuple[int, bytes]] = []
     for size in [*sizes, len(MATROSKA)]:
         found += blocks.feed(MATROSKA[position : position + size])
@@ -35,26 +35,26 @@ def test_however_a_stream_is_cut_its_blocks_are_the_same(sizes: list[int]) -> No
     assert found == WHOLE
 
 
-def test_what_comes_late_is_preceded_by_silence() -> None:
+def test_late_samples_are_preceded_by_silence() -> None:
     tone = b"\1\0" * 1600
 
     assert laid((500, tone), (1100, tone)) == bytes(16_000) + tone + bytes(16_000) + tone
 
 
-def test_what_overlaps_is_shortened() -> None:
+def test_overlapping_samples_are_shortened() -> None:
     first, second = b"\1\0" * 16_000, b"\2\0" * 16_000
 
     assert laid((0, first), (500, second)) == first + second[16_000:]
     assert laid((0, first), (0, second[:100])) == first
 
 
-def test_timestamps_a_little_off_change_nothing() -> None:
+def test_small_timestamp_errors_are_ignored() -> None:
     tone = b"\1\0" * 1600
 
     assert laid((7, tone), (93, tone), (215, tone)) == tone * 3
 
 
-def test_a_long_hole_is_never_whole_in_memory() -> None:
+def test_a_long_gap_is_filled_a_frame_at_a_time() -> None:
     pieces = Timeline().place(3_600_000, b"\1\0")
 
     sizes = [len(piece) for piece in pieces]

@@ -12,13 +12,18 @@ from mesh.broker import Broker, running_broker
 from mesh.bus import Bus
 from mesh.server import running_server
 from mesh.stores import Limits
-from orchestrator.__main__ import assembled
+from orchestrator.pipeline.stages import STAGES
 from orchestrator.settings import Settings
-from tests.client import Client
-from tests.orchestrator.scripted import Script
-from tests.orchestrator.scripted_stages import scripted_services
+from orchestrator.wiring import assembled
+from tests.support.client import Client
+from tests.support.scripted import Script
+from tests.support.scripted_stages import scripted_services
 
 STORAGE = 256 * 1024**2
+ANSWER_SECONDS = 60
+"""For a broker and others that a busy machine holds up: they are slow, not away."""
+OUTAGE_SECONDS = 10
+"""For tests that kill the broker: a request it had not answered is lost, and waited for."""
 Start = Callable[..., AbstractAsyncContextManager[Client]]
 
 
@@ -43,12 +48,11 @@ async def start(broker: Broker, script: Script, tmp_path: Path) -> AsyncIterator
         async def started(**changes: Any) -> AsyncIterator[Client]:
             usual: dict[str, Any] = {
                 "nats_url": broker.url,
-                "downloader": address,
-                "normalizer": address,
-                "transcriber": address,
+                "nats_seconds": ANSWER_SECONDS,
+                **{stage.name: address for stage in STAGES},
                 "storage_bytes": STORAGE,
                 "retry_seconds": 0.01,
-                "ack_wait_seconds": 2,
+                "ack_wait_seconds": 60,  # a busy machine may be late with a heartbeat
                 "work_dir": tmp_path / "work",
             }
             settings = Settings(**(usual | changes))
@@ -69,10 +73,28 @@ async def client(start: Start) -> AsyncIterator[Client]:
         yield started
 
 
+@asynccontextmanager
+async def connected(broker: Broker, **changes: Any) -> AsyncIterator[Bus]:
+    """A connection of the test itself."""
+    usual: dict[str, Any] = {
+        "limits": Limits(storage_bytes=STORAGE),
+        "answer_seconds": ANSWER_SECONDS,
+    }
+    async with Bus.connected(broker.url, **(usual | changes)) as bus:
+        yield bus
+
+
 @pytest.fixture
 async def broker_bus(broker: Broker) -> AsyncIterator[Bus]:
-    async with Bus.connected(broker.url, limits=Limits(storage_bytes=STORAGE)) as connected:
-        yield connected
+    async with connected(broker) as bus:
+        yield bus
+
+
+@pytest.fixture
+async def outage_bus(broker: Broker) -> AsyncIterator[Bus]:
+    """For tests that kill the broker."""
+    async with connected(broker, answer_seconds=OUTAGE_SECONDS) as bus:
+        yield bus
 
 
 @pytest.fixture
@@ -81,7 +103,23 @@ async def bus(broker_bus: Bus, client: Client) -> Bus:
     return broker_bus
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The orchestrator waits for a broker, a stage or a runner that a busy machine holds up."""
+    for name in (
+        "api.health.ASK_SECONDS",
+        "collections.control.SETTLE_SECONDS",
+        "events.outbox.ACK_WAIT_SECONDS",
+        "jobs.control.STOP_SECONDS",
+        "queue.capacity.TIMEOUT_SECONDS",
+    ):
+        monkeypatch.setattr(f"orchestrator.{name}", ANSWER_SECONDS)
+    # What happens after a while happens in tests that ask for it, not in tests that take long.
+    for name in ("maintenance.reconciler.EVERY_SECONDS", "worker.source_store.SOON_SECONDS"):
+        monkeypatch.setattr(f"orchestrator.{name}", 3600)
+
+
 @pytest.fixture
 def sweeps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Housekeeping begins with the orchestrator."""
-    monkeypatch.setattr("orchestrator.housekeeping.FIRST_SWEEP_SECONDS", 0)
+    monkeypatch.setattr("orchestrator.maintenance.housekeeper.FIRST_SECONDS", 0)

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from pydantic import ValidationError
 
+from orchestrator.pipeline.stages import StageError, stage_stall_seconds
+from orchestrator.pipeline.stall import StallWatch
 from orchestrator.settings import Settings
-from orchestrator.stages import StageError, stage_stall_seconds
-from orchestrator.stall import StallWatch
 from ytcaption.v1 import job_pb2
 
 OLD = {

@@ -1,4 +1,4 @@
-"""Runs modules of the page without a browser."""
+"""Runs modules of the page in Deno, without a browser."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ DENO = str(Path(sys.executable).with_name("deno"))
 
 
 def run(module: str, expression: str, given: Any = None) -> Any:
-    """What `expression` says about `module`, the module's exports, and `given`; all in JSON."""
+    """Evaluates `expression` over `module` (its exports) and `given`; returns the JSON result."""
     script = f"""
       const module = await import({json.dumps((STATIC / module).as_uri())});
       const given = {json.dumps(given)};

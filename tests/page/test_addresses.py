@@ -1,4 +1,4 @@
-"""What people paste becomes addresses."""
+"""Parsing of pasted URLs and searches."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from tests.page.scripts import run
         (" \n ", True, [], []),
     ],
 )
-def test_addresses_are_taken_apart_and_what_is_none_is_named(
+def test_valid_addresses_are_split_from_invalid_ones(
     text: str, listed: bool, addresses: list[str] | None, wrong: list[str]
 ) -> None:
     found = run("addresses.js", "module.sorted(...given)", [text, listed])

@@ -1,9 +1,10 @@
-"""What the browser writes is what the server would write."""
+"""Caption files written by the page match those of the server."""
 
 from typing import Any
 
 import pytest
 
+from captions.formats import FORMATS
 from captions.model import Cue
 from captions.subtitles import srt, vtt
 from captions.tables import lrc, tsv
@@ -25,11 +26,11 @@ def written(format_: str, cues: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.parametrize("write", [srt, vtt, tsv, lrc], ids=lambda write: write.__name__)
-def test_edited_captions_look_as_the_servers_own(write: Any) -> None:
+def test_captions_written_by_the_page_equal_those_of_the_server(write: Any) -> None:
     assert written(write.__name__, GIVEN) == write(CUES)
 
 
-def test_an_emptied_line_is_left_out_and_the_rest_numbered_anew() -> None:
+def test_an_emptied_line_is_omitted_and_the_rest_renumbered() -> None:
     emptied = [GIVEN[0] | {"text": " \n "}, GIVEN[1]]
 
     assert written("srt", emptied).startswith("1\n00:00:02,656")
@@ -42,7 +43,7 @@ def test_control_characters_and_empty_lines_cannot_break_a_file() -> None:
     assert block.strip().split("\n")[2:] == ["one", "00:00:05,000 --› 00:00:06,000", "two"]  # noqa: RUF001
 
 
-def test_text_is_paragraphs_cut_at_silences() -> None:
+def test_plain_text_has_paragraphs_split_at_silences() -> None:
     assert written("txt", GIVEN).split("\n\n")[0] == "Hello, and welcome. " + " ".join(
         cue.text for cue in CUES[1:3]
     )
@@ -71,15 +72,21 @@ def test_file_names_are_safe(title: str, name: str) -> None:
         ("İstanbul", "istanbul", [[0, 8]]),
     ],
 )
-def test_search_minds_neither_case_nor_accents(
-    text: str, wanted: str, found: list[list[int]]
-) -> None:
+def test_search_ignores_case_and_accents(text: str, wanted: str, found: list[list[int]]) -> None:
     assert run("text.js", "module.places(...given)", [text, wanted]) == found
 
 
-def test_captions_are_cut_between_words_in_any_script() -> None:
+def test_captions_are_split_between_words_in_any_script() -> None:
     for language, text in (("en", "one two three four five"), ("ja", "今日は天気がとても良いです")):
         pieces = run("text.js", "module.cut(given[0], 8, given[1])", [text, language])
         assert "".join("".join(piece) for piece in pieces) == text
         assert len(pieces) > 1
         assert all(len("".join(piece).rstrip()) <= 8 for piece in pieces)
+
+
+def test_the_browser_writes_formats_of_the_registry_in_its_media_types() -> None:
+    types = run("captions/writers.js", "module.WRITERS")
+
+    assert set(types) <= set(FORMATS)
+    for name, writer in types.items():
+        assert writer["type"] == FORMATS[name].media_type.replace("; ", ";")

@@ -1,10 +1,10 @@
-"""Every sentence is there in both languages, and none is there for nothing."""
+"""Translation tables: complete in both languages, and without unused keys."""
 
 import re
 
 import pytest
 
-from mesh.reasons import Reason
+from mesh.reasons import Reason, WarningReason
 from tests.page.scripts import STATIC, run
 
 LANGUAGES = ("en", "pt-BR")
@@ -15,31 +15,37 @@ def tables() -> dict[str, dict[str, str]]:
     return {tag: run(f"i18n/{tag}.js", "module.default") for tag in LANGUAGES}
 
 
-def test_both_tables_have_the_same_sentences_with_the_same_places(
+def test_both_tables_have_the_same_keys_and_placeholders(
     tables: dict[str, dict[str, str]],
 ) -> None:
     english, portuguese = (tables[tag] for tag in LANGUAGES)
 
     assert list(english) == list(portuguese)
     assert all(portuguese.values())
-    assert {key: places(words) for key, words in english.items()} == {
-        key: places(words) for key, words in portuguese.items()
+    assert {key: placeholders(words) for key, words in english.items()} == {
+        key: placeholders(words) for key, words in portuguese.items()
     }
 
 
-def places(words: str) -> list[str]:
+def placeholders(words: str) -> list[str]:
     return sorted(re.findall(r"\{(\w+)\}", words))
 
 
 @pytest.mark.parametrize("tag", LANGUAGES)
-def test_every_reason_has_words_for_what_happened_and_what_to_do(tag: str) -> None:
+def test_every_reason_has_a_message_and_an_advice(tag: str) -> None:
     words = run(f"i18n/reasons.{tag}.js", "module.default")
 
     assert set(words) == set(Reason)
     assert all(happened and advice for happened, advice in words.values())
 
 
-def test_the_page_says_every_sentence_it_has_and_has_every_one_it_says(
+def test_every_warning_has_a_sentence(tables: dict[str, dict[str, str]]) -> None:
+    for words in tables.values():
+        said = {key.removeprefix("warning.") for key in words if key.startswith("warning.")}
+        assert said == set(WarningReason)
+
+
+def test_every_key_is_used_and_every_used_key_exists(
     tables: dict[str, dict[str, str]],
 ) -> None:
     code = "".join(
@@ -52,3 +58,9 @@ def test_the_page_says_every_sentence_it_has_and_has_every_one_it_says(
     assert unsaid == set()
     said = set(re.findall(r'\b(?:t|counted)\("([\w.]+)"', code))
     assert said - keys == set()
+
+
+def test_a_missing_sentence_is_replaced_by_its_fallback() -> None:
+    said = run("i18n.js", 'module.t("files.unknown", { name: "x" }, "Fallback for {name}")')
+
+    assert said == "Fallback for x"

@@ -1,4 +1,4 @@
-"""A collection with everything a report must tell, and strangers who wish it ill."""
+"""A collection with every field a report shows, and with hostile titles and texts."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -79,4 +79,4 @@ TRANSLATED = Text(
     language="pt-BR",
     translation=Translation("en", HOSTILE_TEXT),
 )
-"""Its translation wishes the report ill, too."""
+"""A text whose translation is hostile, too."""

@@ -2,23 +2,28 @@
 
 import asyncio
 import io
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from pypdf import PdfReader
 
-from reports import fonts
+from reports import fonts, pdf_process
 from reports.fonts import main_fonts
 from reports.model import Collection, Member, Text
 from reports.pdf import PdfReport
-from reports.press import PressError, pressed
+from reports.pdf_process import PdfError, PdfUnavailableError, render_pdf
 from reports.typesetting import lines_here
 from tests.reports.samples import COLLECTION, EMPTY, SHOWN, TEXTS
+from tests.support.processes import command_line
 
 A4 = (595, 842)
+ROOT = Path(__file__).parents[2]
 
 
 def made(collection: Collection, texts: dict[int, Text] = TEXTS) -> PdfReader:
@@ -35,22 +40,29 @@ def pdf() -> PdfReader:
 
 
 def words(pdf: PdfReader) -> str:
-    # pypdf reads the two-byte codes of the East Asian font as a zero and a sign.
+    # pypdf reads the two-byte codes of the East Asian font as a zero and a character.
     text = " ".join(page.extract_text() for page in pdf.pages).replace("\0", "")
     return " ".join(text.split())
 
 
-def test_the_text_can_be_taken_out_again_in_every_script(pdf: PdfReader) -> None:
+def test_the_text_can_be_extracted_in_every_script(pdf: PdfReader) -> None:
     text = words(pdf)
-    for said in (SHOWN, "Ιδιωτικό", "Привет, мир.", "Καλημέρα.", "日本語の文。", "October | <b>"):
-        assert said in text
+    for expected in (
+        SHOWN,
+        "Ιδιωτικό",
+        "Привет, мир.",
+        "Καλημέρα.",
+        "日本語の文。",
+        "October | <b>",
+    ):
+        assert expected in text
     assert "VIDEO_PRIVATE in download: Only its <owner> may see it." in text
     assert "Listing broke off after 1: ytsearch5:cats RATE_LIMITED: Slow <down>." in text
     assert "2 of 4 recordings completed" in text
 
 
-def test_signs_no_font_has_are_boxes_and_admitted(pdf: PdfReader) -> None:
-    assert "Signs shown as ▯ here: 1. No font of this document has them" in words(pdf)
+def test_characters_no_font_has_are_boxes_and_counted(pdf: PdfReader) -> None:
+    assert "Characters shown as ▯ here: 1. No font of this document has them" in words(pdf)
 
 
 def test_pages_are_a4_and_numbered(pdf: PdfReader) -> None:
@@ -72,7 +84,7 @@ def _flat(part: Any) -> list[Any]:
     return [entry for one in part for entry in _flat(one)] if isinstance(part, list) else [part]
 
 
-def test_links_lead_to_the_web_and_to_members(pdf: PdfReader) -> None:
+def test_links_point_to_the_web_and_to_members(pdf: PdfReader) -> None:
     notes = [note.get_object() for page in pdf.pages for note in page.get("/Annots", [])]
     outside = {note["/A"]["/URI"] for note in notes if "/A" in note}
     assert outside == {
@@ -114,28 +126,28 @@ def test_without_the_east_asian_font_the_document_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fonts, "find_spec", lambda _: None)
-    assert "Signs shown as ▯ here: 10." in words(made(COLLECTION))
+    assert "Characters shown as ▯ here: 10." in words(made(COLLECTION))
 
 
-async def said(collection: Collection) -> AsyncIterator[tuple[Member, Text]]:
+async def texts_of(collection: Collection) -> AsyncIterator[tuple[Member, Text]]:
     for member in collection.members:
         yield member, TEXTS[member.number]
 
 
-async def test_the_press_makes_the_same_in_a_process_of_its_own(pdf: PdfReader) -> None:
-    pieces = [piece async for piece in pressed(COLLECTION, said(COLLECTION))]
-    assert words(PdfReader(io.BytesIO(b"".join(pieces)))) == words(pdf)
+async def test_the_pdf_process_renders_the_same_file(pdf: PdfReader) -> None:
+    chunks = [chunk async for chunk in render_pdf(COLLECTION, texts_of(COLLECTION))]
+    assert words(PdfReader(io.BytesIO(b"".join(chunks)))) == words(pdf)
 
 
-async def test_a_press_that_fails_says_why() -> None:
+async def test_a_failed_pdf_process_says_why() -> None:
     async def nonsense() -> AsyncIterator[tuple[Member, Text]]:
         yield replace(COLLECTION.members[0], number=99), Text()
 
-    with pytest.raises(PressError, match="KeyError: 99"):
-        [piece async for piece in pressed(COLLECTION, nonsense())]
+    with pytest.raises(PdfError, match="KeyError: 99"):
+        [chunk async for chunk in render_pdf(COLLECTION, nonsense())]
 
 
-async def test_whoever_stops_listening_stops_the_press() -> None:
+async def test_closing_the_stream_kills_the_pdf_process() -> None:
     waits = asyncio.Event()
 
     async def endless() -> AsyncIterator[tuple[Member, Text]]:
@@ -144,13 +156,38 @@ async def test_whoever_stops_listening_stops_the_press() -> None:
         await asyncio.Event().wait()
 
     async def listen() -> None:
-        async for _ in pressed(COLLECTION, endless()):
+        async for _ in render_pdf(COLLECTION, endless()):
             pass
 
     listening = asyncio.create_task(listen())
     await waits.wait()
-    (child,) = [p for p in psutil.Process().children() if "reports" in p.cmdline()]
+    (child,) = [p for p in psutil.Process().children() if "reports" in command_line(p)]
     listening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await listening
     assert not child.is_running()
+
+
+async def test_without_the_pdf_extra_rendering_is_refused_before_a_process_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_process(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(pdf_process, "missing_modules", lambda: ["fpdf"])
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", no_process)
+
+    with pytest.raises(PdfUnavailableError, match=r"ytcaption\[pdf\].*missing: fpdf"):
+        await anext(render_pdf(COLLECTION, texts_of(COLLECTION)))
+
+
+def test_reports_are_imported_without_the_pdf_engine_and_its_fonts() -> None:
+    script = """
+import sys
+for name in ("fpdf", "uharfbuzz", "pymupdf_fonts", "noto_cjk_sans_otc"):
+    sys.modules[name] = None
+import reports.archive, reports.document, reports.markdown, reports.page, reports.pdf_process
+print(reports.pdf_process.REQUIRED_MODULES)
+"""
+
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True)

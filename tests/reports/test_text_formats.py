@@ -32,7 +32,7 @@ def written(kind: Writer, collection: Collection) -> str:
     return "".join(parts(kind, collection))
 
 
-def test_json_tells_everything_as_it_was() -> None:
+def test_json_holds_every_field_unchanged() -> None:
     report = json.loads(written(JsonReport, COLLECTION))
     collection, members = report["collection"], report["members"]
     assert report["schema_version"] == 1
@@ -54,7 +54,7 @@ def test_json_of_an_empty_collection_is_json() -> None:
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_a_report_says_in_words_what_is_missing(kind: Writer) -> None:
+def test_a_report_summarises_what_is_missing(kind: Writer) -> None:
     text = written(kind, COLLECTION).replace("\\", "")
     assert "Partial; late results may still come. 2 of 4 recordings completed" in text
     assert "(1 pending, 1 failed); 1 ended after the deadline; 1 listing broke off." in text
@@ -98,7 +98,7 @@ def test_markdown_keeps_its_table_and_paragraphs_whole() -> None:
 
 
 @pytest.mark.parametrize("text", ["https://a.b", "WWW.a.b", "a@b.c", "<http://a.b>"])
-def test_markdown_makes_no_links_of_what_is_said(text: str) -> None:
+def test_markdown_turns_no_untrusted_text_into_links(text: str) -> None:
     # linkify needs a package of its own; what GitHub looks for is not there.
     escaped = plain(text)
     assert "://" not in escaped

@@ -1,4 +1,4 @@
-"""Texts in two languages, each under its own name; never a translation that nobody made."""
+"""Texts in two languages, each under its own heading; only real translations are labelled so."""
 
 import io
 import json
@@ -15,11 +15,11 @@ from mesh.languages import WHISPER, tag_of
 from reports.archive import CaptionsZip
 from reports.document import JsonReport
 from reports.fonts import main_fonts
-from reports.languages import NAMES, named
 from reports.markdown import MarkdownReport
 from reports.model import Member, Text, Translation
 from reports.page import HtmlReport
 from reports.pdf import PdfReport
+from reports.words import LANGUAGE_NAMES, language_name
 from tests.reports.samples import COLLECTION, HOSTILE_TEXT, MEMBERS, SHOWN, TEXTS, TRANSLATED
 
 ASKED = replace(COLLECTION, language_out="en")
@@ -31,10 +31,10 @@ Writer = type[JsonReport] | type[MarkdownReport] | type[HtmlReport]
 
 def written(kind: Writer, texts: dict[int, Text]) -> str:
     writer = kind()
-    said = [*writer.begin(ASKED)]
+    parts = [*writer.begin(ASKED)]
     for member in ASKED.members:
-        said += writer.member(member, texts[member.number])
-    return "".join([*said, *writer.end()])
+        parts += writer.member(member, texts[member.number])
+    return "".join([*parts, *writer.end()])
 
 
 def tree_of(source: str) -> Any:
@@ -55,9 +55,9 @@ def test_json_has_the_translation_beside_the_text() -> None:
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_what_was_only_asked_for_is_never_called_a_translation(kind: Writer) -> None:
+def test_a_requested_but_missing_translation_is_not_labelled_as_one(kind: Writer) -> None:
     report = written(kind, TEXTS)
-    assert "English (en)" in report or kind is JsonReport  # it was asked for; that is said
+    assert "English (en)" in report or kind is JsonReport  # the request itself is shown
     assert not [label for label in ("Original", "Translated", "Translation:") if label in report]
 
 
@@ -65,18 +65,18 @@ def test_what_was_only_asked_for_is_never_called_a_translation(kind: Writer) -> 
 def test_members_without_a_translation_look_as_before(kind: Writer) -> None:
     member = MEMBERS[3]
     among, alone = (written(kind, texts) for texts in (MADE, TEXTS))
-    told = "".join(kind().member(member, TEXTS[4])).strip()
-    assert told in among
-    assert told in alone
+    section = "".join(kind().member(member, TEXTS[4])).strip()
+    assert section in among
+    assert section in alone
 
 
 def test_markdown_has_both_texts_each_below_its_heading() -> None:
     tree = tree_of(MarkdownIt("gfm-like", {"linkify": False}).render(written(MarkdownReport, MADE)))
-    said = [words(each) for each in tree.iter() if each.tag in ("h2", "h3", "p")]
-    begin = said.index(ORIGINAL)
-    assert said[begin - 1] == f"1. {SHOWN}"
-    assert said[begin + 1 : begin + 4] == ["Olá a todos.", "Até breve.", TRANSLATION]
-    assert said[begin + 4 : begin + 8] == HOSTILE_TEXT.split("\n\n")
+    blocks = [words(each) for each in tree.iter() if each.tag in ("h2", "h3", "p")]
+    begin = blocks.index(ORIGINAL)
+    assert blocks[begin - 1] == f"1. {SHOWN}"
+    assert blocks[begin + 1 : begin + 4] == ["Olá a todos.", "Até breve.", TRANSLATION]
+    assert blocks[begin + 4 : begin + 8] == HOSTILE_TEXT.split("\n\n")
     assert [words(each) for each in tree.iter("h3")] == [ORIGINAL, TRANSLATION]
     assert not list(tree.iter("img")) + list(tree.iter("ol")) + list(tree.iter("blockquote"))
 
@@ -102,7 +102,7 @@ def pdf_of(member: Member, text: Text) -> PdfReader:
         return PdfReader(io.BytesIO(report.end()))
 
 
-def test_the_pdf_has_both_texts_and_bookmarks_that_lead_to_them() -> None:
+def test_the_pdf_has_both_texts_and_a_bookmark_for_each() -> None:
     long = "\n\n".join(f"Sentence {number} of many. " * 30 for number in range(40))
     text = replace(TRANSLATED, translation=Translation("en", long))
     pdf = pdf_of(replace(MEMBERS[0], upload_date="2026-10-01"), text)
@@ -127,13 +127,13 @@ def test_the_zip_has_the_translation_under_a_name_of_its_own() -> None:
         original, english, readme = opened.namelist()
         assert english == f"{original.removesuffix('.srt')}.en.srt"
         assert opened.read(english) == b"Hello"
-        told = opened.read(readme).decode()
-    assert f"{original}\n{english}\n    translation: English (en)\n" in told
-    assert "Translation asked for: English (en)\n" in told
+        listing = opened.read(readme).decode()
+    assert f"{original}\n{english}\n    translation: English (en)\n" in listing
+    assert "Translation requested: English (en)\n" in listing
 
 
-def test_every_language_that_can_be_heard_has_a_name() -> None:
-    assert set(NAMES) == set(map(tag_of, WHISPER))
-    assert named("pt-BR") == "Portuguese (pt-BR)"
-    assert named("tlh") == "tlh"
-    assert named("") == ""
+def test_every_transcribable_language_has_a_name() -> None:
+    assert set(LANGUAGE_NAMES) == set(map(tag_of, WHISPER))
+    assert language_name("pt-BR") == "Portuguese (pt-BR)"
+    assert language_name("tlh") == "tlh"
+    assert language_name("") == ""

@@ -1,4 +1,4 @@
-"""The zip of captions, opened by somebody else's reader."""
+"""The zip of captions, opened by the standard library."""
 
 import io
 import zipfile
@@ -16,11 +16,11 @@ from tests.reports.samples import COLLECTION, EMPTY, MEMBERS
 DEVICES = {"CON", "PRN", "AUX", "NUL", "COM1", "LPT1"}
 
 
-def test_files_are_named_by_number_and_title_and_the_readme_tells_the_rest() -> None:
+def test_files_are_named_by_number_and_title_and_the_readme_lists_the_rest() -> None:
     archive = CaptionsZip(COLLECTION)
     sent = archive.add(MEMBERS[0], b"1\n", "srt")
-    archive.leave_out(MEMBERS[1], "")
-    archive.leave_out(MEMBERS[2], "it has no captions yet")
+    archive.skip(MEMBERS[1], "")
+    archive.skip(MEMBERS[2], "it has no captions yet")
     sent += archive.add(MEMBERS[3], "Привет".encode(), "srt")
     with zipfile.ZipFile(io.BytesIO(sent + archive.end())) as opened:
         assert opened.testzip() is None
@@ -30,11 +30,11 @@ def test_files_are_named_by_number_and_title_and_the_readme_tells_the_rest() -> 
         )
         assert second == "004 Привет 日本語 हिन्दी 😀.srt"
         assert opened.read(second).decode() == "Привет"
-        told = opened.read(readme).decode()
+        listing = opened.read(readme).decode()
     assert readme == "README.txt"
-    assert "002 Ιδιωτικό\n    failed: VIDEO_PRIVATE in download: Only its <owner> may" in told
-    assert "pending: it has no captions yet" in told
-    assert "2 of 4 recordings completed" in told
+    assert "002 Ιδιωτικό\n    failed: VIDEO_PRIVATE in download: Only its <owner> may" in listing
+    assert "pending: it has no captions yet" in listing
+    assert "2 of 4 recordings completed" in listing
 
 
 def test_an_empty_collection_is_a_zip_with_a_readme() -> None:
@@ -42,14 +42,14 @@ def test_an_empty_collection_is_a_zip_with_a_readme() -> None:
         assert opened.namelist() == ["README.txt"]
 
 
-def test_what_was_added_is_sent_at_once() -> None:
+def test_added_captions_are_ready_to_send_at_once() -> None:
     member = Member(1, "", MemberState.COMPLETED)
     archive = CaptionsZip(replace(EMPTY, members=(member,)))
     assert len(archive.add(member, bytes(range(256)) * 400, "txt")) > 256
 
 
 @given(st.text(max_size=400))
-def test_every_title_makes_a_name_any_system_takes(title: str) -> None:
+def test_every_title_becomes_a_valid_file_name(title: str) -> None:
     name = numbered(7, 1000, title, "srt")
     assert not set(name) & set('<>:"/\\|?*')
     assert name.isprintable()

@@ -1,4 +1,4 @@
-"""An orchestrator that says a great deal, to force what a real one does only in a crowd."""
+"""A fake orchestrator that sends many updates, to test backpressure and slow clients."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,15 +12,14 @@ from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
 
 TEXT = "word " * 4000
 
-
 if TYPE_CHECKING:  # to mypy a servicer without all its rpcs is abstract; at run time it is not
     Servicer = object
 else:
     Servicer = rpc.PipelineServiceServicer
 
 
-class Endless(Servicer):
-    """Tells a story of so many segments."""
+class BusyJob(Servicer):
+    """One job whose event log has `events` segments; with `hold` it never ends."""
 
     def __init__(self, events: int, *, hold: bool = False) -> None:
         self._events = events
@@ -60,16 +59,16 @@ class Endless(Servicer):
         return event_pb2.Event(type=event_pb2.EVENT_TYPE_SEGMENT_SETTLED, segment_settled=settled)
 
 
-class Accepting(Servicer):
-    """Takes every job, and notes who is to be told of its end."""
+class WebhookRecorder(Servicer):
+    """Accepts every job, and records its webhook URL."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.webhook_urls: list[str] = []
 
     async def CreateJob(  # noqa: N802
         self, request: pb.CreateJobRequest, context: Any
     ) -> pb.CreateJobResponse:
-        self.told.append(request.webhook_url)
+        self.webhook_urls.append(request.webhook_url)
         return pb.CreateJobResponse(job=_job(job_pb2.JOB_STATE_QUEUED))
 
     async def CreateJobFromUpload(  # noqa: N802
@@ -77,30 +76,30 @@ class Accepting(Servicer):
     ) -> pb.CreateJobFromUploadResponse:
         async for request in requests:
             if request.HasField("start"):
-                self.told.append(request.start.webhook_url)
+                self.webhook_urls.append(request.start.webhook_url)
         return pb.CreateJobFromUploadResponse(job=_job(job_pb2.JOB_STATE_QUEUED))
 
     async def GetJob(self, request: pb.GetJobRequest, context: Any) -> pb.GetJobResponse:  # noqa: N802
         job = _job(job_pb2.JOB_STATE_QUEUED)
-        job.webhook_url = self.told[-1]
+        job.webhook_url = self.webhook_urls[-1]
         return pb.GetJobResponse(job=job)
 
 
-class Listing(Servicer):
-    """A list of so many jobs, whose total is as it is told."""
+class WatchedList(Servicer):
+    """A list of `jobs` jobs; `show` changes its total."""
 
     def __init__(self, jobs: int = 0) -> None:
         job = _job(job_pb2.JOB_STATE_RUNNING)
         self._page = pb.WatchJobsResponse(jobs=[job] * jobs)
-        self._news = asyncio.Condition()
+        self._changed = asyncio.Condition()
         self.watches = self.watching = 0
 
     async def show(self, total: int) -> None:
-        """Turns the page."""
-        async with self._news:
+        """Sends the page with another total to every watch."""
+        async with self._changed:
             page = pb.WatchJobsResponse(jobs=self._page.jobs, total_size=total)
             self._page = page
-            self._news.notify_all()
+            self._changed.notify_all()
 
     async def WatchJobs(  # noqa: N802
         self, request: pb.WatchJobsRequest, context: Any
@@ -111,9 +110,9 @@ class Listing(Servicer):
             while True:
                 page = self._page
                 yield page
-                async with self._news:
+                async with self._changed:
                     while self._page is page:
-                        await self._news.wait()
+                        await self._changed.wait()
         finally:
             self.watching -= 1
 
@@ -122,8 +121,8 @@ def _job(state: "job_pb2.JobState.ValueType") -> job_pb2.Job:
     return job_pb2.Job(job_id="one", state=state)
 
 
-class _Serving:
-    """Yields the address rather than the server."""
+class RunningAddress:
+    """Runs a server; yields its address rather than the server."""
 
     def __init__(self, server: AbstractAsyncContextManager[RunningServer]) -> None:
         self._server = server
@@ -135,8 +134,10 @@ class _Serving:
         await self._server.__aexit__(*error)
 
 
-def serving(servicer: Endless | Accepting | Listing, listen: str = "127.0.0.1:0") -> _Serving:
-    """A server on loopback; yields its address."""
+def serving(
+    servicer: BusyJob | WebhookRecorder | WatchedList, listen: str = "127.0.0.1:0"
+) -> RunningAddress:
+    """Serves on loopback; yields the address."""
     service = Service.of(
         pb.DESCRIPTOR.services_by_name["PipelineService"],
         rpc.add_PipelineServiceServicer_to_server,
@@ -145,6 +146,6 @@ def serving(servicer: Endless | Accepting | Listing, listen: str = "127.0.0.1:0"
     return serving_all(service, listen=listen)
 
 
-def serving_all(*services: Service, listen: str = "127.0.0.1:0") -> _Serving:
-    """The same for any services."""
-    return _Serving(running_server(list(services), listen, grace_seconds=0))
+def serving_all(*services: Service, listen: str = "127.0.0.1:0") -> RunningAddress:
+    """Serves any services on loopback; yields the address."""
+    return RunningAddress(running_server(list(services), listen, grace_seconds=0))

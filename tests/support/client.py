@@ -1,4 +1,4 @@
-"""What a caller of the orchestrator does, in one line each."""
+"""A gRPC client of the orchestrator with one method for each common step."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable
@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest
 
-from mesh.calls import truthful
+from mesh.frames import truthful
 from mesh.status import reason_of
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import collection_service_pb2_grpc as collection_rpc
@@ -19,7 +19,7 @@ URL = "http://example.test/talk.mp3"
 
 
 class Client:
-    """One caller."""
+    """The stubs of one channel."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.pipeline = rpc.PipelineServiceStub(channel)
@@ -27,7 +27,7 @@ class Client:
         self.admin = admin_rpc.AdminServiceStub(channel)
 
     async def create(self, url: str = URL, **fields: Any) -> job_pb2.Job:
-        # Most tests want a run of their own.
+        # Most tests need a run of their own, not a deduplicated one.
         request = pb.CreateJobRequest(source_url=url, **({"force": True} | fields))
         return (await self.pipeline.CreateJob(request)).job
 
@@ -47,15 +47,15 @@ class Client:
             call.cancel()
 
     async def events(self, job_id: str) -> list[event_pb2.Event]:
-        """The whole story; returns when the job has ended."""
+        """The whole event log; returns when the job has ended."""
         return [seen.event async for seen in self.watch(job_id) if seen.HasField("event")]
 
     async def finished(self, job_id: str) -> job_pb2.Job:
-        """The job as it ended."""
+        """Waits for the end; returns the job as it ended."""
         return (await self.events(job_id))[-1].job_finished.job
 
     async def text(self, job_id: str) -> str:
-        """What was heard, one segment a line."""
+        """The transcript, one segment a line."""
         request = pb.GetCaptionsRequest(job_id=job_id, format=media_pb2.CAPTION_FORMAT_JSON)
         found = json.loads((await self.pipeline.GetCaptions(request)).content)
         return "".join(f"{segment['text']}\n" for segment in found["segments"])
@@ -71,7 +71,7 @@ class Client:
 
 
 async def refusal(call: Awaitable[object]) -> str:
-    """The reason for which the call is refused; fails if it is not."""
+    """The reason with which the call is refused; fails if it succeeds."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
     return reason_of(caught.value)

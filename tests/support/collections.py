@@ -1,4 +1,4 @@
-"""What a caller does with collections, in one line each."""
+"""Collections as a caller uses them: one call per action."""
 
 import asyncio
 from collections import Counter
@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
+import pytest
 from google.protobuf.duration import from_milliseconds
 from google.protobuf.duration_pb2 import Duration
 
 from mesh.bus import Bus
 from mesh.status import reason_of
-from orchestrator.story import StoryReader
-from tests.client import Client
-from tests.orchestrator.polling import until
+from orchestrator.collections.controller import CollectionController
+from orchestrator.jobs.event_log import EventLogReader
+from tests.support.client import Client
+from tests.support.polling import until
 from ytcaption.v1 import collection_pb2, event_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
@@ -51,8 +53,8 @@ async def watch(
 async def watched(
     client: Client, collection_id: str, after: int = 0
 ) -> list[pb.WatchCollectionResponse]:
-    """Everything until it is settled."""
-    async with asyncio.timeout(60):
+    """Every response until the collection is settled."""
+    async with asyncio.timeout(240):
         return [seen async for seen in watch(client, collection_id, after)]
 
 
@@ -63,7 +65,7 @@ async def settled(client: Client, collection_id: str) -> tuple[Collection, list[
 
 
 async def read(client: Client, collection_id: str) -> tuple[Collection, list[Member]]:
-    """As it stands, with all members."""
+    """The collection now, with all its members."""
     found: list[Member] = []
     token = ""
     while True:
@@ -99,7 +101,7 @@ def counts(collection: Collection) -> dict[str, int]:
 
 
 async def until_states(client: Client, collection_id: str, **wanted: int) -> None:
-    """Returns when so many members are in each of these states."""
+    """Returns when each state has this many members."""
 
     async def reached() -> bool:
         _, members = await read(client, collection_id)
@@ -109,8 +111,28 @@ async def until_states(client: Client, collection_id: str, **wanted: int) -> Non
     await until(reached)
 
 
-async def story(bus: Bus, collection_id: str) -> list[event_pb2.Event]:
-    return [event async for _, event in StoryReader(bus).events(collection_id)]
+def running_controllers(monkeypatch: pytest.MonkeyPatch) -> list[CollectionController]:
+    """Every controller that runs from here on in this process."""
+    found: list[CollectionController] = []
+    run = CollectionController.run
+
+    async def noted(self: CollectionController) -> None:
+        found.append(self)
+        await run(self)
+
+    monkeypatch.setattr(CollectionController, "run", noted)
+    return found
+
+
+def pass_deadline(controllers: list[CollectionController]) -> None:
+    """Moves the deadline to now, so that no test depends on how fast the machine is."""
+    for controller in controllers:
+        controller._collection.deadline.GetCurrentTime()
+        controller._wake.set()
+
+
+async def event_log(bus: Bus, collection_id: str) -> list[event_pb2.Event]:
+    return [event async for _, event in EventLogReader(bus).events(collection_id)]
 
 
 def kinds(events: list[event_pb2.Event]) -> Counter[str]:

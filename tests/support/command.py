@@ -1,22 +1,30 @@
-"""Runs the command as a user does: as a process."""
+"""Runs the command as a process, as a user does."""
 
 import asyncio
+import atexit
+import json
 import os
+import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
 
 ROOT = Path(__file__).parents[2]
 MARK = "YTCAPTION_TEST_MARK"
+LIMIT_SECONDS = 120
+"""For a command that must end; a busy machine takes its time to start a mesh."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What is left of a command."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -34,6 +42,7 @@ def environment(**added: str) -> dict[str, str]:
 async def start(
     *arguments: str, cwd: str = "", answers: str = "", **added: str
 ) -> asyncio.subprocess.Process:
+    """Starts the command in a new interpreter."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "cli", *arguments),
         stdin=asyncio.subprocess.PIPE if answers else asyncio.subprocess.DEVNULL,
@@ -50,13 +59,13 @@ async def start(
 
 
 async def next_line(process: asyncio.subprocess.Process) -> str:
-    """What it prints next; fails if that takes too long."""
+    """The next line of its stdout."""
     assert process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_SECONDS):
         return (await process.stdout.readline()).decode()
 
 
-async def finish(process: asyncio.subprocess.Process, seconds: float = 60) -> Ended:
+async def finish(process: asyncio.subprocess.Process, seconds: float = LIMIT_SECONDS) -> Ended:
     try:
         async with asyncio.timeout(seconds):
             out, err = await process.communicate()
@@ -67,7 +76,52 @@ async def finish(process: asyncio.subprocess.Process, seconds: float = 60) -> En
 
 
 async def run(*arguments: str, cwd: str = "", **added: str) -> Ended:
-    return await finish(await start(*arguments, cwd=cwd, **added))
+    """Runs the command to its end, in a process that the fork server forks."""
+    request = {
+        "arguments": arguments,
+        "environment": environment(**added),
+        "cwd": cwd or str(Path.cwd()),
+    }
+    ours, theirs = zip(*(os.pipe() for _ in range(3)), strict=True)
+    socket.send_fds(_fork_server(), [json.dumps(request).encode()], theirs)
+    for descriptor in theirs:
+        os.close(descriptor)
+    out, err, reply = [await _reader(descriptor) for descriptor in ours]
+    pid = int(await reply.readline())
+    try:
+        async with asyncio.timeout(LIMIT_SECONDS):
+            printed, reported = await asyncio.gather(out.read(), err.read())
+            return Ended(int(await reply.readline()), printed.decode(), reported.decode())
+    except TimeoutError:
+        os.killpg(pid, signal.SIGKILL)
+        raise
+
+
+@cache
+def _fork_server() -> socket.socket:
+    """Starts the fork server; it ends when its socket closes."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tests.support.command_server", str(theirs.fileno())],
+            env=environment(GRPC_VERBOSITY="ERROR"),
+            pass_fds=[theirs.fileno()],
+        )
+
+    def stop() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(stop)
+    return ours
+
+
+async def _reader(descriptor: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    pipe = os.fdopen(descriptor, "rb")
+    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+    return reader
 
 
 def names_in(directory: Path) -> list[str]:
@@ -75,7 +129,7 @@ def names_in(directory: Path) -> list[str]:
 
 
 def marked(mark: str) -> Iterator[psutil.Process]:
-    """Every living process that was started, at whatever remove, with this mark."""
+    """Every living process that inherited this mark."""
     for process in psutil.process_iter():
         try:
             alive = process.status() != psutil.STATUS_ZOMBIE
@@ -86,7 +140,7 @@ def marked(mark: str) -> Iterator[psutil.Process]:
 
 
 def commands(mark: str) -> list[str]:
-    """How those processes were started; one may end while we look."""
+    """The command lines of those processes."""
     found = []
     for process in marked(mark):
         with suppress(psutil.Error):
@@ -95,7 +149,7 @@ def commands(mark: str) -> list[str]:
 
 
 def alive(mesh: dict[str, str]) -> list[str]:
-    """Every process of the mesh that was started with this environment."""
+    """The command lines of the processes that were started with this environment."""
     return commands(mesh[MARK])
 
 

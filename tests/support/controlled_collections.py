@@ -1,4 +1,4 @@
-"""An orchestrator whose collections do what a test says, when it says so."""
+"""A fake orchestrator whose one collection changes when a test says so."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mesh.errors import NotFoundError
 from mesh.reasons import Reason
 from mesh.server import Service
-from tests.gateway.stand_in import _Serving, serving_all
+from tests.support.busy_orchestrator import RunningAddress, serving_all
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import collection_pb2, job_pb2
@@ -22,35 +22,35 @@ else:
     AdminServicer = admin_rpc.AdminServiceServicer
 
 ID = "01997b3e-6e0a-7c44-9d5f-0d3a5a3f2c11"
-MORE = "older"
+NEXT_PAGE = "older"
 Update = pb.WatchCollectionResponse
 
 
-class Gathering(Servicer):
-    """One collection; `say` is heard by everybody who watches, and kept for who comes later."""
+class ControlledCollection(Servicer):
+    """One collection; `publish` sends updates to all watches, present and future."""
 
     def __init__(self) -> None:
         self.collection = collection_pb2.Collection(
             collection_id=ID, state=collection_pb2.COLLECTION_STATE_RUNNING
         )
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.report: list[pb.GetReportResponse] = []
         self.sent = 0
-        self._said: list[Update] = []
-        self._news = asyncio.Condition()
+        self._updates: list[Update] = []
+        self._changed = asyncio.Condition()
 
-    async def say(self, *updates: Update) -> None:
-        async with self._news:
+    async def publish(self, *updates: Update) -> None:
+        async with self._changed:
             for update in updates:
                 if update.WhichOneof("update") == "collection":
                     self.collection = update.collection
-                self._said.append(update)
-            self._news.notify_all()
+                self._updates.append(update)
+            self._changed.notify_all()
 
     async def CreateCollection(  # noqa: N802
         self, request: pb.CreateCollectionRequest, context: Any
     ) -> pb.CreateCollectionResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         return pb.CreateCollectionResponse(collection=self.collection)
 
     async def GetCollection(  # noqa: N802
@@ -59,7 +59,7 @@ class Gathering(Servicer):
         self._check(request.collection_id)
         newest = {
             one.member.number: one.member
-            for one in self._said
+            for one in self._updates
             if one.WhichOneof("update") == "member"
         }
         begin = int(request.page_token or 0)
@@ -74,14 +74,14 @@ class Gathering(Servicer):
     async def ListCollections(  # noqa: N802
         self, request: pb.ListCollectionsRequest, context: Any
     ) -> pb.ListCollectionsResponse:
-        self.asked.append(request)
-        return pb.ListCollectionsResponse(collections=[self.collection], next_page_token=MORE)
+        self.requests.append(request)
+        return pb.ListCollectionsResponse(collections=[self.collection], next_page_token=NEXT_PAGE)
 
     async def WatchCollections(  # noqa: N802
         self, request: pb.WatchCollectionsRequest, context: Any
     ) -> AsyncIterator[pb.WatchCollectionsResponse]:
-        self.asked.append(request)
-        yield pb.WatchCollectionsResponse(collections=[self.collection], next_page_token=MORE)
+        self.requests.append(request)
+        yield pb.WatchCollectionsResponse(collections=[self.collection], next_page_token=NEXT_PAGE)
         await asyncio.Event().wait()
 
     async def WatchCollection(  # noqa: N802
@@ -89,17 +89,17 @@ class Gathering(Servicer):
     ) -> AsyncIterator[Update]:
         self._check(request.collection_id)
         yield Update(collection=self.collection)
-        at = 0
+        sent = 0
         while True:
-            async with self._news:
-                while at == len(self._said) and not self.collection.settled:
-                    await self._news.wait()
-                waiting, at = self._said[at:], len(self._said)
-            for update in waiting:
+            async with self._changed:
+                while sent == len(self._updates) and not self.collection.settled:
+                    await self._changed.wait()
+                pending, sent = self._updates[sent:], len(self._updates)
+            for update in pending:
                 if not update.sequence or update.sequence > request.after_sequence:
                     yield update
                     self.sent += 1
-            if self.collection.settled and at == len(self._said):
+            if self.collection.settled and sent == len(self._updates):
                 return
 
     async def CancelCollection(  # noqa: N802
@@ -120,7 +120,7 @@ class Gathering(Servicer):
         self, request: pb.GetReportRequest, context: Any
     ) -> AsyncIterator[pb.GetReportResponse]:
         self._check(request.collection_id)
-        self.asked.append(request)
+        self.requests.append(request)
         for frame in self.report:
             yield frame
 
@@ -129,24 +129,24 @@ class Gathering(Servicer):
             raise NotFoundError("no such collection", reason=Reason.COLLECTION_NOT_FOUND)
 
 
-class Deliveries(AdminServicer):
-    """Webhooks that were sent."""
+class WebhookDeliveries(AdminServicer):
+    """A fixed list of webhook deliveries."""
 
     def __init__(self, *deliveries: admin_pb.WebhookDelivery) -> None:
         self._deliveries = deliveries
-        self.asked: list[admin_pb.ListWebhookDeliveriesRequest] = []
+        self.requests: list[admin_pb.ListWebhookDeliveriesRequest] = []
 
     async def ListWebhookDeliveries(  # noqa: N802
         self, request: admin_pb.ListWebhookDeliveriesRequest, context: Any
     ) -> admin_pb.ListWebhookDeliveriesResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         return admin_pb.ListWebhookDeliveriesResponse(
-            deliveries=self._deliveries, next_page_token=MORE
+            deliveries=self._deliveries, next_page_token=NEXT_PAGE
         )
 
 
 def member(number: int, state: str, sequence: int = 0, **more: Any) -> Update:
-    """A member that changed, at that place of the story."""
+    """A change of a member, stored under that sequence."""
     found = collection_pb2.Member(
         number=number,
         job_id=f"job-{number}",
@@ -158,12 +158,12 @@ def member(number: int, state: str, sequence: int = 0, **more: Any) -> Update:
 
 
 def progress(number: int, share: float) -> Update:
-    """Live figures of a member."""
+    """Live progress of a member."""
     return Update(progress=collection_pb2.MemberProgress(number=number, progress=share))
 
 
 def changed(sequence: int, state: str, *, settled: bool = False, **more: Any) -> Update:
-    """The collection itself, as it stands now."""
+    """A change of the collection itself."""
     found = collection_pb2.Collection(
         collection_id=ID,
         state=collection_pb2.CollectionState.Value(f"COLLECTION_STATE_{state.upper()}"),
@@ -177,8 +177,10 @@ def failure(reason: str) -> job_pb2.Failure:
     return job_pb2.Failure(reason=reason, message="in words", attempt=1)
 
 
-def serving_collections(servicer: Gathering, listen: str = "127.0.0.1:0") -> _Serving:
-    """A server on loopback; yields its address."""
+def serving_collections(
+    servicer: ControlledCollection, listen: str = "127.0.0.1:0"
+) -> RunningAddress:
+    """Serves on loopback; yields the address."""
     service = Service.of(
         pb.DESCRIPTOR.services_by_name["CollectionService"],
         rpc.add_CollectionServiceServicer_to_server,
@@ -187,8 +189,8 @@ def serving_collections(servicer: Gathering, listen: str = "127.0.0.1:0") -> _Se
     return serving_all(service, listen=listen)
 
 
-def serving_deliveries(servicer: Deliveries) -> _Serving:
-    """A server on loopback; yields its address."""
+def serving_deliveries(servicer: WebhookDeliveries) -> RunningAddress:
+    """Serves on loopback; yields the address."""
     service = Service.of(
         admin_pb.DESCRIPTOR.services_by_name["AdminService"],
         admin_rpc.add_AdminServiceServicer_to_server,

@@ -1,4 +1,4 @@
-"""Jobs that die, and what is done with their letters."""
+"""Dead jobs, and the actions on their dead letters."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import pytest
 from mesh.bus import Bus
 from mesh.errors import SourceRefusedError, UnavailableError
 from mesh.reasons import Reason
-from tests.client import Client
-from tests.orchestrator.scripted import Script
+from tests.support.client import Client
+from tests.support.scripted import Script
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2
 
@@ -52,14 +52,14 @@ async def queue_is_empty(bus: Bus) -> bool:
 
 
 def dies_once(
-    monkeypatch: pytest.MonkeyPatch, kind: type, name: str, *, at: Any = None, times: int = 1
+    monkeypatch: pytest.MonkeyPatch, kind: type, name: str, *, at: str = "", times: int = 1
 ) -> list[str]:
-    """What the next caller would have done does not happen, nor anything after it."""
+    """Kills the next callers; only those with `at` as first argument or keyword, if it is given."""
     real = getattr(kind, name)
     deaths: list[str] = []
 
     async def dying(self: Any, *arguments: Any, **named: Any) -> Any:
-        if len(deaths) < times and (at is None or arguments[0] == at):
+        if len(deaths) < times and (not at or at in (*arguments[:1], *named)):
             deaths.append(name)
             raise RuntimeError("killed")
         return await real(self, *arguments, **named)

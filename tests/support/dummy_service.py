@@ -1,4 +1,4 @@
-"""A stand-in for a service, as a process of its own: real settings, real health, a script behind.
+"""A dummy service process: real settings and health check, the fake orchestrator behind it.
 
 Tests put packages with the services' names first on the path; each of them only calls `main`.
 """
@@ -13,28 +13,26 @@ from typing import Any
 
 from pydantic_settings import SettingsConfigDict
 
+from cli.local.mesh import SERVICES
 from mesh.service import run_process, serve
 from mesh.settings import ServiceSettings
-from tests.cli.scripted import ScriptedPipeline, services
-from tests.cli.scripted_admin import ScriptedAdmin
-from tests.cli.stories import STORY
-
-NAMES = ("downloader", "normalizer", "transcriber", "orchestrator")
+from tests.support.fake_orchestrator import FakePipeline, services
+from tests.support.job_updates import EVENT_LOG
 
 
 def install(directory: Path) -> str:
-    """Writes the packages; returns what to put first on the path."""
-    for name in NAMES:
+    """Writes the packages; returns the directory to put first on the path."""
+    for name in SERVICES:
         package = directory / name
         package.mkdir(parents=True)
         (package / "__init__.py").touch()
-        text = f"from tests.cli.dummy_service import main\nmain({name!r})\n"
+        text = f"from tests.support.dummy_service import main\nmain({name!r})\n"
         (package / "__main__.py").write_text(text)
     return str(directory)
 
 
 def main(name: str) -> None:
-    """DUMMY_<NAME> in the environment says what is wrong with it, if anything is."""
+    """Runs the service; DUMMY_<NAME> in the environment names a fault to have."""
     prefix = f"{name.upper()}_"
 
     class Settings(ServiceSettings):
@@ -45,7 +43,7 @@ def main(name: str) -> None:
         sys.stderr.write("starting\nno module named warp_drive\n")
         sys.exit(3)
     if fault == "messy":
-        # A child in its own session, and one that ends only by force.
+        # A child in its own session, and one that ignores SIGTERM.
         subprocess.Popen(["sleep", "600"], start_new_session=True)  # noqa: S607
         stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
         subprocess.Popen([sys.executable, "-c", stubborn], start_new_session=True)
@@ -61,13 +59,13 @@ def _note_settings(name: str) -> None:
 
 
 async def _serve(settings: ServiceSettings, name: str, fault: str) -> None:
-    pipeline = ScriptedPipeline()
+    pipeline = FakePipeline()
     if os.environ.get("DUMMY_ENDLESS"):
-        pipeline.story = STORY[:2]
+        pipeline.event_log = EVENT_LOG[:2]
         pipeline.stays_open = True
     parts: list[Any] = []
     if name == "orchestrator":
-        parts = services(pipeline, ScriptedAdmin())
+        parts = services(pipeline)
 
     async def get_ready() -> None:
         if fault == "slow":

@@ -1,4 +1,4 @@
-"""A hub on loopback: enough of its protocol for the real client, and gates to hold and break it."""
+"""A model hub on loopback that can pause and drop downloads; speaks enough for the real client."""
 
 import hashlib
 import json
@@ -23,13 +23,13 @@ class HubSite:
     """Bytes of model.bin after which nothing more comes until `go_on`."""
     go_on: threading.Event = field(default_factory=threading.Event)
     break_at: int | None = None
-    """Bytes of model.bin after which the line is cut."""
+    """Bytes of model.bin after which the connection is dropped."""
     breaks: int = 1000
     """How often."""
     status_after_break: int | None = None
-    """What whoever comes back for the rest is answered; None: the line is cut again."""
+    """Status of a resumed request; None: the connection is dropped again."""
     ranges: list[str] = field(default_factory=list)
-    """What was asked for of model.bin, as `Range` headers."""
+    """`Range` headers of the requests for model.bin."""
 
     @property
     def files(self) -> list[Path]:
@@ -125,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
                 if is_model and self._is_to_break(at):
                     self.close_connection = True
                     return
-                with suppress(ConnectionError):  # the client has had enough
+                with suppress(ConnectionError):  # the client disconnected
                     self.wfile.write(piece)
                 at += len(piece)
 

@@ -1,4 +1,4 @@
-"""What an orchestrator says about a job, message by message."""
+"""Updates of a job's watch, message by message."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ def duration(seconds: float) -> Duration:
 
 
 def segment(sequence: int, text: str) -> pb.WatchJobResponse:
-    """Segments carry the numbers of their sequence, so a lost one shows."""
+    """The index is the sequence number, so that a lost segment shows."""
     settled = event_pb.SegmentSettled(
         segment=media_pb.Segment(
             index=sequence,
@@ -61,17 +61,19 @@ def accepted(sequence: int, job: job_pb.Job) -> pb.WatchJobResponse:
 
 def progress(done: float, total: float | None) -> pb.WatchJobResponse:
     download = media_pb.ByteProgress(done_bytes=int(done * 1000))
-    heard = media_pb.MediaProgress(done=duration(done))
+    transcribed = media_pb.MediaProgress(done=duration(done))
     if total is not None:
         download.total_bytes = int(total * 1000)
-        heard.total.CopyFrom(duration(total))
+        transcribed.total.CopyFrom(duration(total))
     running = job_pb.STAGE_STATE_RUNNING
     stages = [
         job_pb.StageStatus(
             stage=job_pb.STAGE_DOWNLOAD, state=running, progress=media_pb.Progress(bytes=download)
         ),
         job_pb.StageStatus(
-            stage=job_pb.STAGE_TRANSCRIPTION, state=running, progress=media_pb.Progress(media=heard)
+            stage=job_pb.STAGE_TRANSCRIPTION,
+            state=running,
+            progress=media_pb.Progress(media=transcribed),
         ),
     ]
     return pb.WatchJobResponse(progress=job_pb.JobProgress(job_id=JOB_ID, stages=stages))
@@ -89,7 +91,7 @@ FAILED = ended_job(
     failure=job_pb.Failure(reason="VIDEO_PRIVATE", message="the video is private"),
 )
 REPLAYED = job_pb.Job(job_id=JOB_ID, state=job_pb.JOB_STATE_QUEUED, attempt=1, max_attempts=5)
-STORY = [
+EVENT_LOG = [
     media_found(1, "A talk"),
     segment(2, "hello"),
     segment(3, "world"),

@@ -1,4 +1,4 @@
-"""Waiting for what nobody announces."""
+"""Polling, for conditions without a notification."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,8 +7,8 @@ from time import monotonic
 Condition = Callable[[], bool] | Callable[[], Awaitable[bool]]
 
 
-async def until(condition: Condition, seconds: float = 30) -> None:
-    """Returns as soon as it holds; one that never does is a TimeoutError."""
+async def until(condition: Condition, seconds: float = 60) -> None:
+    """Returns as soon as the condition holds; raises TimeoutError if it never does."""
     async with asyncio.timeout(seconds):
         while not await _holds(condition):  # noqa: ASYNC110 # about other processes and threads
             await asyncio.sleep(0.01)
@@ -22,7 +22,7 @@ async def _holds(condition: Condition) -> bool:
 async def still(figure: Callable[[], int], quiet_seconds: float = 0.5) -> int:
     """The figure once it has stopped changing."""
     last, since = figure(), monotonic()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while monotonic() - since < quiet_seconds:
             await asyncio.sleep(0.02)
             if figure() != last:

@@ -1,8 +1,12 @@
-"""Looking at processes, which may end while one looks."""
+"""Processes that may end at any moment, and those that must."""
 
+import os
+import signal
 from collections.abc import Callable
 
 import psutil
+
+from tests.support.polling import until
 
 Newborn = Callable[[], list[psutil.Process]]
 
@@ -12,3 +16,18 @@ def lives(process: psutil.Process) -> bool:
         return process.is_running() and bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """Its command line; empty if it has ended meanwhile."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # a zombie counts too
+        return []
+
+
+async def kill(pid: int) -> None:
+    """Kills one of our own children; returns when it is gone, with its ports and locks."""
+    os.kill(pid, signal.SIGKILL)
+    # A zombie is not enough: other threads of it may still hold a socket.
+    await until(lambda: not psutil.pid_exists(pid), 60)

@@ -1,4 +1,4 @@
-"""What stages are told to do, to force what real ones do rarely."""
+"""Scripts of the scripted stages: they force what real stages do rarely."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,6 +22,8 @@ class Script:
         self.failures: list[MeshError] = []
         """Raised by the next downloads, one each."""
         self.pause_before_segment: int | None = None
+        self.segment_failures: dict[int, list[MeshError]] = {}
+        """Raised before the segment of that index, one each time."""
         self.pause_download_at: int | None = None
         self.go_on = asyncio.Event()
         self.paused = asyncio.Event()
@@ -30,6 +32,12 @@ class Script:
         self.starts: list[transcriber_pb.TranscribeStart] = []
         self.preparing: list[media_pb2.ModelPreparation] = []
         """What the transcriber's model needs before each recording, step by step."""
+        self.language_probability = 0.9
+        """How sure the transcriber is of the language it detects."""
+        self.damage: list[str] = []
+        """What the normalizer warns of."""
+        self.uncertain: set[int] = set()
+        """Indexes of segments whose text failed every check."""
         self.translations = [
             transcriber_pb.Translation(
                 model=self.model, source_languages=["en", "pt"], target_languages=["en"]
@@ -63,7 +71,7 @@ class Script:
 
     async def until_paused(self) -> None:
         """A machine with much else to do takes its time."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await self.paused.wait()
 
     def purge(self, response: Callable[..., Any], *, dry_run: bool) -> Any:

@@ -8,8 +8,8 @@ from google.protobuf.duration import from_seconds
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
 from mesh.server import Service
-from tests.orchestrator.scripted import SECOND, Script
-from tests.orchestrator.segments import given, heard
+from tests.support.scripted import SECOND, Script
+from tests.support.segments import human_segment, transcribed_segment
 from ytcaption.v1 import downloader_service_pb2 as downloader_pb
 from ytcaption.v1 import downloader_service_pb2_grpc as downloader_rpc
 from ytcaption.v1 import media_pb2
@@ -84,7 +84,7 @@ class ScriptedDownloader(downloader_rpc.DownloaderServiceServicer):
             if script.captions_break_after == index:
                 script.captions_break_after = None
                 raise UnavailableError("the site hung up", reason=Reason.NETWORK_ERROR)
-            yield response(segment=given(index, text))
+            yield response(segment=human_segment(index, text))
         finished = downloader_pb.CaptionsFinished(
             found=bool(script.captions), segments=len(script.captions)
         )
@@ -123,7 +123,8 @@ class ScriptedNormalizer(normalizer_rpc.NormalizerServiceServicer):
                 done = media_pb2.MediaProgress(done=from_seconds(size // len(SECOND)))
                 yield response(progress=done)
         duration = from_seconds(size // len(SECOND))
-        yield response(finished=normalizer_pb.NormalizeFinished(duration=duration))
+        finished = normalizer_pb.NormalizeFinished(duration=duration, warnings=self._script.damage)
+        yield response(finished=finished)
 
     async def GetCapabilities(  # noqa: N802
         self, request: normalizer_pb.GetCapabilitiesRequest, context: Any
@@ -188,11 +189,15 @@ class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
                 if second > settled:
                     if self._script.pause_before_segment == second - 1:
                         await self._script.pause()
-                    yield response(segment=heard(second, words=start.word_timestamps))
+                    if failures := self._script.segment_failures.get(second - 1):
+                        raise failures.pop(0)
+                    segment = transcribed_segment(second, words=start.word_timestamps)
+                    segment.uncertain = segment.index in self._script.uncertain
+                    yield response(segment=segment)
                 yield response(progress=media_pb2.MediaProgress(done=from_seconds(second)))
-        finished = transcriber_pb.TranscribeFinished(
-            language="en", language_probability=0.9, duration=from_seconds(second)
-        )
+        finished = transcriber_pb.TranscribeFinished(language="en", duration=from_seconds(second))
+        if not start.language:
+            finished.language_probability = self._script.language_probability
         yield response(finished=finished)
 
     async def Purge(  # noqa: N802

@@ -1,4 +1,4 @@
-"""The segments the scripted stages tell."""
+"""The segments the scripted stages send."""
 
 from google.protobuf.duration import from_milliseconds, from_seconds
 
@@ -8,7 +8,7 @@ TEXT = "".join(f"word {second}\n" for second in range(1, 7))
 """What is said in six seconds, as long as a recording usually is."""
 
 
-def heard(second: int, *, words: bool) -> media_pb2.Segment:
+def transcribed_segment(second: int, *, words: bool) -> media_pb2.Segment:
     """What is said in this second; settled with its window of two."""
     middle = from_milliseconds(second * 1000 - 500)
     segment = _segment(second - 1, f"word {second}", "en", settled=second - second % 2)
@@ -18,7 +18,7 @@ def heard(second: int, *, words: bool) -> media_pb2.Segment:
     return segment
 
 
-def given(index: int, text: str) -> media_pb2.Segment:
+def human_segment(index: int, text: str) -> media_pb2.Segment:
     """A caption a human made; settled by itself."""
     return _segment(index, text, "pt-BR", settled=index + 1)
 

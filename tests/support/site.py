@@ -1,4 +1,4 @@
-"""A small web site that behaves, or misbehaves as told."""
+"""A small web site with pages, files, and files that stall or drip."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,9 @@ from urllib.parse import unquote
 
 SLOW_BYTES = 8192
 SLOW_SECONDS = 0.03
-"""Some 270 KB a second."""
+"""About 270 KB a second."""
+HOLD_SECONDS = 240
+"""A held file goes on after this, so that no thread stays; longer than any test holds one."""
 TYPES = {".ogg": "audio/ogg", ".mp3": "audio/mpeg", ".mp4": "video/mp4", ".html": "text/html"}
 
 
@@ -31,7 +33,7 @@ class Site:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers for the site of its server."""
+    """Serves the site of its server."""
 
     server: "SiteServer"
 
@@ -48,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.write(body[begin : min(begin + drop, hold_at)])
                 self.wfile.flush()
                 self.server.site.release.wait(SLOW_SECONDS)
-            self.server.site.release.wait(60)
+            self.server.site.release.wait(HOLD_SECONDS)
             body = body[hold_at:]
         self.wfile.write(body)
 
@@ -72,7 +74,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class SiteServer(ThreadingHTTPServer):
-    """Knows its site; a caller that hangs up is no news."""
+    """Serves one site; clients that hang up are ignored."""
 
     daemon_threads = True
     site: Site

@@ -1,4 +1,4 @@
-"""Recordings, a decoder that does as it is told, and a server to talk to."""
+"""Recordings, a scripted decoder, and a transcriber server."""
 
 import re
 import threading
@@ -15,13 +15,13 @@ from faster_whisper.audio import decode_audio
 
 from mesh.frames import cut
 from mesh.server import Service, running_server
-from transcriber.decoder import Decoder, How, Phrase
+from transcriber.decoder import Audio, DecodeOptions, Decoder, Phrase
 from transcriber.engine import Event, Request, SpeechEngine
 from transcriber.servicer import TranscriberServicer
-from transcriber.streaming import StreamingEngine
-from transcriber.translating import Models, Translator
-from transcriber.vad import BATCH, Audio, SileroDetector, VoiceDetector
-from transcriber.windows import CHUNK
+from transcriber.speech.streaming import StreamingEngine
+from transcriber.speech.vad import BATCH, SileroDetector, VoiceDetector
+from transcriber.speech.windows import CHUNK
+from transcriber.translation.translator import Models, Translator
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 
@@ -46,22 +46,22 @@ def words(text: str) -> str:
     return " ".join(re.sub(r"[^\w\s']", " ", text.lower()).split())
 
 
-class Speaking:
-    """A voice detector for whom everything is speech."""
+class AlwaysSpeech:
+    """A voice detector that reports speech everywhere."""
 
     def judge(self, batch: Audio) -> Audio:
         return np.ones(BATCH // CHUNK, np.float32)
 
 
 class ScriptedDecoder:
-    """Says which audio it was given, so that texts differ exactly when windows do."""
+    """Returns text derived from the audio, so that texts differ exactly when windows do."""
 
     model, device, compute_type = "scripted", "cpu", "int8"
 
     def __init__(self, languages: frozenset[str] = frozenset({"en", "pt"})) -> None:
         self.languages = languages
         self.translates = True
-        self.is_loaded, self.at_once = True, 1
+        self.is_loaded, self.concurrency = True, 1
         self.may_end: Callable[[], bool] = lambda: True
         """What must hold before a decode ends."""
         self.go = threading.Event()
@@ -70,29 +70,29 @@ class ScriptedDecoder:
         self.decoded: list[Audio] = []
         self.threads: set[int] = set()
         self.abandoned: list[bool] = []
-        """Of each decode, whether anybody still waited for it at its end."""
+        """For each decode, whether it was abandoned at its end."""
         self.detected = 0
         self.certainty: list[float] = []
-        """How sure the next detections are; then 0.9."""
+        """Probabilities of Portuguese in the next detections; then 0.9."""
 
-    def wake(self) -> None:
+    def ensure_loaded(self) -> None:
         self.is_loaded = True
 
-    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
+    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> dict[str, float]:
         self.detected += 1
-        return "pt", self.certainty.pop(0) if self.certainty else 0.9
+        return {"pt": self.certainty.pop(0) if self.certainty else 0.9}
 
     def decode(
-        self, audio: Audio, language: str, how: How, abandoned: Callable[[], bool]
+        self, audio: Audio, language: str, options: DecodeOptions, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
         self.decoded.append(audio)
         self.threads.add(threading.get_ident())
         self.busy.set()
-        self.go.wait(30)
+        self.go.wait(240)
         while not self.may_end():
             time.sleep(0.01)
         self.abandoned.append(abandoned())
-        if how.task == "translate":
+        if options.task == "translate":
             return [Phrase(0, 1, " one ", 0.5), Phrase(1, 1.4, " two ", 0.5)]
         name = f"{language} {len(audio)} {float(np.abs(audio).sum()):.3f}"
         return [Phrase(0, 1, f" {name} a ", 0.5), Phrase(1, 2, f" {name} b ", 0.5)]

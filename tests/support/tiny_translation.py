@@ -15,7 +15,7 @@ from ctranslate2.specs import TransformerSpec
 from sentencepiece import SentencePieceTrainer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from transcriber.translating import Translate
+from transcriber.translation.translator import Translate
 
 MEANINGS = [
     {"en": "The", "de": "Das", "fr": "Le", "pt": "O"},
@@ -37,7 +37,7 @@ SHARP = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a family of models names its languages."""
+    """Language tokens of a model family."""
 
     names: dict[str, str]
     only_target: str = ""
@@ -49,7 +49,7 @@ OPUS_TO_GERMAN = Kind({}, "de")
 
 
 def write_model(folder: Path, kind: Kind, vocabulary: str = "sentencepiece") -> Path:
-    """A folder as an operator would have it."""
+    """Writes a model folder as an operator would have it."""
     folder.mkdir(parents=True)
     tokens = [*SPECIAL, *kind.names.values(), *("▁" + word for word in _words())]
     spec = _spec(tokens, kind)
@@ -67,7 +67,7 @@ def write_model(folder: Path, kind: Kind, vocabulary: str = "sentencepiece") -> 
 
 
 def patient() -> bool:
-    """A caller who does not give up."""
+    """The call is never abandoned."""
     return False
 
 
@@ -96,8 +96,8 @@ def _write_tokenizer(file: Path, tokens: Sequence[str]) -> None:
     tokenizer.save(str(file))
 
 
-class _Room:
-    """Where in a vector what is kept."""
+class _Layout:
+    """Layout of a vector: what each range of dimensions stands for."""
 
     def __init__(self, tokens: int) -> None:
         self.token = slice(0, tokens)
@@ -108,39 +108,42 @@ class _Room:
 
 
 def _spec(tokens: Sequence[str], kind: Kind) -> TransformerSpec:
-    room = _Room(len(tokens))
+    layout = _Layout(len(tokens))
     spec = TransformerSpec.from_config(num_layers=1, num_heads=1, pre_norm=True)
     for half in (spec.encoder, spec.decoder):
         embeddings = half.embeddings[0] if isinstance(half.embeddings, list) else half.embeddings
-        embeddings.weight = _embedding(room, len(tokens))
+        embeddings.weight = _embedding(layout, len(tokens))
         half.scale_embeddings = False
-        half.position_encodings.encodings = _places(room)
-        _set_norm(half.layer_norm, room)
-        _set_feed_forward(half.layer[0].ffn, room)
-    _set_self_attention(spec.encoder.layer[0].self_attention, room, is_used=False)
-    _set_self_attention(spec.decoder.layer[0].self_attention, room, is_used=bool(kind.names))
-    _set_attention(spec.decoder.layer[0].attention, room)
-    spec.decoder.projection.weight, spec.decoder.projection.bias = _projection(tokens, kind, room)
+        half.position_encodings.encodings = _places(layout)
+        _set_norm(half.layer_norm, layout)
+        _set_feed_forward(half.layer[0].ffn, layout)
+    _set_self_attention(spec.encoder.layer[0].self_attention, layout, is_used=False)
+    _set_self_attention(spec.decoder.layer[0].self_attention, layout, is_used=bool(kind.names))
+    _set_attention(spec.decoder.layer[0].attention, layout)
+    spec.decoder.projection.weight, spec.decoder.projection.bias = _projection(tokens, kind, layout)
     spec.register_source_vocabulary(list(tokens))
     spec.register_target_vocabulary(list(tokens))
     spec.config.decoder_start_token = "</s>"  # noqa: S105
     return spec
 
 
-def _embedding(room: _Room, tokens: int) -> Any:
-    weight = np.zeros((tokens, room.width), np.float32)
-    weight[:, room.token] = np.eye(tokens)
+def _embedding(layout: _Layout, tokens: int) -> Any:
+    weight = np.zeros((tokens, layout.width), np.float32)
+    weight[:, layout.token] = np.eye(tokens)
     return weight
 
 
-def _places(room: _Room) -> Any:
-    encodings = np.zeros((PLACES, room.width), np.float32)
-    encodings[:, room.place] = np.eye(PLACES)
+def _places(layout: _Layout) -> Any:
+    encodings = np.zeros((PLACES, layout.width), np.float32)
+    encodings[:, layout.place] = np.eye(PLACES)
     return encodings
 
 
-def _set_norm(norm: Any, room: _Room) -> None:
-    norm.gamma, norm.beta = np.ones(room.width, np.float32), np.zeros(room.width, np.float32)
+def _set_norm(norm: Any, layout: _Layout) -> None:
+    norm.gamma, norm.beta = (
+        np.ones(layout.width, np.float32),
+        np.zeros(layout.width, np.float32),
+    )
 
 
 def _set_linear(linear: Any, weight: Any, bias: Any = None) -> None:
@@ -148,9 +151,9 @@ def _set_linear(linear: Any, weight: Any, bias: Any = None) -> None:
     linear.bias = np.zeros(len(weight), np.float32) if bias is None else bias
 
 
-def _set_feed_forward(ffn: Any, room: _Room) -> None:
-    _set_norm(ffn.layer_norm, room)
-    nothing = np.zeros((room.width, room.width))
+def _set_feed_forward(ffn: Any, layout: _Layout) -> None:
+    _set_norm(ffn.layer_norm, layout)
+    nothing = np.zeros((layout.width, layout.width))
     _set_linear(ffn.linear_0, nothing)
     _set_linear(ffn.linear_1, nothing)
 
@@ -161,51 +164,51 @@ def _copy(width: int, source: slice, target: slice, strength: float = 1.0) -> An
     return weight
 
 
-def _set_self_attention(attention: Any, room: _Room, *, is_used: bool) -> None:
+def _set_self_attention(attention: Any, layout: _Layout, *, is_used: bool) -> None:
     """The decoder looks at its second token: the name of the language that is wanted."""
-    width = room.width
-    _set_norm(attention.layer_norm, room)
+    width = layout.width
+    _set_norm(attention.layer_norm, layout)
     query_bias = np.zeros(3 * width, np.float32)
-    query_bias[room.place.start + 1] = SHARP
+    query_bias[layout.place.start + 1] = SHARP
     inputs = np.concatenate(
         [
             np.zeros((width, width)),
-            _copy(width, room.place, room.place, SHARP),
-            _copy(width, room.token, room.wanted),
+            _copy(width, layout.place, layout.place, SHARP),
+            _copy(width, layout.token, layout.wanted),
         ]
     )
     _set_linear(attention.linear[0], inputs, query_bias)
     _set_linear(attention.linear[1], np.eye(width) if is_used else np.zeros((width, width)))
 
 
-def _set_attention(attention: Any, room: _Room) -> None:
+def _set_attention(attention: Any, layout: _Layout) -> None:
     """Each place looks at the same place of the source."""
-    width = room.width
-    _set_norm(attention.layer_norm, room)
-    at_place = _copy(width, room.place, room.place, SHARP)
+    width = layout.width
+    _set_norm(attention.layer_norm, layout)
+    at_place = _copy(width, layout.place, layout.place, SHARP)
     _set_linear(attention.linear[0], at_place)
     _set_linear(
-        attention.linear[1], np.concatenate([at_place, _copy(width, room.token, room.read)])
+        attention.linear[1], np.concatenate([at_place, _copy(width, layout.token, layout.read)])
     )
     _set_linear(attention.linear[2], np.eye(width))
 
 
-def _projection(tokens: Sequence[str], kind: Kind, room: _Room) -> tuple[Any, Any]:
+def _projection(tokens: Sequence[str], kind: Kind, layout: _Layout) -> tuple[Any, Any]:
     number = {token: at for at, token in enumerate(tokens)}
-    weight = np.zeros((len(tokens), room.width), np.float32)
+    weight = np.zeros((len(tokens), layout.width), np.float32)
     bias = np.zeros(len(tokens), np.float32)
     for meaning in MEANINGS:
         for language, word in meaning.items():
             row = number["▁" + word]
             for same in meaning.values():
-                weight[row, room.read.start + number["▁" + same]] = 1
+                weight[row, layout.read.start + number["▁" + same]] = 1
             if kind.names:
-                weight[row, room.wanted.start + number[kind.names[language]]] = 1
+                weight[row, layout.wanted.start + number[kind.names[language]]] = 1
             elif language == kind.only_target:
                 bias[row] = SHARP
-    weight[number["</s>"], room.read.start + number["</s>"]] = 2
+    weight[number["</s>"], layout.read.start + number["</s>"]] = 2
     bias[number["</s>"]] = 0 if kind.names else SHARP
-    for part in (room.read, room.wanted):
+    for part in (layout.read, layout.wanted):
         # What a layer norm takes from every element must not count.
         weight[:, part] -= weight[:, part].mean(axis=1, keepdims=True)
     return weight * SHARP, bias

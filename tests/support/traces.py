@@ -4,7 +4,7 @@ import grpc
 
 from mesh.bus import Bus
 from mesh.status import reason_of
-from tests.client import Client
+from tests.support.client import Client
 
 
 async def gone(client: Client, job_id: str) -> bool:

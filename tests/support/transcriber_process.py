@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2
 
-from tests.polling import until
+from tests.support.polling import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,4 +49,4 @@ async def _is_serving(channel: grpc.aio.Channel) -> bool:
 
 async def until_serving(channel: grpc.aio.Channel) -> None:
     """Returns once it has loaded its model."""
-    await until(lambda: _is_serving(channel), 60)
+    await until(lambda: _is_serving(channel), 120)

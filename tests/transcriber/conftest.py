@@ -1,19 +1,19 @@
-"""Real models, loaded once for the whole run."""
+"""Real models, loaded once per session."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.transcriber.tiny_translation import NLLB, OPUS_TO_GERMAN, write_model
-from transcriber.nursery import open_nursery
-from transcriber.weights import locate
-from transcriber.whisper import WhisperDecoder
+from tests.support.tiny_translation import NLLB, OPUS_TO_GERMAN, write_model
+from transcriber.model.fork_server import start_fork_server
+from transcriber.model.weights import locate
+from transcriber.speech.whisper import WhisperDecoder
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nursery() -> None:
-    """Children are born as the service has them."""
-    open_nursery()
+def fork_server() -> None:
+    """Starts model processes as the service does."""
+    start_fork_server()
 
 
 @pytest.fixture(scope="session")
@@ -39,5 +39,5 @@ def nllb(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def opus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One that knows only the way from English to German."""
+    """A translation model from English to German only."""
     return write_model(tmp_path_factory.mktemp("models") / "tiny-opus", OPUS_TO_GERMAN)

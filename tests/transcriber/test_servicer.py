@@ -9,20 +9,20 @@ import pytest
 from structlog.contextvars import get_contextvars
 
 from mesh.status import reason_of
-from tests.transcriber.support import serving
+from tests.support.speech import serving
 from transcriber.engine import (
     Event,
-    Heard,
-    ModelFacts,
+    Finished,
+    ModelInfo,
     ModelState,
     Phase,
     Preparing,
-    Reached,
-    Ready,
+    Progress,
     Request,
-    Spoken,
-    SpokenWord,
-    TranslationFacts,
+    Segment,
+    Started,
+    TimedWord,
+    TranslationInfo,
 )
 from ytcaption.v1 import media_pb2
 from ytcaption.v1 import transcriber_service_pb2 as pb
@@ -36,7 +36,7 @@ ONE, TWO = timedelta(seconds=1), timedelta(seconds=2)
 
 
 class OneWordEngine:
-    """Hears everything, then says "hello"."""
+    """Reads all samples, then returns "hello"."""
 
     def __init__(self) -> None:
         self.request = Request()
@@ -46,21 +46,21 @@ class OneWordEngine:
         self, samples: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
         self.request, self.job_id = request, get_contextvars()["job_id"]
-        yield Ready("scripted", "cpu", "int8")
+        yield Started("scripted", "cpu", "int8")
         length = timedelta(seconds=sum([len(chunk) async for chunk in samples]) / 32_000)
-        word = SpokenWord(timedelta(0), ONE, "hello", 0.5)
-        yield Spoken(7, timedelta(0), length, "hello", (word,), 0.25, "pt", TWO, "olá")
-        yield Reached(length)
-        yield Heard("pt", None, length, ONE, "en")
+        word = TimedWord(timedelta(0), ONE, "hello", 0.5)
+        yield Segment(7, timedelta(0), length, "hello", (word,), 0.25, "pt", TWO, "olá", True)
+        yield Progress(length)
+        yield Finished("pt", None, length, ONE, "en")
 
     def state(self) -> ModelState:
         return ModelState("base", False, Preparing("base", Phase.FETCHING, 45, 145))
 
-    def translations(self) -> Sequence[TranslationFacts]:
-        return [TranslationFacts("nllb", ("en", "pt"), ("de", "fr"))]
+    def translations(self) -> Sequence[TranslationInfo]:
+        return [TranslationInfo("nllb", ("en", "pt"), ("de", "fr"))]
 
-    async def models(self) -> Sequence[ModelFacts]:
-        return [ModelFacts("base", ("en", "pt"), loaded=True, selected=True)]
+    async def models(self) -> Sequence[ModelInfo]:
+        return [ModelInfo("base", ("en", "pt"), loaded=True, selected=True)]
 
 
 @pytest.fixture
@@ -88,14 +88,14 @@ async def test_started_is_the_first_event_and_finished_the_last(
     assert events[3].finished.duration.ToTimedelta() == TWO
 
 
-async def test_a_segment_carries_all_that_was_heard(
+async def test_a_segment_message_has_every_field_of_the_segment(
     transcriber: rpc.TranscriberServiceStub,
 ) -> None:
     events = [event async for event in transcriber.Transcribe(iter([START, AUDIO]))]
 
     segment = events[1].segment
     assert (segment.index, segment.text, segment.language) == (7, "hello", "pt")
-    assert segment.confidence == 0.25
+    assert (segment.confidence, segment.uncertain) == (0.25, True)
     assert (segment.translation, events[-1].finished.language_out) == ("olá", "en")
     assert segment.settled_offset.ToTimedelta() == TWO
     assert [(word.text, word.end_offset.ToTimedelta()) for word in segment.words] == [
@@ -124,12 +124,15 @@ async def test_the_engine_gets_every_option_and_logs_name_the_job(
         next_index=9,
         hotwords="Ana",
         mixed_languages=True,
+        languages=["pt", "en"],
     )
     opening.settled_offset.FromTimedelta(TWO)
 
     await transcriber.Transcribe(iter([pb.TranscribeRequest(start=opening)])).read()
 
-    assert engine.request == Request("pt-BR", "en", True, "Maria", 3, TWO, 9, "Ana", True)
+    assert engine.request == Request(
+        "pt-BR", "en", True, "Maria", 3, TWO, 9, "Ana", True, ("pt", "en")
+    )
     assert engine.job_id == "j42"
 
 
@@ -154,7 +157,7 @@ async def test_broken_frames_are_refused(
     assert reason_of(caught.value) == reason
 
 
-async def test_what_the_model_still_needs_is_told_in_bytes(
+async def test_the_model_state_reports_fetched_bytes(
     transcriber: rpc.TranscriberServiceStub,
 ) -> None:
     state = await transcriber.GetModelState(pb.GetModelStateRequest())
@@ -178,7 +181,7 @@ async def test_models_are_listed_with_their_languages(
     assert list(listed.translations) == [can]
 
 
-async def test_purge_removes_nothing_because_nothing_is_kept(
+async def test_purge_removes_nothing_because_nothing_is_stored(
     transcriber: rpc.TranscriberServiceStub,
 ) -> None:
     answer = await transcriber.Purge(pb.TranscriberServicePurgeRequest())
@@ -187,7 +190,7 @@ async def test_purge_removes_nothing_because_nothing_is_kept(
 
 
 class EndlessEngine(OneWordEngine):
-    """Talks until it is closed."""
+    """Yields segments until it is closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -198,7 +201,7 @@ class EndlessEngine(OneWordEngine):
     ) -> AsyncGenerator[Event, None]:
         try:
             while True:
-                yield Spoken(0, ONE, TWO, "x" * 10_000, (), 0.5, "en", ONE)
+                yield Segment(0, ONE, TWO, "x" * 10_000, (), 0.5, "en", ONE)
         finally:
             self.closed.set()
 
@@ -209,4 +212,4 @@ async def test_cancelling_the_call_stops_the_engine() -> None:
         call = transcriber.Transcribe(iter([START]))
         await call.read()
         call.cancel()
-        await asyncio.wait_for(engine.closed.wait(), timeout=2)
+        await asyncio.wait_for(engine.closed.wait(), timeout=60)

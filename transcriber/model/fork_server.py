@@ -1,104 +1,106 @@
-"""Processes that hold a model: forked from one that has loaded the libraries already."""
+"""Starts model processes from a fork server that has the libraries loaded, and calls them."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from mesh.errors import InternalError, MeshError, UnavailableError
 from mesh.forking import fork, kill, open_fork_server, reap, two_way_pipe
 from mesh.reasons import Reason
-from transcriber.child import Failed, Order, main
+from transcriber.model.child import Command, Failed, main
 
-PRELOAD = "transcriber.preload"
-FOR_CHILDREN = {
-    "OPENBLAS_NUM_THREADS": "1",
+PRELOAD = "transcriber.model.preload"
+REQUIRED = {"OPENBLAS_NUM_THREADS": "1"}
+"""NumPy's OpenBLAS starts its threads when it is imported, and a process that forks must have none.
+The thread count also changes how features round, and with that a segment's end."""
+
+DEFAULTS = {
+    "MKL_CBWR": "AUTO",
+    "MKL_DISABLE_FAST_MM": "1",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16",
 }
-"""NumPy's library starts its threads when loaded, and what forks must have none. oneDNN keeps code
-for 1,024 shapes otherwise, half a megabyte for each length a window ever had."""
+"""Environment of the model processes; a variable the operator sets wins. CTranslate2 computes with
+MKL on Intel and with oneDNN on AMD.
+
+MKL_CBWR=AUTO: the same samples give the same result in every process, wherever its buffers lie, at
+no cost. AVX2 and COMPATIBLE make machines more alike, but take 1.5 and 18 times as long.
+MKL_DISABLE_FAST_MM: MKL otherwise keeps 1.5 MB for each length a window ever had.
+ONEDNN_PRIMITIVE_CACHE_CAPACITY: oneDNN otherwise keeps code for 1,024 shapes, 0.5 MB each.
+"""
 
 POLL_SECONDS = 0.02
-"""How soon it is noticed that nobody waits any more."""
+"""How often a waiting call checks whether it was abandoned."""
 
 
 class AbandonedError(Exception):
-    """Nobody waits for the answer any more; the child may still be at it."""
+    """The caller abandoned the call; the process may still be busy with it."""
 
 
-class LostError(Exception):
-    """The child died without a word: a fault in native code, or the kernel wanted its memory."""
+class ProcessLostError(Exception):
+    """The process died without an answer: a crash in native code, or the OOM killer."""
 
 
-def open_nursery() -> None:
-    """Early: before gRPC has threads and sockets."""
-    with _environment(FOR_CHILDREN):
-        open_fork_server(PRELOAD)
-
-
-@contextmanager
-def _environment(changed: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in changed}
-    os.environ.update(changed)
+def start_fork_server() -> None:
+    """Must run early, before gRPC has threads and sockets."""
+    before = dict(os.environ)
+    os.environ.update({**DEFAULTS, **before, **REQUIRED})
     try:
-        yield
+        open_fork_server(PRELOAD)
     finally:
-        for name, value in before.items():
-            del os.environ[name]
-            if value is not None:
-                os.environ[name] = value
+        os.environ.clear()
+        os.environ.update(before)
 
 
-class Child:
-    """One process with one model; it loads as soon as it is born."""
+class ModelProcess:
+    """One process with one model; starts loading at once."""
 
     def __init__(self, load: Callable[[], Any], describe: Callable[[Any], Any]) -> None:
-        self._facts: Any = None
+        self._info: Any = None
         pipe = two_way_pipe()
         self._process = fork(main, load, describe, pipes=[pipe])
         self._pipe, _ = pipe
         assert self._process.pid is not None  # noqa: S101 - it was started
         self.pid: int = self._process.pid
         self.is_busy = False
-        """Whether it works on an order."""
+        """Whether it is running a command."""
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it has a model."""
-        return self._facts is not None
+        """Whether its model is loaded."""
+        return self._info is not None
 
-    def facts(self, abandoned: Callable[[], bool]) -> Any:
-        """What the model says about itself; waits until it is loaded."""
-        if self._facts is None:
-            self._facts = self._hear(abandoned)
-        return self._facts
+    def info(self, abandoned: Callable[[], bool]) -> Any:
+        """Properties of the model; waits until it is loaded."""
+        if self._info is None:
+            self._info = self._receive(abandoned)
+        return self._info
 
-    def do(self, order: Order, abandoned: Callable[[], bool]) -> Any:
-        """What the decoder answers; still busy with it if that was abandoned."""
-        self.facts(abandoned)
+    def call(self, command: Command, abandoned: Callable[[], bool]) -> Any:
+        """Runs a command; the process stays busy with it if the call is abandoned."""
+        self.info(abandoned)
         try:
-            self._pipe.send(order)
+            self._pipe.send(command)
         except OSError as error:
-            raise LostError from error
+            raise ProcessLostError from error
         self.is_busy = True
-        answer = self._hear(abandoned)
+        answer = self._receive(abandoned)
         self.is_busy = False
         return answer
 
     def kill(self) -> None:
-        """It is gone when this returns, whatever it was doing."""
+        """Kills the process, whatever it is doing, and waits for its end."""
         kill(self._process)
         reap(self._process)
         self._pipe.close()
 
-    def _hear(self, abandoned: Callable[[], bool]) -> Any:
+    def _receive(self, abandoned: Callable[[], bool]) -> Any:
         try:
             while not self._pipe.poll(POLL_SECONDS):
                 if abandoned():
                     raise AbandonedError
             answer = self._pipe.recv()
         except (EOFError, OSError) as error:
-            raise LostError from error
+            raise ProcessLostError from error
         if isinstance(answer, Failed):
             raise _error(answer)
         return answer

@@ -1,7 +1,8 @@
-"""Models of the Hugging Face hub: those fetched before, and fetching one now."""
+"""Models of the Hugging Face hub: cache lookup and download with progress."""
 
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -15,7 +16,6 @@ from structlog import get_logger
 
 from mesh.errors import MeshError, UnavailableError
 from mesh.reasons import Reason
-from transcriber.preparing import Fetched
 
 log = get_logger(__name__)
 
@@ -23,7 +23,10 @@ ENDPOINT = constants.ENDPOINT
 SECONDS_TO_ANSWER = 5
 _FILES = ("model.bin", "config.json", "tokenizer.json")
 _WANTED = ("config.json", "preprocessor_config.json", "model.bin", "tokenizer.json", "vocabulary.*")
-"""What faster-whisper takes of a repository."""
+"""Files of a repository that faster-whisper needs."""
+
+FetchProgress = Callable[[str, int, int | None], None]
+"""Called with the model's name, the bytes fetched and, once known, the bytes in all."""
 
 
 def knows(name: str) -> bool:
@@ -32,7 +35,7 @@ def knows(name: str) -> bool:
 
 
 def cached(name: str) -> Path | None:
-    """The folder of a model fetched before, if it is complete."""
+    """The folder of a cached model, if it is complete."""
     try:
         folder = Path(download_model(name, local_files_only=True))
     except (LocalEntryNotFoundError, OSError, ValueError):
@@ -40,10 +43,10 @@ def cached(name: str) -> Path | None:
     return folder if all((folder / file).is_file() for file in _FILES) else None
 
 
-def fetch(name: str, fetched: Fetched) -> Path:
-    """Downloads a model; a hub that does not answer is given up soon.
+def fetch(name: str, fetched: FetchProgress) -> Path:
+    """Downloads a model; fails within seconds if the hub does not answer.
 
-    A file appears under its name only when it is whole: what broke off is never taken for a model.
+    A file gets its name only when it is complete, so an interrupted download is no model.
     """
     _probe(name)
     log.info("fetching model", model=name, hub=ENDPOINT)
@@ -59,24 +62,24 @@ def fetch(name: str, fetched: Fetched) -> Path:
     return folder
 
 
-def _download(name: str, fetched: Fetched) -> None:
-    asked = partial(
+def _download(name: str, fetched: FetchProgress) -> None:
+    download = partial(
         snapshot_download,
         _MODELS.get(name, name),
         allow_patterns=list(_WANTED),
         endpoint=ENDPOINT,
     )
     fetched(name, 0, None)
-    files = asked(dry_run=True, tqdm_class=disabled_tqdm)
+    files = download(dry_run=True, tqdm_class=disabled_tqdm)
     total = sum(file.file_size or 0 for file in files if file.will_download)
     fetched(name, 0, total)
-    asked(tqdm_class=_Counter(name, total, fetched).bar_class())
+    download(tqdm_class=_Counter(name, total, fetched).bar_class())
 
 
 class _Counter:
-    """Adds up what the threads of a download say."""
+    """Sums the progress of the download's threads."""
 
-    def __init__(self, name: str, total: int, fetched: Fetched) -> None:
+    def __init__(self, name: str, total: int, fetched: FetchProgress) -> None:
         self._name = name
         self._total = total
         self._fetched = fetched
@@ -84,7 +87,7 @@ class _Counter:
         self._lock = Lock()
 
     def bar_class(self) -> type[tqdm]:
-        """A progress bar that shows nothing and tells us what it would show."""
+        """A tqdm class that prints nothing and reports its count here."""
         counter = self
 
         class Bar(tqdm):  # type: ignore[misc] # it has no types
@@ -102,7 +105,7 @@ class _Counter:
         return Bar
 
     def moved(self, done: int) -> None:
-        """One bar counts what arrived, another what is on disk: the one ahead is shown."""
+        """One bar counts received bytes, another written bytes: reports the greater."""
         with self._lock:
             self._most = max(self._most, min(done, self._total))
             most = self._most
@@ -115,7 +118,7 @@ def _probe(name: str) -> None:
     try:
         urllib.request.urlopen(ENDPOINT, timeout=SECONDS_TO_ANSWER).close()  # noqa: S310 # the hub's own address
     except urllib.error.HTTPError:
-        pass  # it answers, and that is all we asked
+        pass  # any answer will do
     except (OSError, ValueError) as error:
         raise _unavailable(name, f"the hub does not answer: {error}") from error
 

@@ -1,73 +1,71 @@
-"""Several decoders that look like one: windows are decoded side by side."""
+"""Pool of restartable decoders behind one Decoder interface; decodes windows in parallel."""
 
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from structlog import get_logger
 
 from mesh.errors import MeshError
-from transcriber.decoder import Decoder, How, Phrase
-from transcriber.killable import KillableDecoder
-from transcriber.vad import Audio
-from transcriber.weights import Weights
+from transcriber.decoder import Audio, DecodeOptions, Decoder, Phrase, Weights
+from transcriber.model.restartable import RestartableDecoder
 
 log = get_logger(__name__)
 
 MAX_WORKERS = 4
-"""Unless an operator wants more: each has the weights for itself."""
+"""Default limit: each worker has its own copy of the weights."""
 
 MAX_THREADS = 8
-"""Beyond this more threads wait for each other."""
+"""Default limit: more threads mostly wait for each other."""
 
 LARGE_BYTES = 600_000_000
-"""Weights of this size are not held twice."""
+"""Larger weights are loaded once only."""
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
-    """How the processor is shared out."""
+class WorkerPlan:
+    """Number of workers, and threads of each."""
 
     workers: int
-    threads_each: int
+    threads_per_worker: int
 
 
-def choose_crew(workers: int, threads: int, device: str, weights: Weights) -> Crew:
-    """Two windows on a thread each are through sooner than one after the other on both."""
+def plan_workers(workers: int, threads: int, device: str, weights: Weights) -> WorkerPlan:
+    """Many workers with one thread each: faster than one worker with many threads."""
     threads = threads or min(_allowed(), MAX_THREADS)
     if not workers:
         size = (weights.folder / "model.bin").stat().st_size
         is_single = device != "cpu" or size > LARGE_BYTES
         workers = 1 if is_single else min(threads, MAX_WORKERS)
-    return Crew(workers, max(1, threads // workers))
+    return WorkerPlan(workers, max(1, threads // workers))
 
 
 def _allowed() -> int:
-    # What this process may use, not what the machine has, where the system tells.
+    # CPUs this process may use, which can be fewer than the machine has.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-class Pool:
+class DecoderPool:
     """One decoder is there at once; the others come while it may already work."""
 
     def __init__(
         self, load: Callable[[], Decoder], workers: int = 1, idle_seconds: float = 0
     ) -> None:
-        first = KillableDecoder(load, idle_seconds)
+        first = RestartableDecoder(load, idle_seconds)
         self.model = first.model
         self.device = first.device
         self.compute_type = first.compute_type
         self.languages = first.languages
         self.translates = first.translates
-        self.at_once = workers
+        self.concurrency = workers
         self._all = [first]
-        # The last that was used comes first: those not needed stay idle, and are freed.
-        self._free: queue.LifoQueue[KillableDecoder] = queue.LifoQueue()
+        # LIFO: decoders that are not needed stay idle and are freed.
+        self._free: queue.LifoQueue[RestartableDecoder] = queue.LifoQueue()
         self._free.put(first)
         self._closed = False
         self._lock = threading.Lock()
@@ -76,35 +74,35 @@ class Pool:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether any of them is."""
+        """Whether any decoder is loaded."""
         return any(decoder.is_loaded for decoder in self._all)
 
-    def wake(self) -> None:
-        """Returns when one is; the others load when windows wait for them."""
+    def ensure_loaded(self) -> None:
+        """Loads one decoder; the others load with their first window."""
         with self._one() as decoder:
-            decoder.wake()
+            decoder.ensure_loaded()
 
-    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
-        """The code of the language spoken, and how sure that is."""
+    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> Mapping[str, float]:
+        """The probability of each language, by code."""
         with self._one() as decoder:
             return decoder.detect(audio, abandoned)
 
     def decode(
-        self, audio: Audio, language: str, how: How, abandoned: Callable[[], bool]
+        self, audio: Audio, language: str, options: DecodeOptions, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
         """Phrases in time order."""
         with self._one() as decoder:
-            return decoder.decode(audio, language, how, abandoned)
+            return decoder.decode(audio, language, options, abandoned)
 
     def close(self) -> None:
-        """Ends them all."""
+        """Closes all decoders."""
         with self._lock:
             self._closed = True
             for decoder in self._all:
                 decoder.close()
 
     @contextmanager
-    def _one(self) -> Iterator[KillableDecoder]:
+    def _one(self) -> Iterator[RestartableDecoder]:
         decoder = self._free.get()
         try:
             yield decoder
@@ -113,9 +111,9 @@ class Pool:
 
     def _add(self, load: Callable[[], Decoder], idle_seconds: float) -> None:
         try:
-            decoder = KillableDecoder(load, idle_seconds)
+            decoder = RestartableDecoder(load, idle_seconds)
         except MeshError as error:
-            log.warning("one decoder less", why=str(error))
+            log.warning("decoder failed to load, pool is smaller", why=str(error))
             return
         with self._lock:
             self._all.append(decoder)

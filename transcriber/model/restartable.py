@@ -1,36 +1,34 @@
-"""A model in a process of its own, so that even the middle of a window can be broken off."""
+"""Models in processes of their own: can be killed during a call, and restart by themselves."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from structlog import get_logger
 
 from mesh.errors import MeshError, UnavailableError
 from mesh.reasons import Reason
-from transcriber.child import (
-    Decode,
-    Detect,
-    Facts,
-    TranslatorFacts,
-    decoder_facts,
-    translator_facts,
+from transcriber.decoder import Audio, DecodeOptions, Decoder, Phrase
+from transcriber.model.child import Decode, Detect
+from transcriber.model.fork_server import (
+    POLL_SECONDS,
+    AbandonedError,
+    ModelProcess,
+    ProcessLostError,
 )
-from transcriber.decoder import Decoder, How, Phrase
-from transcriber.nursery import POLL_SECONDS, AbandonedError, Child, LostError
-from transcriber.translating import Translate, Translator
-from transcriber.vad import Audio
+from transcriber.translation.translator import Translate, Translator
 
 log = get_logger(__name__)
 
 ResultT = TypeVar("ResultT")
 
-TRIES = 2
-"""A window that was under way when the child died is tried once more; then it may be the cause."""
+MAX_ATTEMPTS = 2
+"""A command whose process died is tried once more; after that it may be the cause."""
 
 
-class Killable:
-    """Gives each order to its child; one that is killed or dies by itself is replaced at once."""
+class RestartableModel:
+    """Sends commands to a model process; replaces it at once when it is killed or dies."""
 
     def __init__(
         self, load: Callable[[], Any], describe: Callable[[Any], Any], idle_seconds: float
@@ -38,154 +36,149 @@ class Killable:
         self._load = load
         self._describe = describe
         self._idle_seconds = idle_seconds
-        """After so long without an order the model is freed until the next; 0: never."""
-        self._resting = threading.Timer(0, self._rest)
-        self._is_asked = False
-        self._child: Child | None = None
+        """The model is freed after so long without a command, until the next; 0: never."""
+        self._unload_timer = threading.Timer(0, self._unload_if_idle)
+        self._is_busy = False
+        self._process: ModelProcess | None = None
         self._closed = False
         self._lock = threading.Lock()
-        """Held by whoever starts or kills a child: `close` comes from another thread."""
+        """Guards start and kill of the process: `close` comes from another thread."""
 
     @property
     def is_loaded(self) -> bool:
-        """Whether there is a child, and it has told that it has a model."""
-        child = self._child
-        return child is not None and child.is_loaded
+        """Whether there is a process and its model is loaded."""
+        process = self._process
+        return process is not None and process.is_loaded
 
-    def wake(self) -> None:
-        """Returns when it is."""
-        self._ask(lambda child: child.facts(_nobody_left))
+    def ensure_loaded(self) -> None:
+        """Loads the model unless it is loaded."""
+        self._info()
 
     def close(self) -> None:
-        """Ends the child, whatever it is doing; it is of no use afterwards."""
+        """Kills the process, whatever it is doing; later calls fail."""
         with self._lock:
             self._closed = True
-            self._resting.cancel()
+            self._unload_timer.cancel()
             self._kill()
 
-    def _ask(self, question: Callable[[Child], ResultT]) -> ResultT:
+    def _info(self) -> Any:
+        """Properties of the model, as `describe` returned them; waits as long as it loads."""
+        return self._call(lambda process: process.info(lambda: False))
+
+    def _call(self, request: Callable[[ModelProcess], ResultT]) -> ResultT:
         with self._lock:
-            self._is_asked = True
-            self._resting.cancel()
+            self._is_busy = True
+            self._unload_timer.cancel()
         try:
-            return self._ask_twice(question)
+            return self._call_with_retry(request)
         finally:
-            self._is_asked = False
-            self._rest_later()
+            self._is_busy = False
+            self._schedule_unload()
 
-    def _rest_later(self) -> None:
+    def _schedule_unload(self) -> None:
         if self._idle_seconds and not self._closed:
-            self._resting = threading.Timer(self._idle_seconds, self._rest)
-            self._resting.daemon = True
-            self._resting.start()
+            self._unload_timer = threading.Timer(self._idle_seconds, self._unload_if_idle)
+            self._unload_timer.daemon = True
+            self._unload_timer.start()
 
-    def _rest(self) -> None:
+    def _unload_if_idle(self) -> None:
         with self._lock:
-            if not self._is_asked and self._child is not None:
-                log.info("nobody needs the model, freeing it", pid=self._child.pid)
+            if not self._is_busy and self._process is not None:
+                log.info("model is idle, freeing it", pid=self._process.pid)
                 self._kill()
 
-    def _ask_twice(self, question: Callable[[Child], ResultT]) -> ResultT:
-        for _ in range(TRIES):
-            child = self._living()
+    def _call_with_retry(self, request: Callable[[ModelProcess], ResultT]) -> ResultT:
+        for _ in range(MAX_ATTEMPTS):
+            process = self._running_process()
             try:
-                return question(child)
+                return request(process)
             except AbandonedError:
-                if child.is_busy:  # one that still loads is as good for whoever comes next
-                    log.info("broke off an order", pid=child.pid)
+                if process.is_busy:  # one that still loads serves the next call
+                    log.info("abandoned command, replacing its process", pid=process.pid)
                     self._replace()
                 raise
-            except LostError:
-                log.warning("lost a model", pid=child.pid)
+            except ProcessLostError:
+                log.warning("model process died, replacing it", pid=process.pid)
                 self._replace()
             except MeshError:
-                if not child.is_loaded:
+                if not process.is_loaded:
                     self._drop()
                 raise
         raise UnavailableError(
-            f"the model died {TRIES} times over the same order", reason=Reason.STAGE_UNAVAILABLE
+            f"the model died {MAX_ATTEMPTS} times during the same command",
+            reason=Reason.STAGE_UNAVAILABLE,
         )
 
-    def _living(self) -> Child:
+    def _running_process(self) -> ModelProcess:
         with self._lock:
             if self._closed:
                 raise UnavailableError("the model is closed", reason=Reason.STAGE_UNAVAILABLE)
-            if self._child is None:
-                self._child = Child(self._load, self._describe)
-            return self._child
+            if self._process is None:
+                self._process = ModelProcess(self._load, self._describe)
+            return self._process
 
     def _replace(self) -> None:
         with self._lock:
             self._kill()
             if not self._closed:
-                self._child = Child(self._load, self._describe)
+                self._process = ModelProcess(self._load, self._describe)
 
     def _drop(self) -> None:
         with self._lock:
             self._kill()
 
     def _kill(self) -> None:
-        if self._child is not None:
-            self._child.kill()
-            self._child = None
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
 
 
-class KillableDecoder(Killable):
-    """A speech model; asked by one thread at a time."""
+class RestartableDecoder(RestartableModel):
+    """A speech model; called by one thread at a time."""
 
-    at_once = 1
+    concurrency = 1
 
     def __init__(self, load: Callable[[], Decoder], idle_seconds: float = 0) -> None:
-        super().__init__(load, decoder_facts, idle_seconds)
-        facts: Facts = self._ask(lambda child: child.facts(_nobody_left))
-        self.model = facts.model
-        self.device = facts.device
-        self.compute_type = facts.compute_type
-        self.languages = facts.languages
-        self.translates = facts.translates
+        names = ("model", "device", "compute_type", "languages", "translates")
+        super().__init__(load, attrgetter(*names), idle_seconds)
+        info: tuple[str, str, str, frozenset[str], bool] = self._info()
+        self.model, self.device, self.compute_type, self.languages, self.translates = info
 
-    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
-        """The code of the language spoken, and how sure that is."""
-        found: tuple[str, float] = self._ask(lambda child: child.do(Detect(audio), abandoned))
+    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> Mapping[str, float]:
+        """The probability of each language, by code."""
+        found: dict[str, float] = self._call(lambda process: process.call(Detect(audio), abandoned))
         return found
 
     def decode(
-        self, audio: Audio, language: str, how: How, abandoned: Callable[[], bool]
+        self, audio: Audio, language: str, options: DecodeOptions, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
         """Phrases in time order."""
-        order = Decode(audio, language, how)
-        found: list[Phrase] = self._ask(lambda child: child.do(order, abandoned))
+        command = Decode(audio, language, options)
+        found: list[Phrase] = self._call(lambda process: process.call(command, abandoned))
         return found
 
 
-class KillableTranslator(Killable):
-    """A translation model; threads that ask it take turns."""
+class RestartableTranslator(RestartableModel):
+    """A translation model; calls from several threads take turns."""
 
     def __init__(self, load: Callable[[], Translator], idle_seconds: float = 0) -> None:
-        super().__init__(load, translator_facts, idle_seconds)
+        super().__init__(load, attrgetter("model", "sources", "targets"), idle_seconds)
         self._turn = threading.Lock()
-        facts: TranslatorFacts = self._ask(lambda child: child.facts(_nobody_left))
-        self.model = facts.model
-        self.sources = facts.sources
-        self.targets = facts.targets
+        info: tuple[str, frozenset[str], frozenset[str]] = self._info()
+        self.model, self.sources, self.targets = info
 
-    def wake(self) -> None:
-        """Returns when it is loaded."""
+    def ensure_loaded(self) -> None:
+        """Loads the model unless it is loaded."""
         with self._turn:
-            super().wake()
+            super().ensure_loaded()
 
-    def translate(self, order: Translate, abandoned: Callable[[], bool]) -> list[str]:
-        """One text for each."""
+    def translate(self, command: Translate, abandoned: Callable[[], bool]) -> list[str]:
+        """One translation for each text."""
         while not self._turn.acquire(timeout=POLL_SECONDS):
             if abandoned():
                 raise AbandonedError
         try:
-            found: list[str] = self._ask(lambda child: child.do(order, abandoned))
+            found: list[str] = self._call(lambda process: process.call(command, abandoned))
         finally:
             self._turn.release()
         return found
-
-
-def _nobody_left() -> bool:
-    """Whoever waits for a load waits for as long as it takes."""
-    return False

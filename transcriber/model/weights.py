@@ -1,7 +1,6 @@
-"""Which model is used, and the folder its weights are in."""
+"""Model selection: which model to use, and where its weights are."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from faster_whisper.utils import available_models
@@ -9,11 +8,11 @@ from faster_whisper.utils import available_models
 from mesh.errors import UnavailableError
 from mesh.languages import WHISPER
 from mesh.reasons import Reason
-from transcriber import hub
-from transcriber.engine import ModelFacts
-from transcriber.languages import NEWER, to_tags
-from transcriber.preparing import Fetched
-from transcriber.wheels import WHEELS, unpack
+from transcriber.decoder import Weights
+from transcriber.engine import ModelInfo
+from transcriber.model import hub
+from transcriber.model.bundled_weights import BUNDLED, unpack
+from transcriber.speech.language_detection import NEWER, to_tags
 
 AUTO = "auto"
 DEFAULT = "base"
@@ -37,32 +36,26 @@ _BY_QUALITY = (
     "base.en",
     "tiny.en",
 )
-"""Models for one language come last: nobody knows what the next video will speak."""
+"""Models for one language come last: the next recording may be in another."""
 
 _SLOWER_THAN_SPEECH = ("large", "medium", "distil-large", "turbo")
-"""On a processor these take longer than the recording lasts."""
+"""Slower than real time on a CPU."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """A model that can be loaded."""
-
-    name: str
-    folder: Path
+def _ignore_progress(model: str, done_bytes: int, total_bytes: int | None) -> None:
+    """Default for callers that need no progress."""
 
 
-def _nobody(model: str, done_bytes: int, total_bytes: int | None) -> None:
-    """Not everybody wants to know how far a fetch is."""
-
-
-def locate(model: str, cache_dir: Path, device: str, fetched: Fetched = _nobody) -> Weights:
-    """The weights an operator asked for; the hub is asked last, and only if it must be."""
+def locate(
+    model: str, cache_dir: Path, device: str, fetched: hub.FetchProgress = _ignore_progress
+) -> Weights:
+    """Finds the configured weights: folder, cache, bundled package, and the hub last."""
     if model == AUTO:
         return _best(cache_dir, device, fetched)
     if Path(model).expanduser().is_dir():
         folder = Path(model).expanduser().resolve()
         return Weights(folder.name, folder)
-    if model not in WHEELS and not hub.knows(model):
+    if model not in BUNDLED and not hub.knows(model):
         raise UnavailableError(
             f"there is no model {model!r}: give a folder, an owner/name of the hub, or one of "
             + ", ".join(available_models()),
@@ -71,7 +64,7 @@ def locate(model: str, cache_dir: Path, device: str, fetched: Fetched = _nobody)
     return Weights(model, _local(model, cache_dir) or hub.fetch(model, fetched))
 
 
-def _best(cache_dir: Path, device: str, fetched: Fetched) -> Weights:
+def _best(cache_dir: Path, device: str, fetched: hub.FetchProgress) -> Weights:
     for name in ranked(device):
         folder = _local(name, cache_dir)
         if folder is not None:
@@ -81,8 +74,8 @@ def _best(cache_dir: Path, device: str, fetched: Fetched) -> Weights:
 
 def _local(name: str, cache_dir: Path) -> Path | None:
     folder = hub.cached(name)
-    if folder is None and name in WHEELS:
-        folder = unpack(WHEELS[name], cache_dir / "weights")
+    if folder is None and name in BUNDLED:
+        folder = unpack(BUNDLED[name], cache_dir / "weights")
     return folder
 
 
@@ -96,12 +89,12 @@ def ranked(device: str) -> list[str]:
 def on_this_machine(device: str) -> Iterator[str]:
     """Names of the models that need no network, best first."""
     for name in ranked(device):
-        if hub.cached(name) or (name in WHEELS and WHEELS[name].files()):
+        if hub.cached(name) or (name in BUNDLED and BUNDLED[name].files()):
             yield name
 
 
 def languages_of(name: str) -> frozenset[str]:
-    """What a model hears, told by its name."""
+    """Languages of a model, by its name."""
     if name.endswith(".en") or name.startswith("distil-"):
         return frozenset({"en"})
     return WHISPER if name.startswith("large-v3") else WHISPER - NEWER
@@ -109,13 +102,13 @@ def languages_of(name: str) -> frozenset[str]:
 
 def describe(
     device: str, selected: str | None, its_languages: frozenset[str], *, loaded: bool
-) -> list[ModelFacts]:
-    """Every model on this machine, best first; the selected one even if it has no known name."""
+) -> list[ModelInfo]:
+    """Every model on this machine, best first, and the selected one even if its name is unknown."""
     names = list(on_this_machine(device))
     if selected is not None and selected not in names:
         names.insert(0, selected)
     return [
-        ModelFacts(
+        ModelInfo(
             name=name,
             languages=to_tags(its_languages if name == selected else languages_of(name)),
             loaded=loaded and name == selected,

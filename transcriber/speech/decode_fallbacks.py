@@ -1,89 +1,124 @@
-"""What one pass of the model over a window said, whether to believe it, and what else to try."""
+"""Result of decoding a window once, the referee's verdict on it, and other ways to decode."""
 
 import math
 import zlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from transcriber.decoder import Phrase, Word
+from transcriber.speech.referee import Fault, Span, faults, without_loops
 
 Features = npt.NDArray[np.float32]
 """Mel bands by frames."""
 
-FRAMES_A_SECOND = 100
-FRAMES_A_TICK = 2
-"""Whisper's timestamps count in these."""
+FRAMES_PER_SECOND = 100
+FRAMES_PER_TICK = 2
+"""Resolution of Whisper's timestamps."""
 
-FULL = 30 * FRAMES_A_SECOND
+FULL = 30 * FRAMES_PER_SECOND
 """The length Whisper was trained on."""
 
-QUIET_BEHIND, SHORTEST = 2 * FRAMES_A_SECOND, 12 * FRAMES_A_SECOND
-"""How much quiet is put behind a window, and how long it is made at least. Without any, Whisper
-says the last words over and over; but the full length costs four times what half of it does."""
+QUIET_BEHIND, SHORTEST = 2 * FRAMES_PER_SECOND, 12 * FRAMES_PER_SECOND
+"""Silence appended to a window, and its least length. Without silence Whisper repeats the last
+words; the full length costs four times as much as half of it."""
+
+OTHER_BEAM = 5
+"""Tried after a greedy decode that failed."""
 
 SHORT_REPEAT = 4
-"""So many tokens may not come twice where it looped."""
+"""No sequence of so many tokens may repeat after a loop."""
 
 MAX_COMPRESSION = 2.4
 """Text that compresses better than this repeats itself: Whisper's own sign of a loop."""
 
-UNHEARD = FRAMES_A_SECOND
-"""If the model broke off with more than this left of the window, it is asked about the rest."""
+UNHEARD = FRAMES_PER_SECOND
+"""If more than this is left of the window when the model stops, the rest is decoded next."""
 
-SCRAP = 4 * FRAMES_A_SECOND
-"""Of a rest shorter than this no model makes sense; better to hear the whole again."""
+SCRAP = 4 * FRAMES_PER_SECOND
+"""A rest shorter than this cannot be decoded alone; the whole window is decoded again."""
 
-SKIPPED = 2 * FRAMES_A_SECOND
-"""A window ends with speech: if the last timestamp is this long before, something was left out."""
+SKIPPED = 2 * FRAMES_PER_SECOND
+"""A window ends with speech: if the last timestamp is this much earlier, text is missing."""
+
+MAX_UNCERTAIN = 0.3
+"""The most confidence of text that failed the checks in every way."""
 
 MIN_LOGPROB, MAX_NO_SPEECH = -1.0, 0.6
-"""Beyond both of these nobody spoke: Whisper's own limits."""
+"""Beyond both limits there is no speech: Whisper's own values."""
 
 _PREPENDED, _APPENDED = "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 # as all scripts have them
-"""Punctuation that belongs to the next word, and to the one before."""
+"""Punctuation that belongs to the next word, and to the previous one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How to make a pass."""
+class Strategy:
+    """One way to decode a window."""
 
     features: Features
+    beam_size: int
     no_repeat_ngram_size: int = 0
 
     @property
-    def is_cure_for_loops(self) -> bool:
-        """Whether a few words may not come twice; no cure for anything else."""
+    def forbids_repetition(self) -> bool:
+        """Whether it only helps against repetition."""
         return self.no_repeat_ngram_size > 0
 
 
-def ways(features: Features, *, is_prompted: bool) -> list[Way]:
-    """The cheap way first; then as Whisper was trained; then with repetition forbidden.
+def strategies(features: Features, beam_size: int, *, is_prompted: bool) -> list[Strategy]:
+    """A short window first; then the full length, another beam, and no repetition.
 
-    With a prompt the cheap way mishears: the words of the prompt weigh too much there.
+    With a prompt the short window is left out: the words of the prompt weigh too much there.
 
-    Whisper's usual way out of a loop is to roll dice at a higher temperature. This costs less, and
-    gives the same text every time.
+    Whisper's own fallback samples at a higher temperature. This costs less and is deterministic.
     """
-    short = min(max(features.shape[1] + QUIET_BEHIND, SHORTEST), FULL)
     full = _padded(features, FULL)
-    cheap = [] if is_prompted or short == FULL else [Way(_padded(features, short))]
-    return [*cheap, Way(full), Way(full, SHORT_REPEAT)]
+    short = short_window(features)
+    other_beam = 1 if beam_size > 1 else OTHER_BEAM
+    return [
+        *([] if is_prompted or short.shape == full.shape else [Strategy(short, beam_size)]),
+        Strategy(full, beam_size),
+        Strategy(full, other_beam),
+        Strategy(full, beam_size, SHORT_REPEAT),
+    ]
+
+
+def short_window(features: Features) -> Features:
+    """The window with the least silence that Whisper needs."""
+    return _padded(features, min(max(features.shape[1] + QUIET_BEHIND, SHORTEST), FULL))
 
 
 def _padded(features: Features, frames: int) -> Features:
-    frames += frames % FRAMES_A_TICK
+    frames += frames % FRAMES_PER_TICK
     missing = max(0, frames - features.shape[1])
     return np.ascontiguousarray(np.pad(features, ((0, 0), (0, missing)))[:, :frames])
 
 
-class Pass:
-    """The tokens of one pass, cut into phrases at the model's own timestamps."""
+def _doubtful(phrases: Sequence[Phrase]) -> list[Phrase]:
+    """The same phrases without loops, of low confidence; one with other text has no word times."""
+    return [
+        replace(
+            phrase,
+            text=text,
+            confidence=min(phrase.confidence, MAX_UNCERTAIN),
+            words=phrase.words if text == phrase.text else (),
+            uncertain=True,
+        )
+        for phrase, text in zip(
+            phrases, without_loops([phrase.text for phrase in phrases]), strict=True
+        )
+    ]
 
-    def __init__(self, result: Any, tokenizer: Any, frames: int, longest: int) -> None:
+
+class DecodeResult:
+    """Tokens of one decode, cut into phrases at the model's timestamps."""
+
+    def __init__(
+        self, result: Any, tokenizer: Any, frames: int, longest: int, speech: Sequence[Span]
+    ) -> None:
         self._tokenizer = tokenizer
         self._frames = frames
         self._tokens: list[int] = result.sequences_ids[0]
@@ -92,58 +127,83 @@ class Pass:
         self._logprob = float(result.scores[0]) * count / (count + 1)
         self._no_speech = float(result.no_speech_prob)
         self._text = tokenizer.decode(self._text_tokens(self._tokens))
-        self._pieces, self.frames_heard = self._cut()
+        self._raw_phrases, self.frames_decoded = self._cut()
+        self._faults = self._find_faults(speech)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether hardly anything is left to ask about."""
-        return self._frames - self.frames_heard <= UNHEARD
+    def is_complete(self) -> bool:
+        """Whether the window is decoded to its end, or nearly."""
+        return self._frames - self.frames_decoded <= UNHEARD
 
     @property
-    def is_sound(self) -> bool:
-        """Whether no other way needs to be tried."""
+    def is_acceptable(self) -> bool:
+        """Whether no fallback is needed."""
         unsure = self._logprob < MIN_LOGPROB and self._no_speech <= MAX_NO_SPEECH
-        leaves_scrap = not self.is_whole and self._frames - self.frames_heard < SCRAP
-        return not (self.went_wrong or unsure or leaves_scrap)
+        leaves_scrap = not self.is_complete and self._frames - self.frames_decoded < SCRAP
+        return not (self.failed or unsure or leaves_scrap or Fault.WORDS_MISSING in self._faults)
 
     @property
-    def worth(self) -> tuple[bool, int, float]:
-        """Of several passes, the one for which this is greatest is the one to believe."""
-        return not self.went_wrong, self.frames_heard, self._logprob
+    def is_uncertain(self) -> bool:
+        """Whether its text is doubtful, if no other decode is better."""
+        return self.failed or self._logprob < MIN_LOGPROB
 
     @property
-    def went_wrong(self) -> bool:
-        """Whether it repeats itself, never comes to an end, or ends nowhere."""
+    def rank(self) -> tuple[bool, bool, int, float]:
+        """Sort key: the result with the greatest rank is the best."""
+        is_whole = Fault.WORDS_MISSING not in self._faults
+        return not self.failed, is_whole, self.frames_decoded, self._logprob
+
+    @property
+    def failed(self) -> bool:
+        """Whether it repeats itself, has too much text, no end timestamp, or met the limit."""
         return (
-            self.loops or self._is_cut_off or (bool(self._text.strip()) and not self._last_tick())
+            self.is_repetitive
+            or Fault.TOO_MUCH_TEXT in self._faults
+            or self._is_cut_off
+            or (bool(self._text.strip()) and not self._last_tick())
         )
 
-    @property
-    def loops(self) -> bool:
-        """Whether it repeats itself."""
-        data = self._text.encode()
-        return len(data) > MAX_COMPRESSION * len(zlib.compress(data))
+    def _find_faults(self, speech: Sequence[Span]) -> frozenset[Fault]:
+        """The referee's verdict on the part of the window that is decoded."""
+        end = self.frames_decoded / FRAMES_PER_SECOND
+        within = [(start, min(stop, end)) for start, stop in speech if start < end]
+        spans = [(raw["start"], raw["end"]) for raw in self._raw_phrases]
+        return faults(self._text, spans, within or [(0.0, end)])
 
-    def goes_across(self, moments: Iterable[float]) -> bool:
-        """Whether a phrase begins before and ends after one of these, in seconds."""
+    @property
+    def is_repetitive(self) -> bool:
+        """Whether the text repeats itself, as a whole or in one place."""
+        data = self._text.encode()
+        is_dense = len(data) > MAX_COMPRESSION * len(zlib.compress(data))
+        return is_dense or Fault.REPEATS in self._faults
+
+    def spans_any(self, points: Iterable[float]) -> bool:
+        """Whether a phrase begins before and ends after one of these times, in seconds."""
         return any(
-            piece["start"] < moment < piece["end"] for moment in moments for piece in self._pieces
+            raw["start"] < point < raw["end"] for point in points for raw in self._raw_phrases
         )
 
     def add_words(self, whisper: Any, encoded: Any) -> None:
-        """Finds where each word was said."""
-        if self._pieces:
+        """Adds word timestamps."""
+        if self._raw_phrases:
             whisper.add_word_timestamps(
-                [self._pieces], self._tokenizer, encoded, self._frames, _PREPENDED, _APPENDED, 0.0
+                [self._raw_phrases],
+                self._tokenizer,
+                encoded,
+                self._frames,
+                _PREPENDED,
+                _APPENDED,
+                0.0,
             )
 
     def phrases(self, offset: float) -> list[Phrase]:
-        """What was said, in seconds from `offset` before the pass."""
+        """Phrases, with `offset` seconds added to their times."""
         if self._no_speech > MAX_NO_SPEECH and self._logprob < MIN_LOGPROB:
             return []
-        return [self._phrase(piece, offset) for piece in self._pieces]
+        phrases = [self._phrase(raw, offset) for raw in self._raw_phrases]
+        return _doubtful(phrases) if self.is_uncertain else phrases
 
-    def _phrase(self, piece: dict[str, Any], offset: float) -> Phrase:
+    def _phrase(self, raw: dict[str, Any], offset: float) -> Phrase:
         words = tuple(
             Word(
                 offset + word["start"],
@@ -151,45 +211,47 @@ class Pass:
                 word["word"],
                 float(word["probability"]),
             )
-            for word in piece.get("words", ())
+            for word in raw.get("words", ())
         )
-        sure = sum(w.confidence for w in words) / len(words) if words else math.exp(self._logprob)
-        text = self._tokenizer.decode(piece["tokens"])
-        return Phrase(offset + piece["start"], offset + piece["end"], text, sure, words)
+        confidence = (
+            sum(w.confidence for w in words) / len(words) if words else math.exp(self._logprob)
+        )
+        text = self._tokenizer.decode(raw["tokens"])
+        return Phrase(offset + raw["start"], offset + raw["end"], text, confidence, words)
 
     def _cut(self) -> tuple[list[dict[str, Any]], int]:
-        """The pieces between timestamps, and how many frames they account for."""
-        pieces: list[dict[str, Any]] = []
+        """Phrases between timestamps, and how many frames they cover."""
+        raw_phrases: list[dict[str, Any]] = []
         text: list[int] = []
         start = 0.0
         for token in self._tokens:
             if not self._is_tick(token):
                 text += self._text_tokens([token])
                 continue
-            moment = self._seconds(token)
+            point = self._seconds(token)
             if text:
-                pieces.append({"seek": 0, "start": start, "end": moment, "tokens": text})
-            text, start = [], moment
-        if text:  # it did not say until when
-            end = self._frames / FRAMES_A_SECOND
-            pieces.append({"seek": 0, "start": start, "end": end, "tokens": text})
-        # Two timestamps at the end: there was more, but the model broke off.
+                raw_phrases.append({"seek": 0, "start": start, "end": point, "tokens": text})
+            text, start = [], point
+        if text:  # no end timestamp
+            end = self._frames / FRAMES_PER_SECOND
+            raw_phrases.append({"seek": 0, "start": start, "end": end, "tokens": text})
+        # Two timestamps at the end: the model stopped before the end of the speech.
         broke_off = len(self._tokens) > 2 and all(map(self._is_tick, self._tokens[-2:]))
-        heard = self._last_tick() * FRAMES_A_TICK
-        fell_silent = 0 < heard < self._frames - SKIPPED and not text
-        return pieces, heard if heard and (broke_off or fell_silent) else self._frames
+        covered = self._last_tick() * FRAMES_PER_TICK
+        fell_silent = 0 < covered < self._frames - SKIPPED and not text
+        return raw_phrases, covered if covered and (broke_off or fell_silent) else self._frames
 
     def _is_tick(self, token: int) -> bool:
         return bool(token >= self._tokenizer.timestamp_begin)
 
     def _last_tick(self) -> int:
-        """The last timestamp; 0 if there is none but the first."""
+        """The last timestamp, in ticks; 0 if there is none."""
         ticks = [token for token in self._tokens if self._is_tick(token)]
         return ticks[-1] - int(self._tokenizer.timestamp_begin) if ticks else 0
 
     def _seconds(self, token: int) -> float:
         ticks = token - int(self._tokenizer.timestamp_begin)
-        return min(ticks * FRAMES_A_TICK, self._frames) / FRAMES_A_SECOND
+        return min(ticks * FRAMES_PER_TICK, self._frames) / FRAMES_PER_SECOND
 
     def _text_tokens(self, tokens: list[int]) -> list[int]:
         return [token for token in tokens if token < self._tokenizer.eot]

@@ -1,53 +1,88 @@
-"""The speech engine: windows of many recordings take turns at one model."""
+"""The speech engine: recordings share the loaded models, window by window."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from time import monotonic
 from typing import TypeVar
 
-from mesh.errors import InvalidRequestError, UnsupportedError
+from structlog import get_logger
+
+from mesh.errors import InvalidRequestError, UnavailableError, UnsupportedError
 from mesh.reasons import Reason
-from transcriber.decoder import Decoder, How
+from transcriber.decoder import DecodeOptions, Decoder
 from transcriber.engine import (
     Event,
-    ModelFacts,
+    ModelInfo,
     ModelState,
     Phase,
     Preparing,
-    Ready,
     Request,
-    TranslationFacts,
+    Started,
+    TranslationInfo,
 )
-from transcriber.interpreting import Interpreter
-from transcriber.languages import to_code, to_tags
-from transcriber.preparing import Preparation
-from transcriber.recording import Recording
-from transcriber.tongue import MixedTongues, Tongue
-from transcriber.translating import Models, Translator
-from transcriber.vad import SileroDetector, VoiceDetector
+from transcriber.speech.language_detection import (
+    LanguageDetector,
+    WindowLanguageDetector,
+    to_code,
+    to_tags,
+)
+from transcriber.speech.recording import Recording
+from transcriber.speech.vad import SileroDetector, VoiceDetector
+from transcriber.translation.routing import TranslationRouter
+from transcriber.translation.translator import Models, Translator
+
+log = get_logger(__name__)
 
 MAX_BEAM_SIZE = 10
+SECONDS_BETWEEN_LINES = 5.0
 LOOK_SECONDS = 0.1
-"""How soon a caller hears how far the model is."""
+"""How often callers get load progress."""
 
 ResultT = TypeVar("ResultT")
 
 
-class _Model:
-    """Loaded models and the threads that ask them.
+class Preparation:
+    """Progress of the first load: written by the loading thread, read by any other."""
 
-    First come, first served is fair: a recording asks for no more windows than are decoded at once
-    before it got its oldest.
+    def __init__(self) -> None:
+        self.now = Preparing("", Phase.LOADING)
+        self._abandoned = False
+        self._next_line = 0.0
+
+    def fetching(self, model: str, done_bytes: int, total_bytes: int | None) -> None:
+        """Records fetched bytes; raises once the service stops, which ends the fetch."""
+        if self._abandoned:
+            raise UnavailableError("the service stops", reason=Reason.STAGE_UNAVAILABLE)
+        self.now = Preparing(model, Phase.FETCHING, done_bytes, total_bytes)
+        if monotonic() >= self._next_line:
+            self._next_line = monotonic() + SECONDS_BETWEEN_LINES
+            log.info("fetching model", model=model, done_bytes=done_bytes, total_bytes=total_bytes)
+
+    def loading(self, model: str) -> None:
+        """Records that the weights are on disk."""
+        self.now = Preparing(model, Phase.LOADING)
+
+    def abandon(self) -> None:
+        """Makes a fetch that is under way end with its next chunk."""
+        self._abandoned = True
+
+
+class _Model:
+    """Loaded models and the threads that call them.
+
+    First come, first served is fair: each recording has at most as many windows in the queue as
+    there are threads.
     """
 
     def __init__(self, models: Models) -> None:
         self.all = models
         self.decoder = models.decoder
-        self.at_once = models.decoder.at_once
-        self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix="decoding")
+        self.concurrency = models.decoder.concurrency
+        self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="decoding")
 
-    async def take(self, job: Callable[[], ResultT], /) -> ResultT:
+    async def run(self, job: Callable[[], ResultT], /) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._threads, job)
 
     def close(self) -> None:
@@ -58,12 +93,12 @@ class _Model:
 
 
 class StreamingEngine:
-    """Hears several recordings at once and gives each its turn at the model."""
+    """Transcribes several recordings at once; their windows take turns at the model."""
 
     def __init__(
         self,
         load: Callable[[Preparation], Models],
-        list_models: Callable[[Decoder | None], Sequence[ModelFacts]],
+        list_models: Callable[[Decoder | None], Sequence[ModelInfo]],
         *,
         beam_size: int = 5,
         max_recordings: int = 4,
@@ -76,21 +111,21 @@ class StreamingEngine:
         self._new_detector = new_detector
         self._preparation = Preparation()
         self._model: asyncio.Future[_Model] = asyncio.get_running_loop().create_future()
-        self._waking: dict[str, asyncio.Future[None]] = {}
-        """Loads of models that were freed; all who wait for one share it."""
+        self._loads: dict[str, asyncio.Future[None]] = {}
+        """Reloads of freed models, by name; all recordings that wait for one share it."""
 
     async def get_ready(self) -> None:
-        """Loads the model; calls that came earlier have waited for it."""
+        """Loads the models; earlier calls wait for this."""
         try:
             models = await asyncio.to_thread(self._load, self._preparation)
         except Exception as error:
             self._model.set_exception(error)
-            self._model.exception()  # so that it counts as seen even if no call waits
+            self._model.exception()  # mark as retrieved even if no call waits
             raise
         self._model.set_result(_Model(models))
 
     def close(self) -> None:
-        """Ends the fetch or decode under way and starts no other."""
+        """Stops the fetch or decode that is under way; later calls fail."""
         self._preparation.abandon()
         if model := self._loaded():
             model.close()
@@ -98,67 +133,70 @@ class StreamingEngine:
     async def transcribe(
         self, samples: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
-        """Preparing while it must, Ready, then Spoken in time order among Reached, then Heard."""
-        how = self._how(request)
+        """Preparing until loaded, Started, Segment in time order and Progress, then Finished."""
+        options = self._options(request)
         async for preparing in self._until_loaded():
             yield preparing
         model = await asyncio.shield(self._model)
         decoder = model.decoder
-        tongue, interpreter = _tongue(request, decoder), Interpreter(request, model.all)
-        translator = model.all.translator if interpreter.model else None
+        language_detector, router = (
+            _language_detector(request, decoder),
+            TranslationRouter(request, model.all),
+        )
+        translator = model.all.translator if router.model else None
         async with self._places:
             for needed in [decoder, translator]:
                 if needed is not None and not needed.is_loaded:
                     yield Preparing(needed.model, Phase.LOADING)
-                    await self._wake(model, needed)
-            yield Ready(decoder.model, decoder.device, decoder.compute_type, interpreter.model)
-            recording = Recording(decoder, request, how, tongue, interpreter, model)
+                    await self._ensure_loaded(model, needed)
+            yield Started(decoder.model, decoder.device, decoder.compute_type, router.model)
+            recording = Recording(decoder, request, options, language_detector, router, model)
             async with aclosing(recording.events(samples, self._new_detector())) as events:
                 async for event in events:
                     yield event
 
     async def _until_loaded(self) -> AsyncIterator[Preparing]:
-        told: Preparing | None = None
+        progress: Preparing | None = None
         while not self._model.done():
-            if self._preparation.now != told:
-                told = self._preparation.now
-                yield told
+            if self._preparation.now != progress:
+                progress = self._preparation.now
+                yield progress
             await asyncio.wait({self._model}, timeout=LOOK_SECONDS)
 
-    async def _wake(self, model: _Model, needed: Decoder | Translator) -> None:
-        waking = self._waking.get(needed.model)
-        if waking is None:
-            waking = asyncio.ensure_future(model.take(needed.wake))
-            self._waking[needed.model] = waking
-            # It goes on without those who gave up: a failure may find nobody left to hear of it.
-            waking.add_done_callback(lambda _: self._awake(needed.model))
-        await asyncio.shield(waking)
+    async def _ensure_loaded(self, model: _Model, needed: Decoder | Translator) -> None:
+        loading = self._loads.get(needed.model)
+        if loading is None:
+            loading = asyncio.ensure_future(model.run(needed.ensure_loaded))
+            self._loads[needed.model] = loading
+            # The load goes on without callers that gave up; then its error is not awaited.
+            loading.add_done_callback(lambda _: self._load_done(needed.model))
+        await asyncio.shield(loading)
 
-    def _awake(self, name: str) -> None:
-        waking = self._waking.pop(name)
-        if not waking.cancelled():
-            waking.exception()
+    def _load_done(self, name: str) -> None:
+        loading = self._loads.pop(name)
+        if not loading.cancelled():
+            loading.exception()
 
     def state(self) -> ModelState:
-        """What the model still needs."""
+        """State of the model."""
         if not self._model.done():
             return ModelState(self._preparation.now.model, False, self._preparation.now)
         model = self._loaded()
         if model is None:
             return ModelState("", False, None)
-        loading = next((Preparing(name, Phase.LOADING) for name in self._waking), None)
+        loading = next((Preparing(name, Phase.LOADING) for name in self._loads), None)
         return ModelState(model.decoder.model, model.decoder.is_loaded, loading)
 
-    def translations(self) -> Sequence[TranslationFacts]:
-        """What can be translated now, the preferred way first."""
+    def translations(self) -> Sequence[TranslationInfo]:
+        """Available translations, the preferred model first."""
         model = self._loaded()
         return [
-            TranslationFacts(can.model, to_tags(can.sources), to_tags(can.targets))
+            TranslationInfo(can.model, to_tags(can.sources), to_tags(can.targets))
             for can in (model.all.translations if model else ())
         ]
 
-    async def models(self) -> Sequence[ModelFacts]:
-        """What could be loaded without a network, best first."""
+    async def models(self) -> Sequence[ModelInfo]:
+        """Models that load without a network, best first."""
         model = self._loaded()
         return await asyncio.to_thread(self._list_models, model.decoder if model else None)
 
@@ -166,27 +204,34 @@ class StreamingEngine:
         ready = self._model.done() and not self._model.exception()
         return self._model.result() if ready else None
 
-    def _how(self, request: Request) -> How:
+    def _options(self, request: Request) -> DecodeOptions:
         beam_size = request.beam_size or self._beam_size
         if not 1 <= beam_size <= MAX_BEAM_SIZE:
             raise InvalidRequestError(
                 f"beam_size {beam_size} is not within 1 to {MAX_BEAM_SIZE}",
                 reason=Reason.REQUEST_INVALID,
             )
-        return How(beam_size, request.word_timestamps, request.initial_prompt, request.hotwords)
+        return DecodeOptions(
+            beam_size, request.word_timestamps, request.initial_prompt, request.hotwords
+        )
 
 
-def _tongue(request: Request, decoder: Decoder) -> Tongue:
+def _language_detector(request: Request, decoder: Decoder) -> LanguageDetector:
+    if request.language and request.languages:
+        raise InvalidRequestError(
+            "languages and language exclude each other", reason=Reason.REQUEST_INVALID
+        )
+    candidates = frozenset(to_code(tag, decoder.languages) for tag in request.languages)
     if not request.mixed_languages:
         named = to_code(request.language, decoder.languages) if request.language else None
-        return Tongue(named, decoder.languages)
+        return LanguageDetector(named, decoder.languages, candidates)
     if request.language:
         raise InvalidRequestError(
-            "a recording of mixed languages has none to name", reason=Reason.REQUEST_INVALID
+            "mixed_languages and language exclude each other", reason=Reason.REQUEST_INVALID
         )
     if len(decoder.languages) == 1:
         raise UnsupportedError(
-            f"the model {decoder.model!r} hears one language only",
+            f"the model {decoder.model!r} supports one language only",
             reason=Reason.LANGUAGE_UNSUPPORTED,
         )
-    return MixedTongues(decoder.languages)
+    return WindowLanguageDetector(decoder.languages, candidates)

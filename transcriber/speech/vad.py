@@ -1,28 +1,26 @@
-"""Silero's voice detector, heard in a stream instead of all at once."""
+"""Voice activity detection: Silero's model, run on a stream with its state carried along."""
 
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from faster_whisper.vad import get_vad_model
 
-from transcriber.windows import CHUNK
-
-Audio = npt.NDArray[np.float32]
+from transcriber.decoder import Audio
+from transcriber.speech.windows import CHUNK
 
 BATCH = 16 * CHUNK
-"""Samples judged in one go. Always the same, at the same places: a batch of another size may round
-differently, and the cuts must not depend on how the audio arrived."""
+"""Samples per run. Fixed size and alignment: another batch size may round differently, and cuts
+must not depend on how the audio arrived."""
 
 SPEECH, QUIET, QUIET_BATCHES = 0.5, 0.1, 4
-"""Somebody speaks; nobody does; after so many batches of that the detector listens afresh."""
+"""Probabilities of speech and of silence; after so many silent batches the state is reset."""
 
 _CONTEXT = 64
 _FRESH = (np.zeros((1, 1, 128), np.float32), np.zeros((1, 1, 128), np.float32))
 
 
 class VoiceDetector(Protocol):
-    """Listens to one recording from its beginning."""
+    """Detects speech in one recording, from its beginning."""
 
     def judge(self, batch: Audio) -> Audio:
         """Probability of speech in each chunk of the next BATCH samples."""
@@ -42,7 +40,7 @@ class SileroDetector:
     def judge(self, batch: Audio) -> Audio:
         """Probability of speech in each chunk of the next BATCH samples."""
         rows = batch.reshape(-1, CHUNK)
-        # Each chunk is heard together with the end of the one before it.
+        # Each chunk is preceded by the end of the previous one.
         before = np.vstack([self._context, rows[:-1, -_CONTEXT:]])
         self._context = rows[-1, -_CONTEXT:].copy()
         h, c = self._state
@@ -52,10 +50,10 @@ class SileroDetector:
         return probabilities
 
     def _is_over(self, loudest: float) -> bool:
-        """Whether a long pause after speech has just come to its full length.
+        """Whether a pause after speech has just become long enough for a reset of the state.
 
-        What the detector remembers of a loud voice would keep it from noticing a soft one. Once is
-        enough: in noise, a detector that keeps beginning anew hears voices.
+        State left by a loud voice hides a soft one. One reset per pause: in noise, a detector that
+        is reset again and again reports speech.
         """
         self._spoke = self._spoke or loudest >= SPEECH
         self._quiet = self._quiet + 1 if loudest < QUIET else 0

@@ -1,6 +1,7 @@
-"""Whisper, run by CTranslate2, as a Decoder: one pass a window, unless the pass went wrong."""
+"""Whisper, run by CTranslate2, as a Decoder: one decode per window, then fallbacks."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,23 +14,27 @@ from faster_whisper.transcribe import get_suppressed_tokens
 from mesh.errors import UnavailableError
 from mesh.languages import WHISPER
 from mesh.reasons import Reason
-from transcriber.decoder import How, Phrase
-from transcriber.heap import keep_freed_memory
-from transcriber.passes import FRAMES_A_SECOND, Features, Pass, Way, ways
-from transcriber.vad import Audio
-from transcriber.weights import Weights
+from transcriber.decoder import Audio, DecodeOptions, Phrase, Weights
+from transcriber.speech.decode_fallbacks import (
+    FRAMES_PER_SECOND,
+    DecodeResult,
+    Features,
+    Strategy,
+    short_window,
+    strategies,
+)
 
 MAX_PASSES = 4
 
 NEVER_TRANSLATE = ("turbo", "distil")
-"""Models that know the word but were not taught the task."""
+"""Models that have the token but were not trained for the task."""
 
-TOKENS_A_SECOND, MIN_TOKENS = 25, 40
-"""More than anybody speaks, in any script: what still goes on then is a loop."""
+TOKENS_PER_SECOND, MIN_TOKENS = 25, 40
+"""More tokens than speech needs in any script: beyond this the model loops."""
 
 
 class WhisperDecoder:
-    """One loaded model; deterministic, so that a resumed job continues its own text."""
+    """One loaded model; deterministic, so that a resumed job gives the same text."""
 
     def __init__(self, weights: Weights, device: str, compute_type: str, threads: int) -> None:
         self.model = weights.name
@@ -53,82 +58,91 @@ class WhisperDecoder:
         self.translates = self._multilingual and not any(
             word in weights.name for word in NEVER_TRANSLATE
         )
-        self.is_loaded, self.at_once = True, 1
+        self.is_loaded, self.concurrency = True, 1
         self._encoded: tuple[Features, Any] | None = None
         self._tokenizer = lru_cache(maxsize=8)(self._new_tokenizer)
 
-    def wake(self) -> None:
-        """It has been loaded since it was made."""
+    def ensure_loaded(self) -> None:
+        """Does nothing: the constructor loads."""
 
     def warm_up(self) -> None:
-        """The first pass is slower than the rest; nobody should wait for that."""
+        """Encodes silence once: the first encode is slower than the rest."""
         self._whisper.encode(np.zeros((self._whisper.model.n_mels, 200), np.float32))
 
-    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> tuple[str, float]:
-        """The code of the language spoken, and how sure that is."""
-        encoded = self._encode(ways(self._features(audio), is_prompted=False)[0].features)
-        token, probability = self._whisper.model.detect_language(encoded)[0][0]
-        return token.strip("<|>"), float(probability)
+    def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> dict[str, float]:
+        """The probability of each language, by code."""
+        encoded = self._encode(short_window(self._features(audio)))
+        (found,) = self._whisper.model.detect_language(encoded)
+        return {token.strip("<|>"): float(probability) for token, probability in found}
 
     def decode(
-        self, audio: Audio, language: str, how: How, abandoned: Callable[[], bool]
+        self, audio: Audio, language: str, options: DecodeOptions, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
         """Phrases in time order."""
         features = self._features(audio)
-        tokenizer = self._tokenizer(language, how.task)
+        tokenizer = self._tokenizer(language, options.task)
         found: list[Phrase] = []
         begin = 0
         for _ in range(MAX_PASSES):
             if abandoned():
                 break
-            heard, way = self._hear(features[:, begin:], tokenizer, how)
-            offset = begin / FRAMES_A_SECOND
-            if how.word_timestamps or heard.goes_across(joint - offset for joint in how.joints):
-                heard.add_words(self._whisper, self._encode(way.features))
-            found += heard.phrases(offset)
-            begin += heard.frames_heard
-            if heard.is_whole:
+            offset = begin / FRAMES_PER_SECOND
+            decoded, strategy = self._decode_with_fallbacks(
+                features[:, begin:], tokenizer, _from(offset, options)
+            )
+            if options.word_timestamps or decoded.spans_any(
+                joint - offset for joint in options.joints
+            ):
+                decoded.add_words(self._whisper, self._encode(strategy.features))
+            found += decoded.phrases(offset)
+            begin += decoded.frames_decoded
+            if decoded.is_complete:
                 break
         return found
 
     def close(self) -> None:
-        """Its memory goes with the last reference."""
+        """Does nothing: memory goes with the last reference."""
 
-    def _hear(self, features: Features, tokenizer: Tokenizer, how: How) -> tuple[Pass, Way]:
-        """Tries one way after the other until the outcome is sound; else the best has to do."""
-        tried: list[tuple[Pass, Way]] = []
-        for way in ways(features, is_prompted=bool(how.initial_prompt or how.hotwords)):
-            if tried and tried[-1][0].loops != way.is_cure_for_loops:
+    def _decode_with_fallbacks(
+        self, features: Features, tokenizer: Tokenizer, options: DecodeOptions
+    ) -> tuple[DecodeResult, Strategy]:
+        """Tries strategies in order until a result is acceptable; else returns the best."""
+        tried: list[tuple[DecodeResult, Strategy]] = []
+        is_prompted = bool(options.initial_prompt or options.hotwords)
+        for strategy in strategies(features, options.beam_size, is_prompted=is_prompted):
+            if strategy.forbids_repetition and not tried[-1][0].is_repetitive:
                 continue
-            heard = self._try(way, features.shape[1], tokenizer, how)
-            tried.append((heard, way))
-            if heard.is_sound:
+            decoded = self._try(strategy, features.shape[1], tokenizer, options)
+            tried.append((decoded, strategy))
+            if decoded.is_acceptable:
                 break
-        return max(tried, key=lambda one: one[0].worth)
+        return max(tried, key=lambda one: one[0].rank)
 
-    def _try(self, way: Way, frames: int, tokenizer: Tokenizer, how: How) -> Pass:
+    def _try(
+        self, strategy: Strategy, frames: int, tokenizer: Tokenizer, options: DecodeOptions
+    ) -> DecodeResult:
         prompt = self._whisper.get_prompt(
             tokenizer,
-            tokenizer.encode(f" {how.initial_prompt}") if how.initial_prompt else [],
-            hotwords=how.hotwords or None,
+            tokenizer.encode(f" {options.initial_prompt}") if options.initial_prompt else [],
+            hotwords=options.hotwords or None,
         )
-        longest = MIN_TOKENS + TOKENS_A_SECOND * frames // FRAMES_A_SECOND
+        longest = MIN_TOKENS + TOKENS_PER_SECOND * frames // FRAMES_PER_SECOND
         (result,) = self._whisper.model.generate(
-            self._encode(way.features),
+            self._encode(strategy.features),
             [prompt],
-            beam_size=how.beam_size,
+            beam_size=strategy.beam_size,
             max_length=min(len(prompt) + longest, self._whisper.max_length),
             suppress_tokens=get_suppressed_tokens(tokenizer, [-1]),
-            no_repeat_ngram_size=way.no_repeat_ngram_size,
+            no_repeat_ngram_size=strategy.no_repeat_ngram_size,
             return_scores=True,
             return_no_speech_prob=True,
         )
-        return Pass(result, tokenizer, frames, longest)
+        return DecodeResult(result, tokenizer, frames, longest, options.speech)
 
     def _encode(self, features: Features) -> Any:
-        """Detecting, decoding and translating a window share the costly half of the work."""
+        """Caches the last encoding: detect, decode and translate share the costly half."""
         if self._encoded is None or not np.array_equal(self._encoded[0], features):
-            self._encoded = None  # before the next is made, or it stands in the way of its buffers
+            self._encoded = None  # frees its buffers for the next encode
             self._encoded = features, self._whisper.encode(features)
         return self._encoded[1]
 
@@ -144,23 +158,23 @@ class WhisperDecoder:
         return frozenset(code for code in WHISPER if has(f"<|{code}|>") is not None)
 
 
-def load_whisper(weights: Weights, device: str, compute_type: str, threads: int) -> WhisperDecoder:
-    """A decoder that is ready for its first window, in a process that does nothing else."""
-    keep_freed_memory()
-    decoder = WhisperDecoder(weights, device, compute_type, threads)
-    decoder.warm_up()
-    return decoder
+def _from(offset: float, options: DecodeOptions) -> DecodeOptions:
+    """The options for the rest of a window, with the speech timed from there."""
+    if not offset:
+        return options
+    speech = ((max(start - offset, 0.0), end - offset) for start, end in options.speech)
+    return replace(options, speech=tuple(span for span in speech if span[1] > 0))
 
 
 def choose_device(asked: str) -> str:
-    """ "cuda" if asked for or there; else "cpu"."""
+    """The configured device; auto: "cuda" if there is one, else "cpu"."""
     if asked != "auto":
         return asked
     return "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
 
 
 def choose_compute_type(asked: str, device: str) -> str:
-    """The fastest type that keeps the quality on this device."""
+    """The fastest type without loss of quality on this device."""
     if asked != "auto":
         return asked
     supported = ctranslate2.get_supported_compute_types(device)

@@ -1,14 +1,14 @@
 """Decides where a recording is cut for the model: at pauses, never twice, never with a gap.
 
 Whisper hears up to 30 seconds at a time, and understands words better the more it hears around
-them. So windows are as full as the speaker's pauses allow, except the first: somebody is waiting
-for it. Of long pauses only the edges are heard, so that speech on both sides fits into one window.
+them. So windows are as full as the speaker's pauses allow, except the first, which a viewer waits
+for. Of long pauses only the edges are kept, so that speech on both sides fits into one window.
 
-Every decision depends on the chunks alone, not on when they arrived, so a recording that is heard
-again is cut at the same places: that is what makes resuming exact.
+Every decision depends on the chunks alone, not on when they arrived, so a recording that is read
+again is cut at the same places: that makes resuming exact.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -32,7 +32,7 @@ MIN_SPEECH = chunks(0.128)
 """A window with less speech than this is a click."""
 
 MIN_REST = chunks(0.5)
-"""Left over by a cut in speech: of a shorter scrap no model makes sense."""
+"""Least rest after a cut in speech: a shorter one cannot be decoded."""
 
 PAUSE = chunks(0.8)
 """The most the model hears of a pause: silence is not worth its time, but words on both sides are
@@ -43,7 +43,7 @@ SPLITS = RATE
 too soon."""
 
 SILENCE = chunks(6.0)
-"""A pause this long ends any window: somebody may be waiting for what came before."""
+"""A pause this long ends any window, so that its captions do not wait for more speech."""
 
 LONGEST = chunks(60)
 """A window that began this long ago ends at the next pause, however little was said."""
@@ -54,7 +54,7 @@ WANTED_PAUSE, ACCEPTED_PAUSE = chunks(0.5), chunks(0.1)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One chunk as the detector heard it."""
+    """Speech probability and loudness of one chunk."""
 
     probability: float
     loudness: float
@@ -62,29 +62,31 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Samples of the recording that follow each other."""
+    """A contiguous range of samples."""
 
     start: int
     end: int
 
     @property
     def length(self) -> int:
-        """How many there are."""
+        """Number of samples."""
         return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the model hears at once, in samples: all of it but the middle of long pauses."""
+    """Input of one decode, in samples: all of it but the middle of long pauses."""
 
     stretches: tuple[Stretch, ...]
-    """In order; what lies between them is quiet and left out."""
+    """In order; the silence between them is cut out."""
 
-    speech: int
-    """How many of its samples are speech."""
+    voiced: tuple[Stretch, ...]
+    """Where there is speech, in order; at least once."""
 
-    speech_end: int
-    """Where its last speech ends; only quiet follows."""
+    @property
+    def speech(self) -> int:
+        """How many of its samples are speech."""
+        return sum(stretch.length for stretch in self.voiced)
 
     @property
     def start(self) -> int:
@@ -98,22 +100,34 @@ class Window:
 
     @property
     def length(self) -> int:
-        """How many samples the model hears."""
+        """How many samples the model gets."""
         return sum(stretch.length for stretch in self.stretches)
 
     @property
     def joints(self) -> tuple[int, ...]:
-        """After how many samples the model hears what a pause too long to span lies before."""
-        heard = accumulate(stretch.length for stretch in self.stretches)
+        """Sample offsets in the window where a pause too long for one phrase was cut out."""
+        ends = accumulate(stretch.length for stretch in self.stretches)
         pauses = (after.start - before.end for before, after in pairwise(self.stretches))
-        return tuple(at for at, left_out in zip(heard, pauses, strict=False) if left_out >= SPLITS)
+        return tuple(at for at, left_out in zip(ends, pauses, strict=False) if left_out >= SPLITS)
 
-    def place(self, heard: int, *, is_end: bool) -> int:
-        """The sample heard after so many; where a pause was left out, its end or its beginning."""
+    @property
+    def speech_spans(self) -> tuple[tuple[float, float], ...]:
+        """Begin and end of each stretch of speech, in seconds from the beginning of the window."""
+        return tuple(
+            (self._offset(stretch.start) / RATE, self._offset(stretch.end) / RATE)
+            for stretch in self.voiced
+        )
+
+    def _offset(self, sample: int) -> int:
+        """The reverse of `place`."""
+        return sum(min(max(0, sample - one.start), one.length) for one in self.stretches)
+
+    def place(self, offset: int, *, is_end: bool) -> int:
+        """Maps an offset in the window to a sample; at a cut, to the pause's end or beginning."""
         for stretch in self.stretches:
-            if heard < stretch.length or (is_end and heard == stretch.length):
-                return stretch.start + heard
-            heard -= stretch.length
+            if offset < stretch.length or (is_end and offset == stretch.length):
+                return stretch.start + offset
+            offset -= stretch.length
         return self.end
 
 
@@ -147,7 +161,7 @@ class _Chunk:
 
 
 class Windower:
-    """Takes one chunk after the other and says when a window is complete."""
+    """Takes one chunk after the other and returns completed windows."""
 
     def __init__(self) -> None:
         self._seen = 0
@@ -156,10 +170,10 @@ class Windower:
         self._closed = 0
         self._start = 0
         self._open: list[_Chunk] = []
-        """Chunks of the open window from its first speech on; empty while nobody speaks."""
+        """Chunks of the open window from its first speech on; empty during silence."""
         self._pause = 0
         self._left_out = 0
-        """Chunks of earlier pauses that the model will not hear."""
+        """Chunks of earlier pauses that are cut out."""
         self._cut_in_speech = False
         """Whether the open window began in the middle of speech."""
 
@@ -170,7 +184,7 @@ class Windower:
         return start * CHUNK
 
     def push(self, moment: Moment) -> Window | None:
-        """Hears the next chunk; the window it completes, if it does."""
+        """Takes the next chunk; returns the window it completes, if any."""
         self._speaking = moment.probability >= (KEPT if self._speaking else ONSET)
         if self._speaking and not self._open:
             self._start = self._padded(self._seen)
@@ -180,7 +194,7 @@ class Windower:
         return self._complete() if self._open else None
 
     def finish(self, samples: int) -> Window | None:
-        """The recording ends after so many samples; what was still open."""
+        """Ends the recording after so many samples; returns the open window, if any."""
         return self._end_in_pause(samples) if self._open else None
 
     def _padded(self, onset: int) -> int:
@@ -212,7 +226,7 @@ class Windower:
         return self._close(self._open, speech_end + padding, samples)
 
     def _end_in_speech(self, last: int) -> Window | None:
-        """Nobody paused: cut where it was quietest of late, and go on from there."""
+        """No pause: cuts at the quietest recent chunk and continues from there."""
         first = max(len(self._open) - last, 1)
         at = min(range(first, len(self._open) - MIN_REST), key=self._noise_before)
         rest = self._open[at:]
@@ -226,15 +240,15 @@ class Windower:
         return left.speech + right.speech, left.loudness + right.loudness
 
     def _reopen(self, rest: Sequence[_Chunk]) -> None:
-        spoken = [number for number, chunk in enumerate(rest) if chunk.speech]
-        if spoken:
-            self._start = self._padded(self._seen - len(rest) + spoken[0])
-            self._cut_in_speech = spoken[0] == 0
-            for chunk in rest[spoken[0] :]:
+        speech = [number for number, chunk in enumerate(rest) if chunk.speech]
+        if speech:
+            self._start = self._padded(self._seen - len(rest) + speech[0])
+            self._cut_in_speech = speech[0] == 0
+            for chunk in rest[speech[0] :]:
                 self._append(chunk)
 
-    def _close(self, heard: Sequence[_Chunk], end: int, samples: int) -> Window | None:
-        speech = [number for number, chunk in enumerate(heard) if chunk.speech]
+    def _close(self, chunks: Sequence[_Chunk], end: int, samples: int) -> Window | None:
+        speech = [number for number, chunk in enumerate(chunks) if chunk.speech]
         onset = self._seen - len(self._open)
         start, self._closed_at = self._start, end
         is_click = len(speech) < MIN_SPEECH and not self._cut_in_speech
@@ -244,9 +258,17 @@ class Windower:
         self._closed += 1
         return Window(
             stretches=_stretches(start, [onset + number for number in speech], end, samples),
-            speech=len(speech) * CHUNK,
-            speech_end=min((onset + speech[-1] + 1) * CHUNK, samples),
+            voiced=tuple(_runs([onset + number for number in speech], samples)),
         )
+
+
+def _runs(chunks: Sequence[int], samples: int) -> Iterator[Stretch]:
+    """Stretches of adjacent chunks; the last one may be cut off by the end of the recording."""
+    first = chunks[0]
+    for before, after in pairwise([*chunks, -1]):
+        if after != before + 1:
+            yield Stretch(first * CHUNK, min((before + 1) * CHUNK, samples))
+            first = after
 
 
 def _excess(pause: int) -> int:

@@ -1,4 +1,4 @@
-"""A translation model run by CTranslate2: NLLB, M2M100, Opus-MT and their like."""
+"""A translation model run by CTranslate2: NLLB, M2M100, Opus-MT."""
 
 import json
 from collections.abc import Callable
@@ -8,17 +8,17 @@ import ctranslate2
 
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
-from transcriber.naming import read_naming
-from transcriber.pieces import open_pieces
-from transcriber.translating import Translate
+from transcriber.translation.language_tokens import read_language_tokens
+from transcriber.translation.tokenizer import open_tokenizer
+from transcriber.translation.translator import Translate
 
 END = "</s>"
-MAX_PIECES = 256
-"""More than anybody says in one piece of text."""
+MAX_TOKENS = 256
+"""More tokens than one segment of speech needs."""
 
 
 class CTranslator:
-    """One loaded model; deterministic, so that a resumed job continues its own text."""
+    """One loaded model; deterministic, so that a resumed job gives the same text."""
 
     def __init__(
         self, folder: Path, languages: str, device: str, compute_type: str, threads: int
@@ -26,8 +26,8 @@ class CTranslator:
         self.model = folder.name
         self.is_loaded = True
         try:
-            self._pieces = open_pieces(folder)
-            self._naming = read_naming(_vocabulary(folder), languages)
+            self._tokenizer = open_tokenizer(folder)
+            self._language_tokens = read_language_tokens(_vocabulary(folder), languages)
             self._ends_itself = bool(_config(folder).get("add_source_eos"))
             self._model = ctranslate2.Translator(
                 str(folder), device=device, compute_type=compute_type, intra_threads=threads
@@ -38,36 +38,31 @@ class CTranslator:
                 f"{error}",
                 reason=Reason.MODEL_UNAVAILABLE,
             ) from error
-        self.sources = frozenset(self._naming.sources)
-        self.targets = self._naming.targets
+        self.sources = frozenset(self._language_tokens.sources)
+        self.targets = self._language_tokens.targets
 
-    def wake(self) -> None:
-        """It has been loaded since it was made."""
+    def ensure_loaded(self) -> None:
+        """Does nothing: the constructor loads."""
 
-    def translate(self, order: Translate, abandoned: Callable[[], bool]) -> list[str]:
-        """One text for each."""
-        naming = self._naming
-        before = [*naming.asked[order.target], *naming.sources[order.source]]
+    def translate(self, command: Translate, abandoned: Callable[[], bool]) -> list[str]:
+        """One translation for each text."""
+        tokens = self._language_tokens
+        before = [*tokens.target_tokens[command.target], *tokens.sources[command.source]]
         after = [] if self._ends_itself else [END]
-        forced = list(naming.forced[order.target])
+        forced_prefix = list(tokens.forced_prefix[command.target])
         results = self._model.translate_batch(
-            [[*before, *self._pieces.split(text), *after] for text in order.texts],
-            target_prefix=[forced] * len(order.texts) if forced else None,
-            beam_size=order.beam_size,
-            max_decoding_length=MAX_PIECES,
+            [[*before, *self._tokenizer.encode(text), *after] for text in command.texts],
+            target_prefix=[forced_prefix] * len(command.texts) if forced_prefix else None,
+            beam_size=command.beam_size,
+            max_decoding_length=MAX_TOKENS,
             disable_unk=True,
         )
-        return [self._pieces.join(found.hypotheses[0][len(forced) :]) for found in results]
+        return [
+            self._tokenizer.decode(found.hypotheses[0][len(forced_prefix) :]) for found in results
+        ]
 
     def close(self) -> None:
-        """Its memory goes with the last reference."""
-
-
-def load_translator(
-    folder: Path, languages: str, device: str, compute_type: str, threads: int
-) -> CTranslator:
-    """A translator in a process that does nothing else."""
-    return CTranslator(folder, languages, device, compute_type, threads)
+        """Does nothing: memory goes with the last reference."""
 
 
 def _config(folder: Path) -> dict[str, object]:
@@ -76,7 +71,7 @@ def _config(folder: Path) -> dict[str, object]:
 
 
 def _vocabulary(folder: Path) -> frozenset[str]:
-    """Names of languages are before the text, so they are in what the model reads."""
+    """The source vocabulary: language tokens come before the text."""
     for name in ("shared_vocabulary", "source_vocabulary"):
         if (folder / f"{name}.json").is_file():
             return frozenset(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Which way the text of a recording gets into the language that was asked for."""
+"""Translation routing: which model translates a recording into the requested language."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,22 +8,22 @@ from mesh.errors import UnsupportedError
 from mesh.languages import primary, tag_of
 from mesh.reasons import Reason
 from transcriber.decoder import Decoder
-from transcriber.engine import Request, Spoken
-from transcriber.translating import ENGLISH, Models, Translate
+from transcriber.engine import Request, Segment
+from transcriber.translation.translator import ENGLISH, Models, Translate
 
 
-class Way(Enum):
+class Route(Enum):
     """How a window is translated."""
 
-    NOT_AT_ALL = auto()
+    NONE = auto()
     FROM_TEXT = auto()
     """By the translation model."""
     FROM_SPEECH = auto()
-    """By the speech model, which listens a second time."""
+    """By the speech model, which decodes the window a second time."""
 
 
-class Interpreter:
-    """Decides for each language; refuses at once what is known to be impossible."""
+class TranslationRouter:
+    """Chooses the route for each language; refuses impossible requests at once."""
 
     def __init__(self, request: Request, models: Models) -> None:
         self._decoder: Decoder = models.decoder
@@ -33,49 +33,53 @@ class Interpreter:
         if self.target:
             self._refuse_target(models)
         if self.target and request.language:
-            self.way(primary(request.language))
+            self.route(primary(request.language))
 
     @property
     def model(self) -> str:
-        """The translation model that is needed; empty if there is none, or none is."""
+        """Name of the translation model in use; empty if there is none or it is not needed."""
         if self._translator is None or self.target not in self._translator.targets:
             return ""
         return self._translator.model
 
-    def way(self, language: str) -> Way:
-        """For what was said in that language.
+    def route(self, language: str) -> Route:
+        """The route for speech in that language.
 
-        Of a recording that mixes languages what cannot be translated stays as it was said; else
-        the caller would wait for something that never comes, and is told so.
+        In a recording of mixed languages, untranslatable speech stays untranslated; otherwise the
+        request is refused.
         """
         if not self.target or language == self.target:
-            return Way.NOT_AT_ALL
+            return Route.NONE
         reader = self._translator
         if reader and language in reader.sources and self.target in reader.targets:
-            return Way.FROM_TEXT
+            return Route.FROM_TEXT
         if self._decoder.translates and self.target in ENGLISH:
-            return Way.FROM_SPEECH
+            return Route.FROM_SPEECH
         if self._is_mixed:
-            return Way.NOT_AT_ALL
+            return Route.NONE
         raise UnsupportedError(
             f"{tag_of(language)!r} cannot be translated into {tag_of(self.target)!r} here",
             reason=Reason.TRANSLATION_UNSUPPORTED,
         )
 
     def translate(
-        self, spoken: Sequence[Spoken], language: str, beam_size: int, abandoned: Callable[[], bool]
-    ) -> list[Spoken]:
-        """Each piece by itself: so each keeps its times."""
-        if not spoken or abandoned():
-            return list(spoken)
-        assert self._translator is not None  # noqa: S101 # way() saw to it
-        texts = tuple(piece.text for piece in spoken)
+        self,
+        segments: Sequence[Segment],
+        language: str,
+        beam_size: int,
+        abandoned: Callable[[], bool],
+    ) -> list[Segment]:
+        """Translates each segment by itself, so each keeps its times."""
+        if not segments or abandoned():
+            return list(segments)
+        assert self._translator is not None  # noqa: S101 # route() checked it
+        texts = tuple(segment.text for segment in segments)
         found = self._translator.translate(
             Translate(texts, language, self.target, beam_size), abandoned
         )
         return [
-            replace(piece, translation=text.strip())
-            for piece, text in zip(spoken, found, strict=True)
+            replace(segment, translation=text.strip())
+            for segment, text in zip(segments, found, strict=True)
         ]
 
     def _refuse_target(self, models: Models) -> None:

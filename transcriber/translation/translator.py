@@ -1,4 +1,4 @@
-"""What the streaming engine needs from a translation model: text in, text out, no sound."""
+"""Interface of a translation model, and the set of loaded models."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,38 +8,38 @@ from transcriber.decoder import Decoder
 
 
 class Translator(Protocol):
-    """A loaded model; any of its sources may be put into any of its targets."""
+    """A loaded model; translates any of its sources into any of its targets."""
 
     model: str
     sources: frozenset[str]
-    """Whisper's codes of what it reads."""
+    """Whisper's codes of the languages it reads."""
     targets: frozenset[str]
-    """Whisper's codes of what it writes."""
+    """Whisper's codes of the languages it writes."""
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it has its memory now; if not, it loads for the next text by itself."""
+        """Whether it is in memory; if not, the next text loads it."""
         ...
 
-    def wake(self) -> None:
-        """Returns when it is loaded."""
+    def ensure_loaded(self) -> None:
+        """Loads the model unless it is loaded, and returns when it is."""
         ...
 
-    def translate(self, order: "Translate", abandoned: Callable[[], bool]) -> list[str]:
-        """One text for each, the same for the same texts, always.
+    def translate(self, command: "Translate", abandoned: Callable[[], bool]) -> list[str]:
+        """One translation for each text. The same texts always give the same translations.
 
-        Nobody waits for the result any more once `abandoned` says so.
+        `abandoned` returns True once the caller no longer needs the result.
         """
         ...
 
     def close(self) -> None:
-        """Frees the model, even in the middle of a text; may be called from any thread."""
+        """Frees the model, even during a call; may be called from any thread."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Translate:
-    """Asks for texts in another language."""
+    """Command: translate texts."""
 
     texts: tuple[str, ...]
     source: str
@@ -49,27 +49,29 @@ class Translate:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Everything that has to be loaded before the first recording."""
+    """All loaded models."""
 
     decoder: Decoder
     translator: Translator | None = None
 
     @property
-    def translations(self) -> Sequence["Ability"]:
-        """What can be translated, the preferred way first."""
+    def translations(self) -> Sequence["TranslationCapability"]:
+        """Available translations, the preferred model first."""
         found = []
         if self.translator is not None:
             found.append(
-                Ability(self.translator.model, self.translator.sources, self.translator.targets)
+                TranslationCapability(
+                    self.translator.model, self.translator.sources, self.translator.targets
+                )
             )
         if self.decoder.translates:
-            found.append(Ability(self.decoder.model, self.decoder.languages, ENGLISH))
+            found.append(TranslationCapability(self.decoder.model, self.decoder.languages, ENGLISH))
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Ability:
-    """Languages a model translates: each of the first into each of the others."""
+class TranslationCapability:
+    """Languages a model translates: each source into each target."""
 
     model: str
     sources: frozenset[str]
@@ -77,4 +79,4 @@ class Ability:
 
 
 ENGLISH = frozenset({"en"})
-"""All Whisper was taught to translate into."""
+"""The only target Whisper was trained for."""

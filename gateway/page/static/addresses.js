@@ -1,8 +1,8 @@
-// What people paste, as addresses.
+// Parses pasted text into addresses.
 
 const SEARCH = /^[a-z]+search\d*:./i;
 
-/** Addresses, one on each line or with spaces between; `wrong` are those that are none. */
+/** Addresses, one on each line or with spaces between; `wrong` are the rest. */
 export function sorted(text, listed) {
   const pieces = text.split(listed ? /\n+/ : /\s+/).map((one) => one.trim())
     .filter(Boolean);
@@ -13,7 +13,7 @@ export function sorted(text, listed) {
   };
 }
 
-/** People paste addresses without https://. Empty if it is none. */
+/** People paste addresses without https://. Empty if it is not an address. */
 export function normal(text) {
   const wanted = text.trim();
   if (!wanted || /\s/.test(wanted)) return "";

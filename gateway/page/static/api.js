@@ -1,6 +1,6 @@
 // Every call to the gateway.
 
-/** A refusal, in the gateway's words; `reason` is OFFLINE if nobody answered. */
+/** A refusal, in the gateway's words; `reason` is OFFLINE if there was no answer. */
 export class Problem extends Error {
   constructor({ reason, detail, title, status = 0, field = null, correlation_id = null }) {
     super(detail || title || reason);
@@ -80,12 +80,12 @@ export const captionsAddress = (id, format, translated) =>
   at(path(id, `/captions.${format}`), { download: "true", translated: translated ? "true" : null });
 
 export const submitAddress = (address, options) =>
-  wished("pipeline", { youtube_url: address, ...options });
-export const submitCollection = (wish) => wished("collections", wish);
+  submit("pipeline", { youtube_url: address, ...options });
+export const submitCollection = (fields) => submit("collections", fields);
 
-function wished(path, wish) {
-  // One id for all tries of one wish: sent twice, it is still one job.
-  const body = JSON.stringify({ request_id: freshId(), ...wish });
+function submit(path, fields) {
+  // One id for all tries of a request: sent twice, it still makes one job.
+  const body = JSON.stringify({ request_id: freshId(), ...fields });
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
   return patiently(() => call(path, { method: "POST", headers, body }));
 }
@@ -108,7 +108,7 @@ function freshId() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Sends a file. fetch tells nothing about how far it is, so the elder way: {answer, stop}. */
+/** Sends a file; returns {answer, stop}. XMLHttpRequest, because fetch reports no upload progress. */
 export function upload(file, options, moved) {
   const request = new XMLHttpRequest();
   const answer = new Promise((resolve, reject) => {

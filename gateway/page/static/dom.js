@@ -35,7 +35,7 @@ export function icon(name) {
 /** Changes the drawing of an icon made above. */
 export function redraw(svg, name) {
   const href = `static/icons.svg#${name}`;
-  // Set anew, it would be fetched anew, and nothing is seen meanwhile.
+  // Setting it again would fetch it again and flicker.
   if (svg.firstChild.getAttribute("href") !== href) svg.firstChild.setAttribute("href", href);
 }
 
@@ -56,7 +56,7 @@ export function button({ text, label, drawing, kind = "plain", act, ...more }) {
   );
 }
 
-/** Writes only what is new: marked text stays marked, and what was read out is not read again. */
+/** Writes only if changed: selections stay, and screen readers do not repeat the text. */
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,4 +1,4 @@
-// Words in the reader's language.
+// The page's sentences in the reader's language.
 
 import english from "./i18n/en.js";
 import englishReasons from "./i18n/reasons.en.js";
@@ -33,9 +33,9 @@ export function setLanguage(tag) {
   document.documentElement.lang = tag;
 }
 
-/** The sentence under `key`, with {names} filled in. */
-export function t(key, values = {}) {
-  const sentence = TABLES[current][key] ?? key;
+/** The sentence under `key`, or else `fallback`, with {names} filled in. */
+export function t(key, values = {}, fallback = key) {
+  const sentence = TABLES[current][key] ?? fallback;
   return sentence.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));
 }
 

@@ -34,7 +34,7 @@ export function route(outlet, routes, arrived) {
     outlet.replaceChildren(current.element);
     scrollTo(0, 0);
     arrived(path);
-    // Whoever listens instead of looking is told where they are; not when the page opens.
+    // Moves focus so that a screen reader announces the view; not when the page opens.
     if (!first) outlet.querySelector("h1")?.focus({ preventScroll: true });
     first = false;
   }

@@ -1,4 +1,4 @@
-// What this browser remembers. A browser that keeps nothing still shows everything.
+// Local storage of the browser; the page works without it.
 
 const PREFIX = "ytcaption.";
 
@@ -10,7 +10,7 @@ export function recall(name, otherwise = null) {
   }
 }
 
-/** Whether it was kept. */
+/** Whether it was stored. */
 export function keep(name, value) {
   try {
     localStorage.setItem(PREFIX + name, JSON.stringify(value));
@@ -24,7 +24,7 @@ export function forget(name) {
   try {
     localStorage.removeItem(PREFIX + name);
   } catch {
-    // Nothing was kept.
+    // Nothing was stored.
   }
 }
 

@@ -1,5 +1,5 @@
-// Follows a job or a collection: the stored story, then live. A lost connection is taken up where
-// it broke. A list is followed the same way, but that its page comes whole each time.
+// Follows a job or a collection: the stored event log, then live. A lost connection resumes where
+// it broke. A list is followed the same way, except that each event is a whole page.
 
 import {
   collectionEventsAddress,
@@ -12,7 +12,7 @@ const WAITS_MS = [500, 1000, 2000, 5000];
 const JOB_KINDS = ["job", "progress", "segment", "stage", "story", "finished"];
 const COLLECTION_KINDS = ["collection", "member", "progress", "finished"];
 
-/** `heard(kind, data)` gets every event once; `connected(bool)` says how the line is. */
+/** `onEvent(kind, data)` gets every event once; `connected(bool)` says whether it is connected. */
 export const followJob = (id, listener) =>
   follow((after) => eventsAddress(id, after), JOB_KINDS, listener);
 export const followCollection = (id, listener) =>
@@ -22,7 +22,7 @@ export const followJobs = (query, listener) =>
 export const followCollections = (query, listener) =>
   follow(() => collectionsEventsAddress(query), ["collections"], listener);
 
-function follow(address, kinds, { heard, connected }) {
+function follow(address, kinds, { onEvent, connected }) {
   let source = null;
   let last = "";
   let failures = 0;
@@ -37,7 +37,7 @@ function follow(address, kinds, { heard, connected }) {
     };
     source.onerror = () => {
       connected(false);
-      // The browser comes back by itself unless it was refused.
+      // The browser reconnects by itself unless the request was refused.
       if (source.readyState === EventSource.CLOSED) again();
     };
     for (const kind of kinds) source.addEventListener(kind, receive);
@@ -48,7 +48,7 @@ function follow(address, kinds, { heard, connected }) {
     if (data === null || stopped) return;
     if (event.lastEventId) last = event.lastEventId;
     if (event.type === "finished") close();
-    heard(event.type, data);
+    onEvent(event.type, data);
   }
 
   function again() {

@@ -1,9 +1,9 @@
-// What strangers wrote, made harmless to look at, to cut and to search.
+// Untrusted text: made safe to show, cut and search.
 
 // deno-lint-ignore no-control-regex
 const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
 const MORE_CONTROL = /[\u0080-\u009f]/g;
-// They turn the text around them, also the words of the page beside it.
+// Directional controls would reorder the text around them, even of the page itself.
 const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** Text for the eye: controls become visible, directions are left to the browser. */

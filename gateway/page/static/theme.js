@@ -1,10 +1,10 @@
 // A classic script in the head: the colours are right before anything is painted.
 (() => {
-  let wish = null;
+  let theme = null;
   try {
-    wish = localStorage.getItem("ytcaption.theme");
+    theme = localStorage.getItem("ytcaption.theme");
   } catch {
-    // A browser that keeps nothing follows the system.
+    // Without storage the theme follows the system.
   }
-  if (wish === "light" || wish === "dark") document.documentElement.dataset.theme = wish;
+  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 })();

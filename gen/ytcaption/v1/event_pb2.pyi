@@ -405,6 +405,7 @@ class ExecutionResult(_message.Message):
     SEGMENT_COUNT_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     state: _job_pb2.StageState.ValueType
     """COMPLETED, FAILED, TIMED_OUT or SKIPPED."""
     language: _builtins.str
@@ -425,6 +426,10 @@ class ExecutionResult(_message.Message):
     def source(self) -> _job_pb2.Source:
         """The source as it was asked for."""
 
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_job_pb2.Warning]:
+        """What a person should know although it was transcribed."""
+
     def __init__(
         self,
         *,
@@ -435,10 +440,11 @@ class ExecutionResult(_message.Message):
         segment_count: _builtins.int = ...,
         failure: _job_pb2.Failure | None = ...,
         source: _job_pb2.Source | None = ...,
+        warnings: _abc.Iterable[_job_pb2.Warning] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "language", b"language", "model", b"model", "segment_count", b"segment_count", "source", b"source", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "language", b"language", "model", b"model", "segment_count", b"segment_count", "source", b"source", "state", b"state", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

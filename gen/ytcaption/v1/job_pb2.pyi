@@ -262,7 +262,9 @@ class Job(_message.Message):
     language: _builtins.str
     """BCP-47 tag of the language named or detected; empty until known."""
     language_probability: _builtins.float
-    """How sure detection was, 0 to 1. Unset if the caller named the language."""
+    """How sure detection was, 0 to 1; among the languages of the options if they name some. Unset if the caller named
+    the language.
+    """
     segment_count: _builtins.int
     """Segments settled so far."""
     cached_from_job_id: _builtins.str
@@ -463,6 +465,7 @@ class JobOptions(_message.Message):
     HOTWORDS_FIELD_NUMBER: _builtins.int
     MIXED_LANGUAGES_FIELD_NUMBER: _builtins.int
     DOWNLOAD_FIELD_NUMBER: _builtins.int
+    LANGUAGES_FIELD_NUMBER: _builtins.int
     language: _builtins.str
     """BCP-47 tag of the speech, or "auto" to detect it. Default "auto"."""
     language_out: _builtins.str
@@ -501,6 +504,12 @@ class JobOptions(_message.Message):
     def download(self) -> _media_pb2.DownloadOptions:
         """How the site is asked. Default: as the operator of the downloader says."""
 
+    @_builtins.property
+    def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """BCP-47 tags of the languages the speech can be in, at most 20: detection chooses among these only. Excludes
+        `language`. Default: every language of the model.
+        """
+
     def __init__(
         self,
         *,
@@ -520,10 +529,11 @@ class JobOptions(_message.Message):
         hotwords: _builtins.str | None = ...,
         mixed_languages: _builtins.bool | None = ...,
         download: _media_pb2.DownloadOptions | None = ...,
+        languages: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_hotwords", b"_hotwords", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_mixed_languages", b"_mixed_languages", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "cue_rules", b"cue_rules", "download", b"download", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "mixed_languages", b"mixed_languages", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_hotwords", b"_hotwords", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_mixed_languages", b"_mixed_languages", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "cue_rules", b"cue_rules", "download", b"download", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "loudness_lufs", b"loudness_lufs", "mixed_languages", b"mixed_languages", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter", "_beam_size", b"_beam_size", "_captions_policy", b"_captions_policy", "_convert_to_mono", b"_convert_to_mono", "_hotwords", b"_hotwords", "_initial_prompt", b"_initial_prompt", "_isolate_vocals", b"_isolate_vocals", "_language", b"_language", "_language_out", b"_language_out", "_loudness_lufs", b"_loudness_lufs", "_mixed_languages", b"_mixed_languages", "_remove_noise", b"_remove_noise", "_set_sample_rate_16k", b"_set_sample_rate_16k", "_word_timestamps", b"_word_timestamps", "apply_highpass_filter", b"apply_highpass_filter", "beam_size", b"beam_size", "captions_policy", b"captions_policy", "convert_to_mono", b"convert_to_mono", "cue_rules", b"cue_rules", "download", b"download", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "isolate_vocals", b"isolate_vocals", "language", b"language", "language_out", b"language_out", "languages", b"languages", "loudness_lufs", b"loudness_lufs", "mixed_languages", b"mixed_languages", "remove_noise", b"remove_noise", "set_sample_rate_16k", b"set_sample_rate_16k", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__apply_highpass_filter: _TypeAlias = _typing.Literal["apply_highpass_filter"]  # noqa: Y015
     _WhichOneofArgType__apply_highpass_filter: _TypeAlias = _typing.Literal["_apply_highpass_filter", b"_apply_highpass_filter"]  # noqa: Y015
@@ -723,9 +733,9 @@ class Warning(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """UPPER_SNAKE_CASE and stable: callers may branch on it."""
+    """UPPER_SNAKE_CASE, from the closed list in docs/errors.md: callers may branch on it."""
     message: _builtins.str
-    """One sentence for a person."""
+    """One sentence for a person; never parsed."""
     def __init__(
         self,
         *,

@@ -360,6 +360,7 @@ class Segment(_message.Message):
     LANGUAGE_FIELD_NUMBER: _builtins.int
     SETTLED_OFFSET_FIELD_NUMBER: _builtins.int
     TRANSLATION_FIELD_NUMBER: _builtins.int
+    UNCERTAIN_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     """Position in the transcript, from 0 without gaps."""
     text: _builtins.str
@@ -370,6 +371,8 @@ class Segment(_message.Message):
     """BCP-47 tag of the language of this segment."""
     translation: _builtins.str
     """The same in the language asked for; empty unless it was translated."""
+    uncertain: _builtins.bool
+    """The text failed the transcriber's quality checks in every way it was decoded; it is the best of them."""
     @_builtins.property
     def start_offset(self) -> _duration_pb2.Duration:
         """From the beginning of the recording."""
@@ -398,10 +401,11 @@ class Segment(_message.Message):
         language: _builtins.str = ...,
         settled_offset: _duration_pb2.Duration | None = ...,
         translation: _builtins.str = ...,
+        uncertain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "end_offset", b"end_offset", "settled_offset", b"settled_offset", "start_offset", b"start_offset"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "end_offset", b"end_offset", "index", b"index", "language", b"language", "settled_offset", b"settled_offset", "start_offset", b"start_offset", "text", b"text", "translation", b"translation", "words", b"words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "end_offset", b"end_offset", "index", b"index", "language", b"language", "settled_offset", b"settled_offset", "start_offset", b"start_offset", "text", b"text", "translation", b"translation", "uncertain", b"uncertain", "words", b"words"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

@@ -943,6 +943,7 @@ class GetAbilitiesResponse(_message.Message):
     OPTIONS_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     SILENT_STAGES_FIELD_NUMBER: _builtins.int
+    CAPTION_FORMATS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def models(self) -> _containers.RepeatedCompositeFieldContainer[_transcriber_service_pb2.Model]:
         """Models of the transcriber, best first."""
@@ -963,6 +964,10 @@ class GetAbilitiesResponse(_message.Message):
     def silent_stages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Stages that could not be asked just now: what only they know is missing above."""
 
+    @_builtins.property
+    def caption_formats(self) -> _containers.RepeatedCompositeFieldContainer[Global___CaptionFormatInfo]:
+        """Every format captions can be had in, in the order of CaptionFormat."""
+
     def __init__(
         self,
         *,
@@ -971,11 +976,58 @@ class GetAbilitiesResponse(_message.Message):
         options: _abc.Iterable[_normalizer_service_pb2.OptionCapability] | None = ...,
         limits: _job_pb2.Limits | None = ...,
         silent_stages: _abc.Iterable[_builtins.str] | None = ...,
+        caption_formats: _abc.Iterable[Global___CaptionFormatInfo] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "models", b"models", "options", b"options", "silent_stages", b"silent_stages", "translations", b"translations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caption_formats", b"caption_formats", "limits", b"limits", "models", b"models", "options", b"options", "silent_stages", b"silent_stages", "translations", b"translations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetAbilitiesResponse: _TypeAlias = GetAbilitiesResponse  # noqa: Y015
+
+@_typing.final
+class CaptionFormatInfo(_message.Message):
+    """One format captions can be had in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FORMAT_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    SUFFIX_FIELD_NUMBER: _builtins.int
+    MEDIA_TYPE_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    WORD_CUES_FIELD_NUMBER: _builtins.int
+    USUAL_FIELD_NUMBER: _builtins.int
+    format: _media_pb2.CaptionFormat.ValueType
+    """What GetCaptionsRequest and GetReportRequest take."""
+    name: _builtins.str
+    """Its name for programs, such as "srt": the name of `format` without its prefix, in lower case."""
+    suffix: _builtins.str
+    """Suffix of its files, without a dot."""
+    media_type: _builtins.str
+    """Media type of its files."""
+    description: _builtins.str
+    """One line for people, in English."""
+    word_cues: _builtins.bool
+    """Whether it can carry a time for each word (`word_cues`)."""
+    usual: _builtins.bool
+    """Whether clients write it when files are wanted and no format is named."""
+    def __init__(
+        self,
+        *,
+        format: _media_pb2.CaptionFormat.ValueType = ...,
+        name: _builtins.str = ...,
+        suffix: _builtins.str = ...,
+        media_type: _builtins.str = ...,
+        description: _builtins.str = ...,
+        word_cues: _builtins.bool = ...,
+        usual: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "format", b"format", "media_type", b"media_type", "name", b"name", "suffix", b"suffix", "usual", b"usual", "word_cues", b"word_cues"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CaptionFormatInfo: _TypeAlias = CaptionFormatInfo  # noqa: Y015

@@ -66,6 +66,7 @@ class TranscribeStart(_message.Message):
     NEXT_INDEX_FIELD_NUMBER: _builtins.int
     HOTWORDS_FIELD_NUMBER: _builtins.int
     MIXED_LANGUAGES_FIELD_NUMBER: _builtins.int
+    LANGUAGES_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job this recording belongs to; repeated in every log line."""
     language: _builtins.str
@@ -88,6 +89,10 @@ class TranscribeStart(_message.Message):
     def settled_offset(self) -> _duration_pb2.Duration:
         """Text up to here is settled already: hear the audio before it, but send only segments after it."""
 
+    @_builtins.property
+    def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """BCP-47 tags detection chooses among; excludes `language`. Empty means every language of the model."""
+
     def __init__(
         self,
         *,
@@ -101,10 +106,11 @@ class TranscribeStart(_message.Message):
         next_index: _builtins.int = ...,
         hotwords: _builtins.str = ...,
         mixed_languages: _builtins.bool = ...,
+        languages: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["settled_offset", b"settled_offset"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["beam_size", b"beam_size", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "mixed_languages", b"mixed_languages", "next_index", b"next_index", "settled_offset", b"settled_offset", "word_timestamps", b"word_timestamps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["beam_size", b"beam_size", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "languages", b"languages", "mixed_languages", b"mixed_languages", "next_index", b"next_index", "settled_offset", b"settled_offset", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -208,7 +214,7 @@ class TranscribeFinished(_message.Message):
     language: _builtins.str
     """BCP-47 tag of the language heard; empty if nothing was said and none was named."""
     language_probability: _builtins.float
-    """How sure detection was, 0 to 1. Unset if the caller named the language."""
+    """How sure detection was, 0 to 1; among `languages` if the caller gave some. Unset if the caller named the language."""
     language_out: _builtins.str
     """BCP-47 tag segments were translated into; empty if none was."""
     @_builtins.property

@@ -1,27 +1,26 @@
-"""stats, cleanup and factory-reset against a scripted server on a real socket."""
+"""stats, cleanup and factory-reset against the fake orchestrator on a real socket."""
 
 import json
 from datetime import timedelta
 
 import pytest
 
-from tests.cli.command import run
-from tests.cli.scripted import ScriptedPipeline, serving
-from tests.cli.scripted_admin import ScriptedAdmin
+from tests.support.command import run
+from tests.support.fake_orchestrator import FakeAdmin, serving
 
 
 @pytest.fixture
-def admin() -> ScriptedAdmin:
-    return ScriptedAdmin()
+def admin() -> FakeAdmin:
+    return FakeAdmin()
 
 
-async def test_stats_name_every_state_and_figure(admin: ScriptedAdmin) -> None:
-    async with serving(ScriptedPipeline(), admin) as address:
-        told = await run("stats", "--server", address)
+async def test_stats_name_every_state_and_figure(admin: FakeAdmin) -> None:
+    async with serving(admin=admin) as address:
+        plain = await run("stats", "--server", address)
         as_json = await run("stats", "--json", "--server", address)
 
-    assert told.code == 0
-    lines = dict(line.rsplit(maxsplit=1) for line in told.out.splitlines() if "MB" not in line)
+    assert plain.code == 0
+    lines = dict(line.rsplit(maxsplit=1) for line in plain.out.splitlines() if "MB" not in line)
     assert lines["succeeded"] == "3"
     assert lines["queued"] == lines["running"] == lines["failed"] == lines["cancelled"] == "0"
     assert (lines["in the queue"], lines["dead letters"]) == ("2", "1")
@@ -31,8 +30,8 @@ async def test_stats_name_every_state_and_figure(admin: ScriptedAdmin) -> None:
     assert (found["stored_bytes"], found["uptime_seconds"]) == (2_500_000, 3661.5)
 
 
-async def test_cleanup_sends_its_age_and_says_what_went(admin: ScriptedAdmin) -> None:
-    async with serving(ScriptedPipeline(), admin) as address:
+async def test_cleanup_sends_its_age_and_prints_what_was_removed(admin: FakeAdmin) -> None:
+    async with serving(admin=admin) as address:
         usual = await run("cleanup", "--server", address)
         dry = await run("cleanup", "--max-age-hours", "0.5", "--dry-run", "--server", address)
         as_json = await run("cleanup", "--json", "--server", address)
@@ -53,30 +52,28 @@ async def test_cleanup_sends_its_age_and_says_what_went(admin: ScriptedAdmin) ->
 
 
 @pytest.mark.parametrize("hours", ["-1", "nan", "inf", "soon"])
-async def test_an_age_that_is_none_never_reaches_the_server(
-    admin: ScriptedAdmin, hours: str
-) -> None:
-    async with serving(ScriptedPipeline(), admin) as address:
+async def test_an_invalid_age_never_reaches_the_server(admin: FakeAdmin, hours: str) -> None:
+    async with serving(admin=admin) as address:
         ended = await run("cleanup", "--max-age-hours", hours, "--server", address)
 
     assert ended.code == 2
     assert admin.cleanups == []
 
 
-async def test_a_reset_must_be_confirmed(admin: ScriptedAdmin) -> None:
-    async with serving(ScriptedPipeline(), admin) as address:
-        unsaid = await run("factory-reset", "--server", address)
+async def test_a_reset_must_be_confirmed(admin: FakeAdmin) -> None:
+    async with serving(admin=admin) as address:
+        missing = await run("factory-reset", "--server", address)
         wrong = await run("factory-reset", "--confirm", "yes", "--server", address)
 
-    assert unsaid.code == 2
+    assert missing.code == 2
     assert (wrong.code, wrong.err) == (3, "error: not confirmed (CONFIRMATION_MISSING)\n")
     assert admin.resets == []
 
 
-async def test_a_reset_reports_each_service(admin: ScriptedAdmin) -> None:
+async def test_a_reset_reports_each_service(admin: FakeAdmin) -> None:
     confirmed = ("factory-reset", "--confirm", "ERASE EVERYTHING")
 
-    async with serving(ScriptedPipeline(), admin) as address:
+    async with serving(admin=admin) as address:
         done = await run(*confirmed, "--server", address)
         dry = await run(*confirmed, "--dry-run", "--server", address)
         as_json = await run(*confirmed, "--json", "--server", address)
@@ -91,13 +88,13 @@ async def test_a_reset_reports_each_service(admin: ScriptedAdmin) -> None:
     assert (stage["name"], stage["files_removed"], stage["bytes_removed"]) == ("downloader", 7, 0)
 
 
-async def test_a_service_that_could_not_be_reset_is_the_exit_code(admin: ScriptedAdmin) -> None:
-    admin.stage_error = "nobody \x1b[31manswers"
+async def test_a_service_that_could_not_be_reset_is_code_4(admin: FakeAdmin) -> None:
+    admin.stage_error = "no \x1b[31manswer"
 
-    async with serving(ScriptedPipeline(), admin) as address:
+    async with serving(admin=admin) as address:
         ended = await run("factory-reset", "--confirm", "ERASE EVERYTHING", "--server", address)
 
     assert ended.code == 4
     assert "NOT DONE" in ended.out
-    assert "answers" in ended.out
+    assert "answer" in ended.out
     assert "\x1b" not in ended.out

@@ -1,4 +1,4 @@
-"""`ytcaption collect` against a scripted server on a real socket."""
+"""`ytcaption collect` against the fake orchestrator on a real socket."""
 
 import json
 import re
@@ -8,23 +8,23 @@ import pytest
 from click.testing import CliRunner
 from google.protobuf.duration import from_seconds
 
-from cli.commands.collecting import collect
+from cli.commands.collections import collect
 from cli.exits import CommandError, Exit
-from cli.wishes import Span, check_sources
+from cli.params import DurationParam, check_sources
 from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
-from tests.cli.command import finish, run, start
-from tests.cli.scripted import ScriptedPipeline, serving
-from tests.cli.scripted_collections import COLLECTION_ID, LIST, ScriptedCollections
+from tests.support.collection_updates import COLLECTION_ID, LIST
+from tests.support.command import finish, run, start
+from tests.support.fake_orchestrator import FakeCollections, serving
 from ytcaption.v1 import collection_service_pb2 as service_pb
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 
 
 async def test_members_are_lines_on_stdout_and_nothing_else_is() -> None:
-    scripted = ScriptedCollections()
+    scripted = FakeCollections()
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         ended = await run("collect", LIST, "--server", address)
 
     assert ended.code == 0, ended.err
@@ -34,8 +34,8 @@ async def test_members_are_lines_on_stdout_and_nothing_else_is() -> None:
     assert scripted.watches == [0]
 
 
-async def test_everything_that_was_chosen_is_sent_and_nothing_else(tmp_path: Path) -> None:
-    scripted = ScriptedCollections()
+async def test_only_chosen_options_are_sent(tmp_path: Path) -> None:
+    scripted = FakeCollections()
     more = tmp_path / "more"
     more.write_text(f"# two more\n\n {LIST}/b \nytsearch5:two words\n")
     chosen = (
@@ -45,7 +45,7 @@ async def test_everything_that_was_chosen_is_sent_and_nothing_else(tmp_path: Pat
         *("--caller", "alice", "--language", "pt", "--max-lines", "1", "--from-file", str(more)),
     )
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         detached = await run("collect", LIST, *chosen, "--detach", "--server", address)
         await run("collect", LIST, "--detach", "--server", address)
 
@@ -74,11 +74,11 @@ async def test_everything_that_was_chosen_is_sent_and_nothing_else(tmp_path: Pat
     assert scripted.watches == []
 
 
-async def test_single_recordings_come_from_stdin_without_a_look_behind_them() -> None:
-    scripted = ScriptedCollections()
+async def test_single_recordings_are_read_from_stdin_and_not_listed() -> None:
+    scripted = FakeCollections()
     lines = "".join(f"https://example.net/{number}\n" for number in range(30))
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         process = await start(
             *("collect", "--each", "--from-file", "-", "--detach", "--json", "--server", address),
             answers=lines,
@@ -94,11 +94,11 @@ async def test_single_recordings_come_from_stdin_without_a_look_behind_them() ->
     ("arguments", "words"),
     [
         ((), "nothing to collect"),
-        ((LIST, "--timeout", "30"), "is no time such as"),
-        ((LIST, "--timeout", "0s"), "is no time such as"),
-        ((LIST, "--timeout", "2 hours or so"), "is no time such as"),
-        ((LIST, "--period", "2025-13"), "is no year, month or day"),
-        ((LIST, "--from", "tomorrow"), "is no day such as"),
+        ((LIST, "--timeout", "30"), "is not a duration such as"),
+        ((LIST, "--timeout", "0s"), "is not a duration such as"),
+        ((LIST, "--timeout", "2 hours or so"), "is not a duration such as"),
+        ((LIST, "--period", "2025-13"), "is not a year, month or day"),
+        ((LIST, "--from", "tomorrow"), "is not a day such as"),
         ((LIST, "--from", "2025-02-01", "--to", "2025-01-01"), "--to is before --from"),
         ((LIST, "--period", "2025", "--to", "2025-01-01"), "not both"),
         ((LIST, "--each", "--period", "2025"), "not with --each"),
@@ -107,10 +107,10 @@ async def test_single_recordings_come_from_stdin_without_a_look_behind_them() ->
         ((LIST, "--webhook", "https://example.org/"), "--server"),
         ((LIST, "--detach", "-o", "x", "--server", "127.0.0.1:1"), "--detach does not wait"),
         ((LIST, "--from-file", "/nowhere"), "cannot read /nowhere"),
-        (tuple(f"{LIST}/{number}" for number in range(21)), "say --each"),
+        (tuple(f"{LIST}/{number}" for number in range(21)), "use --each"),
     ],
 )
-def test_a_command_written_wrongly_starts_nothing(arguments: tuple[str, ...], words: str) -> None:
+def test_a_usage_error_starts_nothing(arguments: tuple[str, ...], words: str) -> None:
     ended = CliRunner(env={"YTCAPTION_SERVER": None}).invoke(collect, arguments)
 
     assert ended.exit_code == 2
@@ -126,7 +126,7 @@ def test_a_command_written_wrongly_starts_nothing(arguments: tuple[str, ...], wo
         (__file__, False, "`ytcaption transcribe` takes files"),
     ],
 )
-def test_a_source_that_cannot_be_is_refused_before_anything_starts(
+def test_an_invalid_source_is_refused_before_anything_starts(
     source: str, each: bool, words: str
 ) -> None:
     with pytest.raises(CommandError, match=re.escape(words)) as refusal:
@@ -139,15 +139,15 @@ def test_a_source_that_cannot_be_is_refused_before_anything_starts(
     ("text", "seconds"),
     [("90s", 90), ("90 s", 90), ("1.5h", 5400), ("1h30m", 5400), ("2d", 172_800)],
 )
-def test_a_timeout_has_its_unit(text: str, seconds: float) -> None:
-    assert Span().convert(text, None, None).total_seconds() == seconds
+def test_a_timeout_is_parsed_with_its_unit(text: str, seconds: float) -> None:
+    assert DurationParam().convert(text, None, None).total_seconds() == seconds
 
 
 async def test_a_refusal_is_one_line_with_its_reason() -> None:
-    scripted = ScriptedCollections()
+    scripted = FakeCollections()
     scripted.refusal = InvalidRequestError("too many members", reason=Reason.REQUEST_INVALID)
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         ended = await run("collect", LIST, "--server", address)
 
     assert (ended.code, ended.err) == (3, "error: too many members (REQUEST_INVALID)\n")

@@ -1,13 +1,11 @@
-"""How `ytcaption collect` ends: partial, late, cancelled, cut off, interrupted."""
+"""How `ytcaption collect` ends: partial, late, cancelled, reconnected, interrupted."""
 
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import finish, names_in, next_line, run, start
-from tests.cli.scripted import ScriptedPipeline, serving
-from tests.cli.scripted_collections import (
+from tests.support.collection_updates import (
     COLLECTION_ID,
     COMPLETE,
     COMPLETED,
@@ -15,19 +13,20 @@ from tests.cli.scripted_collections import (
     LIST,
     PARTIAL,
     PRIVATE,
-    ScriptedCollections,
     collection,
     member,
-    told,
+    updates_of,
 )
-from tests.polling import until
+from tests.support.command import finish, names_in, next_line, run, start
+from tests.support.fake_orchestrator import FakeCollections, serving
+from tests.support.polling import until
 from ytcaption.v1 import collection_pb2 as pb
 
 
 async def test_a_partial_collection_is_code_5_and_says_what_is_missing() -> None:
-    scripted = ScriptedCollections(PARTIAL)
+    scripted = FakeCollections(PARTIAL)
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         ended = await run("collect", LIST, "--server", address)
 
     assert ended.code == 5
@@ -35,35 +34,35 @@ async def test_a_partial_collection_is_code_5_and_says_what_is_missing() -> None
     assert ended.err.endswith("error: the collection is partial: 1 failed\n")
 
 
-async def test_a_listing_that_broke_off_is_told_once_and_is_partial() -> None:
+async def test_a_broken_listing_is_reported_once_and_makes_the_collection_partial() -> None:
     broken = [pb.Listing(source=LIST, complete=True, found=1, failure=PRIVATE)]
     partial = collection(pb.COLLECTION_STATE_PARTIAL, 1, listings=broken)
-    scripted = ScriptedCollections(told(partial, member(1, COMPLETED), partial))
+    scripted = FakeCollections(updates_of(partial, member(1, COMPLETED), partial))
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         ended = await run("collect", LIST, "--server", address)
 
     assert ended.code == 5
-    assert ended.err.count(f"{LIST} could not be listed to its end") == 1
+    assert ended.err.count(f"the listing of {LIST} broke off: ") == 1
     assert "1 of 1 listings broke off" in ended.err
 
 
-async def test_a_collection_somebody_cancelled_is_code_6() -> None:
+async def test_a_cancelled_collection_is_code_6() -> None:
     cancelled = collection(pb.COLLECTION_STATE_CANCELLED, 0, cancel_note="enough", settled=True)
-    scripted = ScriptedCollections(told(cancelled))
+    scripted = FakeCollections(updates_of(cancelled))
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         ended = await run("collect", LIST, "--server", address)
 
     assert ended.code == 6
     assert "the collection was cancelled: enough" in ended.err
 
 
-async def test_it_returns_at_the_deadline_or_waits_for_late_ones_if_told() -> None:
-    scripted = ScriptedCollections(LATE)
+async def test_it_returns_at_the_deadline_unless_late_members_are_waited_for() -> None:
+    scripted = FakeCollections(LATE)
     timed = ("collect", LIST, "--timeout", "90s")
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         at_deadline = await run(*timed, "--server", address)
         late = await run(*timed, "--late", "--server", address)
 
@@ -74,11 +73,11 @@ async def test_it_returns_at_the_deadline_or_waits_for_late_ones_if_told() -> No
     assert late.out.endswith("   2 completed Talk 2 (late)\n")
 
 
-async def test_cuts_neither_lose_nor_repeat_a_member() -> None:
-    scripted = ScriptedCollections(COMPLETE)
+async def test_reconnects_neither_lose_nor_repeat_a_member() -> None:
+    scripted = FakeCollections(COMPLETE)
     scripted.cut_after = [0, 4, 1]
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         ended = await run("collect", LIST, "--server", address)
 
     assert (ended.code, len(ended.out.splitlines())) == (0, 2)
@@ -87,13 +86,13 @@ async def test_cuts_neither_lose_nor_repeat_a_member() -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-async def test_an_interrupted_collection_is_cancelled_and_what_is_there_is_kept(
+async def test_an_interrupted_collection_is_cancelled_and_keeps_its_files(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    scripted = ScriptedCollections()
+    scripted = FakeCollections()
     scripted.stays_open_after = 5
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         process = await start(
             *("collect", LIST, "--server", address, "-o", str(tmp_path), "-f", "srt"),
             *("--report", "html"),
@@ -109,12 +108,12 @@ async def test_an_interrupted_collection_is_cancelled_and_what_is_there_is_kept(
     assert names_in(tmp_path) == ["001 Talk 1.srt", "report.html"]
 
 
-async def test_a_second_interruption_leaves_at_once() -> None:
-    scripted = ScriptedCollections()
+async def test_a_second_interruption_exits_at_once() -> None:
+    scripted = FakeCollections()
     scripted.stays_open_after = 5
     scripted.cancels_answer = False
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         process = await start("collect", LIST, "--server", address)
         await next_line(process)
         process.send_signal(signal.SIGINT)

@@ -1,34 +1,31 @@
-"""The short commands for collections and webhooks against a scripted server on a real socket."""
+"""The short commands for collections and webhooks against the fake orchestrator."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import run
-from tests.cli.scripted import ScriptedPipeline, serving
-from tests.cli.scripted_admin import ScriptedAdmin
-from tests.cli.scripted_collections import (
+from tests.support.collection_updates import (
     COLLECTION_ID,
-    COMPLETE,
     COMPLETED,
     FAILED,
     PRIVATE,
-    ScriptedCollections,
-    going_on,
     member,
+    running_collection,
 )
-from tests.cli.stories import JOB_ID, duration
+from tests.support.command import run
+from tests.support.fake_orchestrator import FakeAdmin, FakeCollections, FakePipeline, serving
+from tests.support.job_updates import JOB_ID, duration
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import collection_service_pb2 as service_pb
 from ytcaption.v1 import media_pb2 as media_pb
 
-NOBODY = "0199cccc-0000-7000-8000-000000000001"
+UNKNOWN_ID = "0199cccc-0000-7000-8000-000000000001"
 
 
-async def test_watch_cancel_and_delete_tell_collections_from_jobs() -> None:
-    scripted, pipeline = ScriptedCollections(), ScriptedPipeline()
+async def test_watch_cancel_and_delete_also_take_collection_ids() -> None:
+    scripted, pipeline = FakeCollections(), FakePipeline()
 
     async with serving(pipeline, collections=scripted) as address:
         watched = await run("watch", COLLECTION_ID, "--server", address)
@@ -45,18 +42,18 @@ async def test_watch_cancel_and_delete_tell_collections_from_jobs() -> None:
 
 
 @pytest.mark.parametrize("command", ["watch", "cancel", "delete"])
-async def test_an_id_of_nothing_is_one_clear_line(command: str) -> None:
-    async with serving(ScriptedPipeline(), collections=ScriptedCollections()) as address:
-        ended = await run(command, NOBODY, "--server", address)
+async def test_an_unknown_id_is_one_clear_line(command: str) -> None:
+    async with serving() as address:
+        ended = await run(command, UNKNOWN_ID, "--server", address)
 
+    assert ended.err == f"error: there is no job and no collection {UNKNOWN_ID} (NOT_FOUND)\n"
     assert (ended.code, ended.out) == (3, "")
-    assert ended.err == f"error: there is no job and no collection {NOBODY} (NOT_FOUND)\n"
 
 
 async def test_watch_gives_every_update_as_json_after_a_sequence() -> None:
-    scripted = ScriptedCollections()
+    scripted = FakeCollections()
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         ended = await run("watch", COLLECTION_ID, "--json", "--after", "3", "--server", address)
 
     updates = [json.loads(line) for line in ended.out.splitlines()]
@@ -67,8 +64,8 @@ async def test_watch_gives_every_update_as_json_after_a_sequence() -> None:
     assert scripted.watches == [3]
 
 
-async def test_watch_after_a_sequence_repeats_no_line_but_counts_everyone() -> None:
-    async with serving(ScriptedPipeline(), collections=ScriptedCollections(COMPLETE)) as address:
+async def test_watch_after_a_sequence_prints_no_earlier_line_but_counts_all_members() -> None:
+    async with serving() as address:
         ended = await run("watch", COLLECTION_ID, "--after", "5", "--server", address)
 
     assert ended.out == "   2 completed Talk 2\n"
@@ -76,17 +73,17 @@ async def test_watch_after_a_sequence_repeats_no_line_but_counts_everyone() -> N
 
 
 async def test_collections_are_listed_over_pages() -> None:
-    scripted = ScriptedCollections()
+    scripted = FakeCollections()
     counts = [
         pb.MemberCount(state=FAILED, count=1),
         pb.MemberCount(state=COMPLETED, count=27),
     ]
     for number in range(5):
-        one = going_on(28, counts=counts)
+        one = running_collection(28, counts=counts)
         one.collection_id = f"{number:036}"
         scripted.listed.append(one)
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         table = await run("collections", "--server", address)
         few = await run("collections", "--limit", "3", "--json", "--server", address)
 
@@ -99,19 +96,19 @@ async def test_collections_are_listed_over_pages() -> None:
 
 
 async def test_a_collection_is_shown_with_its_members_over_pages() -> None:
-    scripted = ScriptedCollections()
+    scripted = FakeCollections()
     listing = pb.Listing(source="https://example.net/list", found=250, failure=PRIVATE)
-    scripted.snapshot = going_on(250, listings=[listing])
+    scripted.snapshot = running_collection(250, listings=[listing])
     scripted.members = [
         *(member(n, COMPLETED, duration=duration(65), language="en") for n in range(1, 250)),
         member(250, FAILED, failure=PRIVATE, title="[bold]\x1b[31m"),
     ]
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         short = await run("collection", COLLECTION_ID, "--server", address)
         whole = await run("collection", COLLECTION_ID, "--all", "--server", address)
         as_json = await run("collection", COLLECTION_ID, "--all", "--json", "--server", address)
-        nobody = await run("collection", NOBODY, "--server", address)
+        unknown = await run("collection", UNKNOWN_ID, "--server", address)
 
     assert "broke off: the video is private (VIDEO_PRIVATE)" in short.out
     assert "Talk 50" in short.out
@@ -123,16 +120,16 @@ async def test_a_collection_is_shown_with_its_members_over_pages() -> None:
     found = json.loads(as_json.out)
     assert found["collection"]["title"] == "October"
     assert [one["number"] for one in found["members"]] == list(range(1, 251))
-    assert (nobody.code, nobody.err.count("\n")) == (3, 1)
+    assert (unknown.code, unknown.err.count("\n")) == (3, 1)
 
 
-async def test_a_report_goes_to_a_pipe_a_file_or_a_folder_whole(tmp_path: Path) -> None:
-    scripted = ScriptedCollections()
+async def test_a_report_is_written_whole_to_a_pipe_a_file_or_a_directory(tmp_path: Path) -> None:
+    scripted = FakeCollections()
     scripted.report = "# Öctober\n".encode() * 20_000
     scripted.report_name = "../October.zip"
     path = tmp_path / "x.html"
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         piped = await run("report", COLLECTION_ID, "--server", address)
         into = await run(
             "report", COLLECTION_ID, "-f", "html", "-o", str(path), "--server", address
@@ -141,7 +138,7 @@ async def test_a_report_goes_to_a_pipe_a_file_or_a_folder_whole(tmp_path: Path) 
             *("report", COLLECTION_ID, "-f", "zip", "--captions", "vtt"),
             *("-o", str(tmp_path), "--server", address),
         )
-        nobody = await run("report", NOBODY, "-o", str(tmp_path / "no"), "--server", address)
+        unknown = await run("report", UNKNOWN_ID, "-o", str(tmp_path / "no"), "--server", address)
 
     assert piped.out.encode() == scripted.report
     assert into.err == f"wrote {path}\n"
@@ -152,11 +149,11 @@ async def test_a_report_goes_to_a_pipe_a_file_or_a_folder_whole(tmp_path: Path) 
         (service_pb.REPORT_FORMAT_HTML, media_pb.CAPTION_FORMAT_SRT),
         (service_pb.REPORT_FORMAT_ZIP, media_pb.CAPTION_FORMAT_VTT),
     ]
-    assert nobody.code == 3
+    assert unknown.code == 3
     assert not (tmp_path / "no").exists()
 
 
-async def test_captions_are_for_a_zip() -> None:
+async def test_a_caption_format_is_refused_for_other_reports_than_zip() -> None:
     ended = await run("report", COLLECTION_ID, "-f", "pdf", "--captions", "srt")
 
     assert ended.code == 2
@@ -164,7 +161,7 @@ async def test_captions_are_for_a_zip() -> None:
 
 
 async def test_webhooks_are_listed_with_their_last_answer() -> None:
-    admin = ScriptedAdmin()
+    admin = FakeAdmin()
     attempt = admin_pb.DeliveryAttempt(number=1, status=503, error="busy\x1b[2J")
     taken = admin_pb.DeliveryAttempt(number=2, status=200)
     admin.deliveries = [
@@ -185,7 +182,7 @@ async def test_webhooks_are_listed_with_their_last_answer() -> None:
         )
     ]
 
-    async with serving(ScriptedPipeline(), admin) as address:
+    async with serving(admin=admin) as address:
         table = await run("webhooks", "--job", JOB_ID, "--server", address)
         as_json = await run(
             *("webhooks", "--collection", COLLECTION_ID, "--limit", "2", "--json"),
@@ -201,12 +198,12 @@ async def test_webhooks_are_listed_with_their_last_answer() -> None:
     assert "503 busy" in table.out
     assert "\x1b" not in table.out
     assert [json.loads(line)["event_id"] for line in as_json.out.splitlines()] == ["e0", "e1"]
-    assert admin.asked_deliveries[0].job_id == JOB_ID
-    assert admin.asked_deliveries[-1].collection_id == COLLECTION_ID
+    assert admin.deliveries_requested[0].job_id == JOB_ID
+    assert admin.deliveries_requested[-1].collection_id == COLLECTION_ID
 
 
-async def test_a_webhook_goes_with_a_job_but_not_to_a_mesh_that_ends_with_it() -> None:
-    pipeline = ScriptedPipeline()
+async def test_a_webhook_is_sent_with_a_job_but_refused_for_an_embedded_mesh() -> None:
+    pipeline = FakePipeline()
     hook = ("--webhook", "https://example.org/hook")
 
     async with serving(pipeline) as address:

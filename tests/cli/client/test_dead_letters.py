@@ -1,4 +1,4 @@
-"""The dead-letter commands against a scripted server on a real socket."""
+"""The dead-letter commands against the fake orchestrator on a real socket."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import finish, run, start
-from tests.cli.scripted import ScriptedPipeline, serving
-from tests.cli.scripted_admin import ScriptedAdmin
-from tests.cli.stories import (
+from tests.support.command import finish, run, start
+from tests.support.fake_orchestrator import FakeAdmin, FakePipeline, serving
+from tests.support.job_updates import (
     FAILED,
     JOB_ID,
     REPLAYED,
@@ -33,16 +32,16 @@ def letter(job_id: str, reason: str = "VIDEO_PRIVATE", **fields: Any) -> job_pb.
     return found
 
 
-def dead(*letters: job_pb.DeadLetter) -> ScriptedAdmin:
-    admin = ScriptedAdmin()
+def admin_with(*letters: job_pb.DeadLetter) -> FakeAdmin:
+    admin = FakeAdmin()
     admin.letters = list(letters)
     return admin
 
 
 async def test_letters_are_listed_over_pages_up_to_the_limit() -> None:
-    admin = dead(*(letter(f"{number:036}") for number in range(7)))
+    admin = admin_with(*(letter(f"{number:036}") for number in range(7)))
 
-    async with serving(ScriptedPipeline(), admin) as address:
+    async with serving(admin=admin) as address:
         ended = await run("dlq", "list", "--limit", "5", "--json", "--server", address)
 
     assert ended.code == 0
@@ -52,10 +51,10 @@ async def test_letters_are_listed_over_pages_up_to_the_limit() -> None:
     assert len(admin.listed) == 3
 
 
-async def test_the_table_shows_only_the_reason_asked_for_and_is_harmless() -> None:
-    admin = dead(letter(JOB_ID), letter(f"{7:036}", "NO_AUDIO"))
+async def test_the_table_shows_only_the_given_reason_and_no_control_characters() -> None:
+    admin = admin_with(letter(JOB_ID), letter(f"{7:036}", "NO_AUDIO"))
 
-    async with serving(ScriptedPipeline(), admin) as address:
+    async with serving(admin=admin) as address:
         ended = await run("dlq", "list", "--reason", "NO_AUDIO", "--server", address)
 
     assert [request.reason for request in admin.listed] == ["NO_AUDIO"]
@@ -67,8 +66,10 @@ async def test_the_table_shows_only_the_reason_asked_for_and_is_harmless() -> No
 
 
 async def test_a_letter_is_shown_with_all_its_facts() -> None:
-    admin = dead(*(letter(f"{number:036}") for number in range(5)), letter(JOB_ID, sequence=9))
-    pipeline = ScriptedPipeline()
+    admin = admin_with(
+        *(letter(f"{number:036}") for number in range(5)), letter(JOB_ID, sequence=9)
+    )
+    pipeline = FakePipeline()
     pipeline.jobs = [job_pb.Job()]
     pipeline.jobs[0].CopyFrom(FAILED)
     pipeline.jobs[0].source.url = "https://example.net/v"
@@ -89,10 +90,10 @@ async def test_a_letter_is_shown_with_all_its_facts() -> None:
 
 @pytest.mark.parametrize("state", [job_pb.JOB_STATE_SUCCEEDED, job_pb.JOB_STATE_FAILED])
 async def test_a_job_without_a_letter_cannot_be_shown(state: Any) -> None:
-    pipeline = ScriptedPipeline()
+    pipeline = FakePipeline()
     pipeline.jobs = [job_pb.Job(job_id=JOB_ID, state=state)]
 
-    async with serving(pipeline, dead(letter("another"))) as address:
+    async with serving(pipeline, admin_with(letter("another"))) as address:
         ended = await run("dlq", "show", JOB_ID, "--server", address)
 
     assert (ended.code, ended.out) == (3, "")
@@ -100,8 +101,8 @@ async def test_a_job_without_a_letter_cannot_be_shown(state: Any) -> None:
 
 
 async def test_replay_says_that_the_job_is_queued() -> None:
-    admin = dead(letter(JOB_ID))
-    pipeline = ScriptedPipeline()
+    admin = admin_with(letter(JOB_ID))
+    pipeline = FakePipeline()
 
     async with serving(pipeline, admin) as address:
         ended = await run("dlq", "replay", JOB_ID, "--server", address)
@@ -116,29 +117,29 @@ async def test_replay_says_that_the_job_is_queued() -> None:
 @pytest.mark.parametrize(
     ("end", "code", "state"), [(SUCCEEDED, 0, "succeeded"), (FAILED, 1, "failed")]
 )
-async def test_replay_can_wait_for_the_end_of_the_new_life(
+async def test_replay_can_wait_for_the_end_of_the_replayed_job(
     end: job_pb.Job, code: int, state: str
 ) -> None:
-    story = [
+    event_log = [
         accepted(1, job_pb.Job(job_id=JOB_ID, max_attempts=4)),
-        attempt_failed(2, "the first life"),
+        attempt_failed(2, "before the replay"),
         finished(3, FAILED),
         accepted(4, REPLAYED),
-        attempt_failed(5, "the second life"),
+        attempt_failed(5, "after the replay"),
         segment(6, "hello"),
         finished(7, end),
     ]
 
-    async with serving(ScriptedPipeline(story), dead(letter(JOB_ID))) as address:
+    async with serving(FakePipeline(event_log), admin_with(letter(JOB_ID))) as address:
         ended = await run("dlq", "replay", JOB_ID, "--wait", "--server", address)
 
     assert (ended.code, ended.out) == (code, f"{JOB_ID} {state}\n")
-    assert "the second life" in ended.err
-    assert "the first life" not in ended.err
+    assert "after the replay" in ended.err
+    assert "before the replay" not in ended.err
 
 
 async def test_replay_of_a_job_that_is_not_dead_is_refused() -> None:
-    async with serving(ScriptedPipeline(), dead()) as address:
+    async with serving(admin=admin_with()) as address:
         ended = await run("dlq", "replay", JOB_ID, "--server", address)
 
     assert (ended.code, ended.out) == (3, "")
@@ -155,11 +156,11 @@ EVENT = job_pb.DeadLetter(
 )
 
 
-async def test_a_letter_without_a_job_is_listed_and_shown_with_what_came() -> None:
-    async with serving(ScriptedPipeline(), dead(letter(JOB_ID), EVENT)) as address:
+async def test_an_event_letter_is_listed_and_shown_with_its_content() -> None:
+    async with serving(admin=admin_with(letter(JOB_ID), EVENT)) as address:
         listed = await run("dlq", "list", "--server", address)
         shown = await run("dlq", "show", EVENT.letter_id, "--server", address)
-        nobody = await run("dlq", "show", f"{7:036}", "--server", address)
+        unknown = await run("dlq", "show", f"{7:036}", "--server", address)
 
     kinds = [line.split()[:2] for line in listed.out.splitlines()]
     assert kinds == [["letter", "kind"], [JOB_ID, "job"], [EVENT.letter_id, "event"]]
@@ -168,12 +169,12 @@ async def test_a_letter_without_a_job_is_listed_and_shown_with_what_came() -> No
     assert facts["content"].startswith('{"fonte": ')
     assert "job" not in facts
     assert "\x1b" not in shown.out
-    assert (nobody.code, nobody.out) == (3, "")
-    assert nobody.err.endswith("(DEAD_LETTER_NOT_FOUND)\n")
+    assert (unknown.code, unknown.out) == (3, "")
+    assert unknown.err.endswith("(DEAD_LETTER_NOT_FOUND)\n")
 
 
 async def test_replay_of_an_event_says_that_it_was_sent() -> None:
-    async with serving(ScriptedPipeline(), dead(EVENT)) as address:
+    async with serving(admin=admin_with(EVENT)) as address:
         ended = await run("dlq", "replay", EVENT.letter_id, "--wait", "--server", address)
         as_json = await run("dlq", "replay", EVENT.letter_id, "--json", "--server", address)
 
@@ -181,10 +182,10 @@ async def test_replay_of_an_event_says_that_it_was_sent() -> None:
     assert json.loads(as_json.out) == {"letter_id": EVENT.letter_id, "sent": True}
 
 
-async def test_purge_passes_on_which_letters_are_meant() -> None:
-    admin = dead(letter(JOB_ID))
+async def test_purge_sends_its_filters() -> None:
+    admin = admin_with(letter(JOB_ID))
 
-    async with serving(ScriptedPipeline(), admin) as address:
+    async with serving(admin=admin) as address:
         which = ("--job", JOB_ID, "--reason", "NO_AUDIO", "--older-than", "1.5")
         ended = await run("dlq", "purge", *which, "--yes", "--server", address)
         everything = await run("dlq", "purge", "-y", "--json", "--server", address)
@@ -198,10 +199,18 @@ async def test_purge_passes_on_which_letters_are_meant() -> None:
     assert (all_of_them.job_id, all_of_them.HasField("before")) == ("", False)
 
 
-async def test_a_dry_run_of_purge_does_not_ask() -> None:
-    admin = dead(letter(JOB_ID), letter("another"))
+@pytest.mark.parametrize("hours", ["nan", "-1", "inf"])
+async def test_an_invalid_age_of_letters_is_a_usage_error(hours: str) -> None:
+    ended = await run("dlq", "purge", "--yes", "--older-than", hours, "--server", "127.0.0.1:1")
 
-    async with serving(ScriptedPipeline(), admin) as address:
+    assert ended.code == 2
+    assert "--older-than" in ended.err
+
+
+async def test_a_dry_run_of_purge_does_not_ask() -> None:
+    admin = admin_with(letter(JOB_ID), letter("another"))
+
+    async with serving(admin=admin) as address:
         ended = await run("dlq", "purge", "--dry-run", "--server", address)
 
     assert (ended.code, ended.out) == (0, "2 dead letters would be removed\n")
@@ -210,9 +219,9 @@ async def test_a_dry_run_of_purge_does_not_ask() -> None:
 
 @pytest.mark.parametrize(("answer", "purges"), [("y\n", 1), ("n\n", 0), ("\n", 0)])
 async def test_purge_asks_first(answer: str, purges: int) -> None:
-    admin = dead(letter(JOB_ID))
+    admin = admin_with(letter(JOB_ID))
 
-    async with serving(ScriptedPipeline(), admin) as address:
+    async with serving(admin=admin) as address:
         process = await start("dlq", "purge", "--server", address, answers=answer)
         ended = await finish(process)
 
@@ -221,13 +230,13 @@ async def test_purge_asks_first(answer: str, purges: int) -> None:
     assert len(admin.purged) == purges
 
 
-async def test_purge_without_anybody_to_ask_removes_nothing() -> None:
-    admin = dead(letter(JOB_ID))
+async def test_purge_without_a_confirmation_removes_nothing() -> None:
+    admin = admin_with(letter(JOB_ID))
 
-    async with serving(ScriptedPipeline(), admin) as address:
+    async with serving(admin=admin) as address:
         ended = await run("dlq", "purge", "--reason", "NO_AUDIO", "--server", address)
 
     assert (ended.code, ended.out) == (2, "")
-    assert "say --yes" in ended.err
+    assert "give --yes" in ended.err
     assert "dead letters with NO_AUDIO?" in ended.err
     assert admin.purged == []

@@ -1,4 +1,4 @@
-"""`ytcaption transcribe --server` against a scripted server on a real socket."""
+"""`ytcaption transcribe --server` against the fake orchestrator on a real socket."""
 
 import json
 import os
@@ -11,19 +11,19 @@ from google.protobuf.duration import from_seconds
 from mesh.errors import InvalidRequestError, LimitExceededError, UnavailableError
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
-from tests.cli.command import finish, names_in, next_line, run, start
-from tests.cli.scripted import ScriptedPipeline, serving
-from tests.cli.stories import (
+from tests.support.command import finish, names_in, next_line, run, start
+from tests.support.fake_orchestrator import FakePipeline, serving
+from tests.support.job_updates import (
+    EVENT_LOG,
     FAILED,
     JOB_ID,
-    STORY,
     SUCCEEDED,
     finished,
     media_found,
     progress,
     segment,
 )
-from tests.polling import until
+from tests.support.polling import until
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 
@@ -31,7 +31,7 @@ URL = "https://example.net/v"
 
 
 async def test_captions_go_to_stdout_and_nothing_else_does() -> None:
-    pipeline = ScriptedPipeline([progress(1, None), *STORY])
+    pipeline = FakePipeline([progress(1, None), *EVENT_LOG])
 
     async with serving(pipeline) as address:
         ended = await run("transcribe", URL, "--server", address)
@@ -44,7 +44,7 @@ async def test_captions_go_to_stdout_and_nothing_else_does() -> None:
 
 
 async def test_only_chosen_options_are_sent() -> None:
-    pipeline = ScriptedPipeline()
+    pipeline = FakePipeline()
 
     async with serving(pipeline) as address:
         await run(
@@ -61,8 +61,54 @@ async def test_only_chosen_options_are_sent() -> None:
     assert pipeline.created[0].correlation_id == pipeline.metadata[0]["x-correlation-id"]
 
 
-async def test_limits_of_cues_go_with_the_job() -> None:
-    pipeline = ScriptedPipeline()
+@pytest.mark.parametrize(
+    "flags",
+    [("--languages", "pt,en, es"), ("--languages", "pt", "--languages", "en,es,")],
+    ids=["with commas", "repeated"],
+)
+async def test_candidates_of_detection_are_sent_with_the_job(flags: tuple[str, ...]) -> None:
+    pipeline = FakePipeline()
+
+    async with serving(pipeline) as address:
+        await run("transcribe", URL, "--server", address, *flags)
+
+    assert pipeline.created[0].options == job_pb.JobOptions(languages=["pt", "en", "es"])
+
+
+async def test_each_warning_is_one_line_on_stderr_and_an_entry_of_the_result() -> None:
+    job = job_pb.Job()
+    job.CopyFrom(SUCCEEDED)
+    job.warnings.add(reason="LANGUAGE_UNCERTAIN", message="It may be Galician.")
+    job.warnings.add(reason="TRANSCRIPT_UNCERTAIN", message="1 passage is uncertain: 0:12")
+
+    async with serving(FakePipeline([finished(1, job)])) as address:
+        plain = await run("transcribe", URL, "--server", address)
+        lines = await run("transcribe", URL, "--server", address, "--json")
+
+    assert plain.code == 0
+    assert plain.err.splitlines()[-2:] == [
+        "warning: It may be Galician. (LANGUAGE_UNCERTAIN)",
+        "warning: 1 passage is uncertain: 0:12 (TRANSCRIPT_UNCERTAIN)",
+    ]
+    assert json.loads(lines.out)["warnings"] == [
+        {"reason": "LANGUAGE_UNCERTAIN", "message": "It may be Galician."},
+        {"reason": "TRANSCRIPT_UNCERTAIN", "message": "1 passage is uncertain: 0:12"},
+    ]
+
+
+async def test_an_uncertain_segment_is_marked_in_json_lines() -> None:
+    doubtful = segment(2, "hello")
+    doubtful.event.segment_settled.segment.uncertain = True
+
+    async with serving(FakePipeline([doubtful, segment(3, "world"), EVENT_LOG[-1]])) as address:
+        ended = await run("transcribe", URL, "--server", address, "--json")
+
+    found = [json.loads(line) for line in ended.out.splitlines()]
+    assert [one.get("uncertain") for one in found[:2]] == [True, None]
+
+
+async def test_cue_limits_are_sent_with_the_job() -> None:
+    pipeline = FakePipeline()
 
     async with serving(pipeline) as address:
         await run("transcribe", URL, "--server", address, "--max-lines", "1", "--max-duration", "5")
@@ -72,14 +118,14 @@ async def test_limits_of_cues_go_with_the_job() -> None:
     )
 
 
-async def test_word_cues_ask_for_word_times_and_come_in_vtt_alone(tmp_path: Path) -> None:
-    pipeline = ScriptedPipeline()
+async def test_word_cues_turn_word_times_on_and_apply_to_vtt_only(tmp_path: Path) -> None:
+    pipeline = FakePipeline()
 
     async with serving(pipeline) as address:
         await run("transcribe", URL, "--server", address, "-o", str(tmp_path), "--word-cues")
 
     assert pipeline.created[0].options.word_timestamps
-    assert [request.format for request in pipeline.asked if request.word_cues] == [
+    assert [request.format for request in pipeline.captions_requested if request.word_cues] == [
         media_pb.CAPTION_FORMAT_VTT
     ]
 
@@ -87,7 +133,9 @@ async def test_word_cues_ask_for_word_times_and_come_in_vtt_alone(tmp_path: Path
 @pytest.mark.parametrize(
     "flags", [(), ("-f", "srt"), ("-f", "vtt", "--no-word-timestamps")], ids=" ".join
 )
-async def test_word_cues_that_could_not_be_had_are_a_mistake(flags: tuple[str, ...]) -> None:
+async def test_word_cues_without_vtt_or_word_times_are_a_usage_error(
+    flags: tuple[str, ...],
+) -> None:
     ended = await run("transcribe", URL, "--server", "127.0.0.1:1", "--word-cues", *flags)
 
     assert ended.code == 2
@@ -95,7 +143,7 @@ async def test_word_cues_that_could_not_be_had_are_a_mistake(flags: tuple[str, .
 
 
 async def test_the_four_files_are_written_under_the_title(tmp_path: Path) -> None:
-    async with serving(ScriptedPipeline()) as address:
+    async with serving() as address:
         ended = await run("transcribe", URL, "--server", address, "-o", str(tmp_path / "new"))
 
     written = {path.name: path.read_text() for path in (tmp_path / "new").iterdir()}
@@ -105,8 +153,8 @@ async def test_the_four_files_are_written_under_the_title(tmp_path: Path) -> Non
     assert ended.err.count("wrote ") == 4
 
 
-async def test_a_format_alone_is_written_here(tmp_path: Path) -> None:
-    async with serving(ScriptedPipeline()) as address:
+async def test_a_format_alone_is_written_into_the_working_directory(tmp_path: Path) -> None:
+    async with serving() as address:
         await run("transcribe", URL, "--server", address, "-f", "vtt", cwd=str(tmp_path))
 
     assert names_in(tmp_path) == ["A talk.vtt"]
@@ -117,9 +165,9 @@ async def test_a_hostile_title_stays_in_the_directory_and_off_the_terminal(tmp_p
     done = type(SUCCEEDED)()
     done.CopyFrom(SUCCEEDED)
     done.media.title = title
-    story = [media_found(1, title), segment(2, "a\x1b[2Jb\nc"), finished(3, done)]
+    event_log = [media_found(1, title), segment(2, "a\x1b[2Jb\nc"), finished(3, done)]
 
-    async with serving(ScriptedPipeline(story)) as address:
+    async with serving(FakePipeline(event_log)) as address:
         ended = await run(
             "transcribe", URL, "--server", address, "-o", str(tmp_path / "out"), "-f", "srt"
         )
@@ -130,14 +178,14 @@ async def test_a_hostile_title_stays_in_the_directory_and_off_the_terminal(tmp_p
     assert ended.out.endswith("a\ufffd[2Jb c\n")
 
 
-async def test_json_is_one_object_a_line_and_loses_nothing() -> None:
-    story = [segment(1, "a\x9bb\u202e"), finished(2, SUCCEEDED)]
+async def test_json_is_one_object_a_line_without_loss() -> None:
+    event_log = [segment(1, "a\x9bb\u202e"), finished(2, SUCCEEDED)]
 
-    async with serving(ScriptedPipeline(story)) as address:
+    async with serving(FakePipeline(event_log)) as address:
         ended = await run("transcribe", URL, "--server", address, "--json")
 
-    heard, last = map(json.loads, ended.out.splitlines())
-    assert (heard["type"], heard["start"], heard["text"]) == ("segment", 1.0, "a\x9bb\u202e")
+    caption, last = map(json.loads, ended.out.splitlines())
+    assert (caption["type"], caption["start"], caption["text"]) == ("segment", 1.0, "a\x9bb\u202e")
     assert (last["type"], last["state"], last["files"]) == ("finished", "SUCCEEDED", [])
     assert "\x9b" not in ended.out
 
@@ -146,7 +194,7 @@ async def test_a_file_is_sent_in_frames(tmp_path: Path) -> None:
     source = tmp_path / "my talk.ogg"
     content = os.urandom(3 * MAX_FRAME_BYTES + 5)
     source.write_bytes(content)
-    pipeline = ScriptedPipeline()
+    pipeline = FakePipeline()
 
     async with serving(pipeline) as address:
         ended = await run(
@@ -161,10 +209,10 @@ async def test_a_file_is_sent_in_frames(tmp_path: Path) -> None:
     assert (tmp_path / "my talk.txt").exists()
 
 
-async def test_an_upload_refused_half_way_is_one_line(tmp_path: Path) -> None:
+async def test_an_upload_refused_midway_is_one_line(tmp_path: Path) -> None:
     source = tmp_path / "big"
     source.write_bytes(bytes(5_000_000))
-    pipeline = ScriptedPipeline()
+    pipeline = FakePipeline()
     pipeline.refusal = LimitExceededError("too large", reason=Reason.TOO_LARGE)
 
     async with serving(pipeline) as address:
@@ -181,9 +229,7 @@ async def test_an_upload_refused_half_way_is_one_line(tmp_path: Path) -> None:
         ("ftp://example.net/x", "neither an http(s) address nor a file"),
     ],
 )
-async def test_a_source_that_cannot_be_is_refused_before_anything_starts(
-    source: str, words: str
-) -> None:
+async def test_an_invalid_source_is_refused_before_anything_starts(source: str, words: str) -> None:
     ended = await run("transcribe", source)
 
     assert ended.code == 3
@@ -192,10 +238,10 @@ async def test_a_source_that_cannot_be_is_refused_before_anything_starts(
     assert ended.err.count("\n") == 1
 
 
-async def test_a_failed_job_gives_its_reason_and_keeps_what_was_heard(tmp_path: Path) -> None:
-    story = [segment(1, "hello"), finished(2, FAILED)]
+async def test_a_failed_job_gives_its_reason_and_keeps_its_captions_so_far(tmp_path: Path) -> None:
+    event_log = [segment(1, "hello"), finished(2, FAILED)]
 
-    async with serving(ScriptedPipeline(story)) as address:
+    async with serving(FakePipeline(event_log)) as address:
         ended = await run("transcribe", URL, "--server", address, "-o", str(tmp_path), "-f", "srt")
 
     assert ended.code == 1
@@ -213,7 +259,7 @@ async def test_a_failed_job_gives_its_reason_and_keeps_what_was_heard(tmp_path: 
 async def test_a_refusal_is_one_line_with_its_reason(
     refusal: InvalidRequestError | UnavailableError, code: int
 ) -> None:
-    pipeline = ScriptedPipeline()
+    pipeline = FakePipeline()
     pipeline.refusal = refusal
 
     async with serving(pipeline) as address:
@@ -223,10 +269,10 @@ async def test_a_refusal_is_one_line_with_its_reason(
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-async def test_an_interrupted_job_is_cancelled_and_what_was_heard_is_kept(
+async def test_an_interrupted_job_is_cancelled_and_keeps_its_captions_so_far(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    pipeline = ScriptedPipeline([segment(1, "hello")])
+    pipeline = FakePipeline([segment(1, "hello")])
     pipeline.stays_open = True
 
     async with serving(pipeline) as address:
@@ -243,9 +289,27 @@ async def test_an_interrupted_job_is_cancelled_and_what_was_heard_is_kept(
     assert names_in(tmp_path) == [f"{JOB_ID}.partial.srt"]
 
 
-async def test_a_reader_that_went_away_ends_the_job_without_a_traceback() -> None:
-    story = [segment(number, "x" * 1000) for number in range(1, 500)]
-    pipeline = ScriptedPipeline(story)
+async def test_a_second_interruption_exits_at_once() -> None:
+    pipeline = FakePipeline([segment(1, "hello")])
+    pipeline.stays_open = True
+    pipeline.cancels_answer = False
+
+    async with serving(pipeline) as address:
+        process = await start("transcribe", URL, "--server", address)
+        await next_line(process)
+        process.send_signal(signal.SIGINT)
+        await until(lambda: len(pipeline.cancelled) == 1)
+        process.send_signal(signal.SIGINT)
+        ended = await finish(process)
+
+    assert ended.code == 130
+    assert "left before everything was written" in ended.err
+    assert "could not be cancelled" not in ended.err
+
+
+async def test_a_broken_pipe_cancels_the_job_without_a_traceback() -> None:
+    event_log = [segment(number, "x" * 1000) for number in range(1, 500)]
+    pipeline = FakePipeline(event_log)
     pipeline.stays_open = True
 
     async with serving(pipeline) as address:
@@ -260,7 +324,7 @@ async def test_a_reader_that_went_away_ends_the_job_without_a_traceback() -> Non
     assert len(pipeline.cancelled) == 1
 
 
-async def test_an_output_directory_that_cannot_be_is_refused_first(tmp_path: Path) -> None:
+async def test_an_unusable_output_directory_is_refused_first(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     ended = await run("transcribe", URL, "-o", str(tmp_path / "file" / "out"))
@@ -269,8 +333,8 @@ async def test_an_output_directory_that_cannot_be_is_refused_first(tmp_path: Pat
     assert "cannot write into" in ended.err
 
 
-async def test_quiet_leaves_captions_only(tmp_path: Path) -> None:
-    async with serving(ScriptedPipeline()) as address:
+async def test_quiet_prints_captions_only(tmp_path: Path) -> None:
+    async with serving() as address:
         ended = await run("transcribe", URL, "--server", address, "-q", "-o", str(tmp_path))
 
     assert ended.err == ""

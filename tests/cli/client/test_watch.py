@@ -1,4 +1,4 @@
-"""Following a job through cuts: nothing missed, nothing repeated."""
+"""Following a job through reconnects: no event is lost or repeated."""
 
 import json
 from contextlib import aclosing
@@ -9,13 +9,13 @@ import pytest
 from cli.channel import open_channel
 from mesh.addresses import free_ports
 from mesh.watching import follow
-from tests.cli.command import finish, run, start
-from tests.cli.scripted import ScriptedPipeline, serving
-from tests.cli.stories import (
+from tests.support.command import finish, run, start
+from tests.support.fake_orchestrator import FakePipeline, serving
+from tests.support.job_updates import (
+    EVENT_LOG,
     FAILED,
     JOB_ID,
     REPLAYED,
-    STORY,
     SUCCEEDED,
     accepted,
     finished,
@@ -24,7 +24,7 @@ from tests.cli.stories import (
 )
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 
-LONG_STORY = [
+LONG_EVENT_LOG = [
     *(segment(number, f"word {number}") for number in range(1, 30)),
     finished(30, SUCCEEDED),
 ]
@@ -37,8 +37,8 @@ async def _sequences(address: str, after: int = 0) -> list[int]:
             return [update.sequence async for update in updates if update.sequence]
 
 
-async def test_cuts_neither_lose_nor_repeat_an_event() -> None:
-    pipeline = ScriptedPipeline(LONG_STORY)
+async def test_reconnects_neither_lose_nor_repeat_an_event() -> None:
+    pipeline = FakePipeline(LONG_EVENT_LOG)
     pipeline.cut_after = [0, 3, 1, 7]
 
     async with serving(pipeline) as address:
@@ -48,24 +48,24 @@ async def test_cuts_neither_lose_nor_repeat_an_event() -> None:
     assert pipeline.watches == [0, 0, 3, 4, 11]
 
 
-async def test_events_a_server_repeats_are_heard_once() -> None:
-    async with serving(ScriptedPipeline([*LONG_STORY[:5], *LONG_STORY])) as address:
+async def test_events_a_server_repeats_are_delivered_once() -> None:
+    async with serving(FakePipeline([*LONG_EVENT_LOG[:5], *LONG_EVENT_LOG])) as address:
         assert await _sequences(address) == list(range(1, 31))
 
 
 async def test_a_watch_after_the_last_event_ends() -> None:
-    class Ended(ScriptedPipeline):
-        """Has nothing left to tell."""
+    class Ended(FakePipeline):
+        """Its watch has no events left."""
 
         async def WatchJob(self, request, context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, N802
-            yield type(STORY[0])(job=SUCCEEDED)
+            yield type(EVENT_LOG[0])(job=SUCCEEDED)
 
     async with serving(Ended()) as address:
         assert await _sequences(address, after=30) == []
 
 
-async def test_a_job_that_had_ended_is_still_told_whole_after_a_cut() -> None:
-    class Ended(ScriptedPipeline):
+async def test_an_ended_job_is_still_delivered_whole_after_a_reconnect() -> None:
+    class Ended(FakePipeline):
         """Its first response says that the job has ended."""
 
         async def WatchJob(self, request, context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, N802
@@ -74,7 +74,7 @@ async def test_a_job_that_had_ended_is_still_told_whole_after_a_cut() -> None:
                     update.job.CopyFrom(SUCCEEDED)
                 yield update
 
-    pipeline = Ended(LONG_STORY)
+    pipeline = Ended(LONG_EVENT_LOG)
     pipeline.cut_after = [5]
 
     async with serving(pipeline) as address:
@@ -86,8 +86,8 @@ async def test_a_server_that_never_answered_is_not_waited_for() -> None:
         await _sequences(f"127.0.0.1:{free_ports(1)[0]}")
 
 
-async def test_patience_ends() -> None:
-    pipeline = ScriptedPipeline(LONG_STORY)
+async def test_reconnecting_ends_after_the_patience() -> None:
+    pipeline = FakePipeline(LONG_EVENT_LOG)
     pipeline.cut_after = [2]
 
     async with serving(pipeline) as address, open_channel(address) as channel:
@@ -96,11 +96,11 @@ async def test_patience_ends() -> None:
             _ = [update async for update in updates]
 
 
-async def test_the_command_goes_on_where_a_restarted_server_begins() -> None:
+async def test_the_command_resumes_on_a_restarted_server() -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    before = ScriptedPipeline(LONG_STORY[:10])
+    before = FakePipeline(LONG_EVENT_LOG[:10])
     before.stays_open = True
-    after = ScriptedPipeline(LONG_STORY)
+    after = FakePipeline(LONG_EVENT_LOG)
 
     async with serving(before, listen=address):
         process = await start("watch", JOB_ID, "--server", address)
@@ -116,7 +116,7 @@ async def test_the_command_goes_on_where_a_restarted_server_begins() -> None:
     assert "connected again" in ended.err
 
 
-REPLAYED_STORY = [
+REPLAYED_EVENT_LOG = [
     segment(1, "hello"),
     finished(2, FAILED),
     accepted(3, REPLAYED),
@@ -126,23 +126,23 @@ REPLAYED_STORY = [
 
 
 @pytest.mark.parametrize("cuts", [[], [1], [2], [3], [5]])
-async def test_a_replayed_job_is_followed_through_all_its_lives(cuts: list[int]) -> None:
-    pipeline = ScriptedPipeline(REPLAYED_STORY)
+async def test_a_replayed_job_is_followed_through_all_its_runs(cuts: list[int]) -> None:
+    pipeline = FakePipeline(REPLAYED_EVENT_LOG)
     pipeline.cut_after = cuts
 
     async with serving(pipeline) as address:
         assert await _sequences(address) == [1, 2, 3, 4, 5]
 
 
-async def test_watching_a_replayed_job_ends_as_its_last_life_did() -> None:
-    async with serving(ScriptedPipeline(REPLAYED_STORY)) as address:
+async def test_watching_a_replayed_job_ends_as_its_last_run_did() -> None:
+    async with serving(FakePipeline(REPLAYED_EVENT_LOG)) as address:
         ended = await run("watch", JOB_ID, "--server", address)
 
     assert (ended.code, len(ended.out.splitlines())) == (0, 2)
 
 
-async def test_watch_gives_every_update_as_json() -> None:
-    async with serving(ScriptedPipeline([progress(1, 2), *STORY])) as address:
+async def test_watch_prints_every_update_as_json() -> None:
+    async with serving(FakePipeline([progress(1, 2), *EVENT_LOG])) as address:
         ended = await run("watch", JOB_ID, "--server", address, "--json", "--after", "2")
 
     updates = [json.loads(line) for line in ended.out.splitlines()]
@@ -152,7 +152,7 @@ async def test_watch_gives_every_update_as_json() -> None:
 
 
 async def test_watching_a_job_that_fails_gives_its_reason() -> None:
-    async with serving(ScriptedPipeline([finished(1, FAILED)])) as address:
+    async with serving(FakePipeline([finished(1, FAILED)])) as address:
         ended = await run("watch", JOB_ID, "--server", address)
 
     assert (ended.code, ended.err) == (1, "error: the video is private (VIDEO_PRIVATE)\n")

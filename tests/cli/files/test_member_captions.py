@@ -3,23 +3,22 @@
 import json
 from pathlib import Path
 
-from tests.cli.command import names_in, run
-from tests.cli.scripted import ScriptedPipeline, serving
-from tests.cli.scripted_collections import (
+from tests.support.collection_updates import (
     COLLECTION_ID,
     COMPLETED,
     LIST,
-    ScriptedCollections,
     collection,
     member,
-    told,
+    updates_of,
 )
+from tests.support.command import names_in, run
+from tests.support.fake_orchestrator import FakeCollections, FakePipeline, serving
 from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import media_pb2 as media_pb
 
 
 async def test_files_and_reports_are_written_in_the_order_of_the_collection(tmp_path: Path) -> None:
-    scripted, pipeline = ScriptedCollections(), ScriptedPipeline()
+    scripted, pipeline = FakeCollections(), FakePipeline()
 
     async with serving(pipeline, collections=scripted) as address:
         ended = await run(
@@ -58,12 +57,12 @@ async def test_files_and_reports_are_written_in_the_order_of_the_collection(tmp_
 
 async def test_hostile_titles_stay_in_the_directory_and_off_the_terminal(tmp_path: Path) -> None:
     title = "../../etc/\x1b]0;owned\x07passwd\u202etxt"
-    story = told(
+    event_log = updates_of(
         member(1, COMPLETED, title=title),
         collection(pb.COLLECTION_STATE_COMPLETE, 1, settled=True),
     )
 
-    async with serving(ScriptedPipeline(), collections=ScriptedCollections(story)) as address:
+    async with serving(collections=FakeCollections(event_log)) as address:
         ended = await run(
             "collect", LIST, "--server", address, "-o", str(tmp_path / "out"), "-f", "srt"
         )
@@ -72,12 +71,12 @@ async def test_hostile_titles_stay_in_the_directory_and_off_the_terminal(tmp_pat
     assert not {"\x1b", "\x07", "\u202e"} & set(ended.out + ended.err)
 
 
-async def test_captions_that_cannot_be_written_fail_the_command_not_the_rest(
+async def test_an_unwritable_caption_file_fails_the_command_but_not_the_other_files(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "001 Talk 1.srt").mkdir()
 
-    async with serving(ScriptedPipeline(), collections=ScriptedCollections()) as address:
+    async with serving() as address:
         ended = await run("collect", LIST, "--server", address, "-o", str(tmp_path), "-f", "srt")
 
     assert ended.code == 3

@@ -1,4 +1,4 @@
-"""Programs to supervise, and somebody who is told of them."""
+"""Programs to supervise, and a display that records."""
 
 # Starts a child in a session of its own, then says so.
 PARENT = """
@@ -10,8 +10,8 @@ time.sleep(600)
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PARENT
 
 
-class Told:
-    """Remembers what it was told."""
+class RecordingDisplay:
+    """Records every line and status."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

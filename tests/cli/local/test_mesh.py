@@ -1,4 +1,4 @@
-"""`transcribe` with a mesh of its own and `up`: real nats-server, stand-ins for the services."""
+"""Commands with an embedded mesh: real nats-server, dummy services."""
 
 import os
 import signal
@@ -8,14 +8,14 @@ from time import time
 
 import pytest
 
-from cli.directories import RUN_PREFIX, run_directory
-from tests.cli.command import alive, finish, names_in, next_line, run, run_dirs, start
-from tests.polling import until
+from cli.local.directories import RUN_PREFIX, run_directory
+from tests.support.command import alive, finish, names_in, next_line, run, run_dirs, start
+from tests.support.polling import until
 
 URL = "https://example.net/v"
 
 
-async def test_a_mesh_is_started_for_the_job_and_leaves_nothing(
+async def test_a_mesh_is_started_for_a_job_and_leaves_nothing_behind(
     tmp_path: Path, mesh: dict[str, str]
 ) -> None:
     out = tmp_path / "out"
@@ -29,19 +29,21 @@ async def test_a_mesh_is_started_for_the_job_and_leaves_nothing(
     assert run_dirs(mesh) == []
 
 
-async def test_services_are_told_everything_by_the_environment(
+async def test_services_are_configured_by_the_environment(
     tmp_path: Path, mesh: dict[str, str]
 ) -> None:
     await run("transcribe", URL, **mesh, DUMMY_NOTES=str(tmp_path))
 
-    told = _settings(tmp_path / "orchestrator")
-    assert told["ORCHESTRATOR_NATS_URL"].startswith("nats://127.0.0.1:")
-    assert told["ORCHESTRATOR_METRICS_LISTEN"] == ""
-    assert told["ORCHESTRATOR_WORK_DIR"].startswith(mesh["TMPDIR"])
-    stages = {told[f"ORCHESTRATOR_{name}"] for name in ("DOWNLOADER", "NORMALIZER", "TRANSCRIBER")}
-    assert len({*stages, told["ORCHESTRATOR_LISTEN"]}) == 4
+    orchestrator = _settings(tmp_path / "orchestrator")
+    assert orchestrator["ORCHESTRATOR_NATS_URL"].startswith("nats://127.0.0.1:")
+    assert orchestrator["ORCHESTRATOR_METRICS_LISTEN"] == ""
+    assert orchestrator["ORCHESTRATOR_WORK_DIR"].startswith(mesh["TMPDIR"])
+    stages = {
+        orchestrator[f"ORCHESTRATOR_{name}"] for name in ("DOWNLOADER", "NORMALIZER", "TRANSCRIBER")
+    }
+    assert len({*stages, orchestrator["ORCHESTRATOR_LISTEN"]}) == 4
     downloader = _settings(tmp_path / "downloader")
-    assert downloader["DOWNLOADER_LISTEN"] == told["ORCHESTRATOR_DOWNLOADER"]
+    assert downloader["DOWNLOADER_LISTEN"] == orchestrator["ORCHESTRATOR_DOWNLOADER"]
     assert downloader["DOWNLOADER_ALLOW_PRIVATE_ADDRESSES"] == "true"
 
 
@@ -66,7 +68,7 @@ async def test_an_interrupted_command_leaves_no_process_and_no_directory(
     assert run_dirs(mesh) == []
 
 
-async def test_sigint_is_heard_even_where_the_shell_had_it_ignored(mesh: dict[str, str]) -> None:
+async def test_sigint_is_handled_even_where_the_shell_had_it_ignored(mesh: dict[str, str]) -> None:
     """As for a background job of a script."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -79,7 +81,7 @@ async def test_sigint_is_heard_even_where_the_shell_had_it_ignored(mesh: dict[st
     assert (await finish(process)).code == 130
 
 
-async def test_interrupted_while_it_starts_it_leaves_nothing(mesh: dict[str, str]) -> None:
+async def test_an_interrupted_start_leaves_nothing_behind(mesh: dict[str, str]) -> None:
     process = await start("transcribe", URL, **mesh, DUMMY_TRANSCRIBER="slow")
     await until(lambda: any("-m transcriber" in line for line in alive(mesh)))
     process.send_signal(signal.SIGINT)
@@ -91,7 +93,7 @@ async def test_interrupted_while_it_starts_it_leaves_nothing(mesh: dict[str, str
     assert run_dirs(mesh) == []
 
 
-async def test_a_killed_command_leaves_no_process_and_the_next_one_sweeps(
+async def test_a_killed_command_leaves_no_process_and_the_next_removes_its_directory(
     mesh: dict[str, str],
 ) -> None:
     process = await start("transcribe", URL, **mesh, DUMMY_ENDLESS="1", DUMMY_DOWNLOADER="messy")
@@ -108,7 +110,7 @@ async def test_a_killed_command_leaves_no_process_and_the_next_one_sweeps(
     assert run_dirs(mesh) == []
 
 
-async def test_a_service_that_cannot_start_is_quoted(mesh: dict[str, str]) -> None:
+async def test_the_log_of_a_service_that_cannot_start_is_quoted(mesh: dict[str, str]) -> None:
     ended = await run("transcribe", URL, **mesh, DUMMY_NORMALIZER="broken")
 
     assert ended.code == 4
@@ -119,7 +121,7 @@ async def test_a_service_that_cannot_start_is_quoted(mesh: dict[str, str]) -> No
     assert run_dirs(mesh) == []
 
 
-async def test_a_folder_called_like_a_service_is_not_taken_for_it(
+async def test_a_module_named_like_a_service_in_the_working_directory_is_not_run(
     tmp_path: Path, mesh: dict[str, str]
 ) -> None:
     trap = tmp_path / "trap"
@@ -131,7 +133,7 @@ async def test_a_folder_called_like_a_service_is_not_taken_for_it(
     assert ended.code == 0, ended.err
 
 
-def test_a_run_directory_in_use_is_not_swept(
+def test_a_run_directory_in_use_is_not_removed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -144,7 +146,7 @@ def test_a_run_directory_in_use_is_not_swept(
     assert first.name.startswith(RUN_PREFIX)
 
 
-async def test_a_mesh_is_started_for_a_collection_and_leaves_nothing(
+async def test_a_mesh_is_started_for_a_collection_and_leaves_nothing_behind(
     tmp_path: Path, mesh: dict[str, str]
 ) -> None:
     out = tmp_path / "out"

@@ -1,4 +1,4 @@
-"""`ytcaption up`: real nats-server, stand-ins for the services."""
+"""`ytcaption up`: real nats-server, dummy services."""
 
 import asyncio
 import signal
@@ -8,10 +8,20 @@ from pathlib import Path
 import nats
 
 from cli.channel import answers_http
-from mesh.addresses import free_ports
-from tests.cli.command import MARK, alive, finish, marked, names_in, next_line, run, start
-from tests.conftest import four_free_ports
-from tests.polling import until
+from mesh.addresses import free_ports, free_row
+from tests.support.command import (
+    LIMIT_SECONDS,
+    MARK,
+    alive,
+    finish,
+    marked,
+    names_in,
+    next_line,
+    run,
+    start,
+)
+from tests.support.polling import until
+from tests.support.processes import command_line
 
 URL = "https://example.net/v"
 
@@ -21,8 +31,8 @@ def up_arguments(tmp_path: Path, first: int) -> list[str]:
     return ["up", *own, "--data-dir", str(tmp_path / "data")]
 
 
-async def test_up_serves_until_it_is_told_to_stop(tmp_path: Path, mesh: dict[str, str]) -> None:
-    first = four_free_ports()
+async def test_up_serves_until_it_is_stopped(tmp_path: Path, mesh: dict[str, str]) -> None:
+    first = free_row(4)
 
     process = await start(*up_arguments(tmp_path, first), **mesh)
     line = await next_line(process)
@@ -38,18 +48,19 @@ async def test_up_serves_until_it_is_told_to_stop(tmp_path: Path, mesh: dict[str
     assert alive(mesh) == []
 
 
-async def test_up_serves_the_web_page_and_says_where(tmp_path: Path, mesh: dict[str, str]) -> None:
-    first, http = four_free_ports(), free_ports(1)[0]
+async def test_up_serves_the_web_page_and_prints_its_address(
+    tmp_path: Path, mesh: dict[str, str]
+) -> None:
+    first, http = free_row(4), free_ports(1)[0]
     arguments = [*up_arguments(tmp_path, first), "--http-port", str(http)]
 
     process = await start(*arguments, **mesh)
     lines = [await next_line(process) for _ in range(3)]
-    answered = await answers_http(f"127.0.0.1:{http}")
+    await until(lambda: answers_http(f"127.0.0.1:{http}"))
     process.send_signal(signal.SIGTERM)
     ended = await finish(process)
 
     assert f"web page: http://127.0.0.1:{http}\n" in lines
-    assert answered
     assert ended.code == 0
     assert "gateway.log" in names_in(tmp_path / "data" / "logs")
 
@@ -59,7 +70,7 @@ async def test_a_taken_http_port_is_one_line_that_names_its_option(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        arguments = [*up_arguments(tmp_path, four_free_ports()), "--http-port", port]
+        arguments = [*up_arguments(tmp_path, free_row(4)), "--http-port", port]
         ended = await run(*arguments, **mesh)
 
     assert ended.code == 4
@@ -71,10 +82,10 @@ async def test_a_taken_http_port_is_one_line_that_names_its_option(
 async def test_a_second_up_on_the_same_data_is_refused(
     tmp_path: Path, mesh: dict[str, str]
 ) -> None:
-    process = await start(*up_arguments(tmp_path, four_free_ports()), **mesh)
+    process = await start(*up_arguments(tmp_path, free_row(4)), **mesh)
     await next_line(process)
 
-    second = await run(*up_arguments(tmp_path, four_free_ports()), **mesh)
+    second = await run(*up_arguments(tmp_path, free_row(4)), **mesh)
     process.send_signal(signal.SIGINT)
     await finish(process)
 
@@ -86,7 +97,7 @@ async def test_a_second_up_on_the_same_data_is_refused(
 async def test_a_taken_port_is_one_line_before_anything_starts(
     tmp_path: Path, mesh: dict[str, str]
 ) -> None:
-    first = four_free_ports()
+    first = free_row(4)
     with socket.create_server(("127.0.0.1", first + 2)):
         ended = await run(*up_arguments(tmp_path, first), **mesh)
 
@@ -97,24 +108,22 @@ async def test_a_taken_port_is_one_line_before_anything_starts(
     assert not (tmp_path / "data" / "logs").exists()
 
 
-async def test_what_up_stored_is_there_after_it_was_killed(
-    tmp_path: Path, mesh: dict[str, str]
-) -> None:
+async def test_stored_data_survives_a_kill(tmp_path: Path, mesh: dict[str, str]) -> None:
     async def broker_of(process: asyncio.subprocess.Process) -> str:
         return "nats://" + (await next_line(process)).rpartition("nats ")[2].strip()
 
-    first = await start(*up_arguments(tmp_path, four_free_ports()), **mesh)
+    first = await start(*up_arguments(tmp_path, free_row(4)), **mesh)
     client = await nats.connect(await broker_of(first))
-    await client.jetstream().add_stream(name="T", subjects=["t"])
-    await client.jetstream().publish("t", b"kept")
+    await client.jetstream(timeout=60).add_stream(name="T", subjects=["t"])
+    await client.jetstream(timeout=60).publish("t", b"kept")
     await client.close()
     first.send_signal(signal.SIGKILL)
     await first.communicate()
     await until(lambda: alive(mesh) == [])
 
-    second = await start(*up_arguments(tmp_path, four_free_ports()), **mesh)
+    second = await start(*up_arguments(tmp_path, free_row(4)), **mesh)
     client = await nats.connect(await broker_of(second))
-    kept = await client.jetstream().get_msg("T", 1)
+    kept = await client.jetstream(timeout=60).get_msg("T", 1)
     await client.close()
     second.send_signal(signal.SIGINT)
     await finish(second)
@@ -122,21 +131,21 @@ async def test_what_up_stored_is_there_after_it_was_killed(
     assert kept.data == b"kept"
 
 
-async def test_up_starts_a_killed_service_again(tmp_path: Path, mesh: dict[str, str]) -> None:
-    process = await start(*up_arguments(tmp_path, four_free_ports()), **mesh)
+async def test_up_restarts_a_killed_service(tmp_path: Path, mesh: dict[str, str]) -> None:
+    process = await start(*up_arguments(tmp_path, free_row(4)), **mesh)
     await next_line(process)
     victim = next(
         p
         for p in marked(mesh[MARK])
-        if p.cmdline()[-2:] == ["-m", "normalizer"] and "--grace" not in p.cmdline()
+        if command_line(p)[-2:] == ["-m", "normalizer"] and "--grace" not in command_line(p)
     )
     victim.kill()
     assert process.stderr is not None
-    said = b""
-    async with asyncio.timeout(30):
-        while b"normalizer is back" not in said:
-            said += await process.stderr.readline()
+    printed = b""
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while b"normalizer is back" not in printed:
+            printed += await process.stderr.readline()
     process.send_signal(signal.SIGINT)
     await finish(process)
 
-    assert b"normalizer ended with code 137; starting it again" in said
+    assert b"normalizer ended with code 137; starting it again" in printed

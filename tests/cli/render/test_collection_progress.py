@@ -1,4 +1,4 @@
-"""A collection on a screen: readable with a thousand members."""
+"""The progress view of a collection: readable with a thousand members."""
 
 import asyncio
 import fcntl
@@ -10,48 +10,47 @@ import termios
 
 from rich.console import Console
 
-from cli.bars import LINE_SECONDS
-from cli.grid import PlainBoard, picture_of
-from cli.roster import Roster
-from tests.cli.command import environment
-from tests.cli.scripted import ScriptedPipeline, serving
-from tests.cli.scripted_collections import (
+from cli.render.bars import LINE_SECONDS
+from cli.render.collection_progress import PlainProgressView, snapshot_of
+from cli.render.collection_state import CollectionProjection
+from tests.support.collection_updates import (
     COMPLETED,
     PENDING,
     RUNNING,
     TIMED_OUT,
-    ScriptedCollections,
     Update,
     collection,
-    going_on,
     live,
     member,
-    told,
+    running_collection,
+    updates_of,
 )
-from tests.cli.terminal import Terminal
+from tests.support.command import environment
+from tests.support.fake_orchestrator import FakeCollections, serving
+from tests.support.terminal import Terminal
 from ytcaption.v1 import collection_pb2 as pb
 
 LONG = "a title that is much too long for any line [bold]\x1b[31m " * 5
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def _roster(story: list[Update]) -> Roster:
-    roster = Roster()
-    for update in story:
-        roster.take(update)
-    return roster
+def _projection(event_log: list[Update]) -> CollectionProjection:
+    state = CollectionProjection()
+    for update in event_log:
+        state.apply(update)
+    return state
 
 
-def _drawn(roster: Roster, width: int = 80, height: int = 24) -> list[str]:
+def _drawn(state: CollectionProjection, width: int = 80, height: int = 24) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True)
     with console.capture() as captured:
-        console.print(picture_of(roster))
+        console.print(snapshot_of(state))
     return ESCAPES.sub("", captured.get()).splitlines()
 
 
 def _thousand(running: int) -> list[Update]:
-    return told(
-        going_on(1000),
+    return updates_of(
+        running_collection(1000),
         *(member(n, PENDING, title=LONG) for n in range(1, 1001)),
         *(member(n, COMPLETED) for n in range(1, 301)),
         *(member(n, RUNNING, title=LONG) for n in range(301, 301 + running)),
@@ -60,7 +59,7 @@ def _thousand(running: int) -> list[Update]:
 
 
 def test_a_thousand_members_fit_a_small_screen() -> None:
-    lines = _drawn(_roster(_thousand(running=60)))
+    lines = _drawn(_projection(_thousand(running=60)))
 
     assert len(lines) < 24
     assert max(map(len, lines)) <= 80
@@ -71,78 +70,85 @@ def test_a_thousand_members_fit_a_small_screen() -> None:
 
 
 def test_the_headline_names_the_collection_and_counts_down() -> None:
-    lines = _drawn(_roster(_thousand(running=1)))
+    lines = _drawn(_projection(_thousand(running=1)))
 
     assert re.match(r"October · running · (9:5\d|10:00) left", lines[0])
     assert len(lines) == 4
 
 
-def test_listing_is_shown_until_it_is_over() -> None:
-    begun = going_on(0, listings=[pb.Listing(complete=True), pb.Listing()])
+def test_listing_is_shown_until_it_is_complete() -> None:
+    begun = running_collection(0, listings=[pb.Listing(complete=True), pb.Listing()])
     begun.sources.append("https://example.net/other")
     begun.discovery_complete = False
 
     assert (
         "0 of 1 so far, listing, 1 of 2 sources done"
-        in _drawn(_roster(told(begun, member(1, PENDING))))[2]
+        in _drawn(_projection(updates_of(begun, member(1, PENDING))))[2]
     )
-    assert "listing" not in "".join(_drawn(_roster(told(begun, member(1, PENDING), going_on(1)))))
-
-
-def test_a_member_that_timed_out_but_is_still_heard_keeps_its_bar() -> None:
-    roster = _roster(
-        told(member(1, RUNNING), live(1, 0.3), member(1, TIMED_OUT), live(1, 0.6), live(7, 0.1))
+    assert "listing" not in "".join(
+        _drawn(_projection(updates_of(begun, member(1, PENDING), running_collection(1))))
     )
 
-    assert roster.under_way == {1: 0.6}
-    assert roster.counts == {"timed out": 1}
 
-
-def test_a_new_attempt_begins_its_bar_anew() -> None:
-    roster = _roster(
-        told(member(1, RUNNING, attempt=1), live(1, 0.8), member(1, RUNNING, attempt=2))
+def test_a_timed_out_member_that_still_runs_keeps_its_bar() -> None:
+    state = _projection(
+        updates_of(
+            member(1, RUNNING), live(1, 0.3), member(1, TIMED_OUT), live(1, 0.6), live(7, 0.1)
+        )
     )
 
-    assert roster.under_way == {1: None}
-    assert "Talk 1 (attempt 2)" in _drawn(roster)[3]
+    assert state.under_way == {1: 0.6}
+    assert state.counts == {"timed out": 1}
 
 
-def test_counts_follow_every_change_of_state_once() -> None:
-    roster = _roster(
-        told(member(1, PENDING), member(1, RUNNING), member(1, RUNNING), member(1, COMPLETED))
+def test_a_new_attempt_resets_its_bar() -> None:
+    state = _projection(
+        updates_of(member(1, RUNNING, attempt=1), live(1, 0.8), member(1, RUNNING, attempt=2))
     )
 
-    assert roster.counts == {"completed": 1}
-    assert not roster.gathered
+    assert state.under_way == {1: None}
+    assert "Talk 1 (attempt 2)" in _drawn(state)[3]
 
 
-def test_plain_lines_come_now_and_then_if_counts_changed() -> None:
+def test_counts_follow_each_state_change_once() -> None:
+    state = _projection(
+        updates_of(member(1, PENDING), member(1, RUNNING), member(1, RUNNING), member(1, COMPLETED))
+    )
+
+    assert state.counts == {"completed": 1}
+    assert not state.gathered
+
+
+def test_plain_lines_are_written_periodically_if_counts_changed() -> None:
     now, lines = [0.0], list[str]()
-    plain = PlainBoard(lines.append, lambda: now[0])
-    roster = Roster()
+    plain = PlainProgressView(lines.append, lambda: now[0])
+    state = CollectionProjection()
 
-    for update in told(*(member(n, COMPLETED) for n in range(1, 26))):
-        roster.take(update)
+    for update in updates_of(*(member(n, COMPLETED) for n in range(1, 26))):
+        state.apply(update)
         now[0] += 1
-        plain.show(roster)
+        plain.show(state)
     for _ in range(30):
         now[0] += 1
-        plain.show(roster)
+        plain.show(state)
 
     step = int(LINE_SECONDS)
     assert lines == [f"{count} completed" for count in (step, 2 * step, 25)]
 
 
-async def test_on_a_terminal_members_that_ended_scroll_above_the_bars() -> None:
+async def test_on_a_terminal_ended_members_scroll_above_the_bars() -> None:
     """A screen of 80 columns and 24 lines, 1,000 members and a pipe on stdout."""
     ends = collection(pb.COLLECTION_STATE_COMPLETE, 1000)
-    story = [*_thousand(running=60), *told(*(member(n, COMPLETED) for n in range(1, 1001)), ends)]
-    for sequence, update in enumerate((one for one in story if one.sequence), 1):
+    event_log = [
+        *_thousand(running=60),
+        *updates_of(*(member(n, COMPLETED) for n in range(1, 1001)), ends),
+    ]
+    for sequence, update in enumerate((one for one in event_log if one.sequence), 1):
         update.sequence = sequence
     terminal = Terminal()
     fcntl.ioctl(terminal.far, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
 
-    async with serving(ScriptedPipeline(), collections=ScriptedCollections(story)) as address:
+    async with serving(collections=FakeCollections(event_log)) as address:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "cli", "collect", "https://example.net/list"),
             stdin=asyncio.subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Lists that are watched: every change once in a pipe, a table that moves on a terminal."""
+"""Watched lists: each change once in a pipe, a live table on a terminal."""
 
 import asyncio
 import json
@@ -7,10 +7,10 @@ import signal
 import sys
 from typing import Any
 
-from tests.cli.command import environment, finish, run, start
-from tests.cli.scripted import ScriptedPipeline, serving
-from tests.cli.scripted_collections import ScriptedCollections, going_on
-from tests.cli.terminal import Terminal
+from tests.support.collection_updates import running_collection
+from tests.support.command import LIMIT_SECONDS, environment, finish, run, start
+from tests.support.fake_orchestrator import FakeCollections, FakePipeline, serving
+from tests.support.terminal import Terminal
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -33,12 +33,12 @@ def page(*jobs: job_pb.Job) -> pb.WatchJobsResponse:
 
 async def _read(process: asyncio.subprocess.Process, lines: int) -> list[dict[str, Any]]:
     assert process.stdout is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_SECONDS):
         return [json.loads(await process.stdout.readline()) for _ in range(lines)]
 
 
-async def test_a_pipe_gets_every_change_of_a_job_once_through_every_cut() -> None:
-    pipeline = ScriptedPipeline()
+async def test_a_pipe_gets_each_change_of_a_job_once_through_reconnects() -> None:
+    pipeline = FakePipeline()
     begun = page(job(2, QUEUED), job(1, RUNNING, progress=0.25))
     moved = page(job(2, QUEUED), job(1, RUNNING, progress=0.5))
     pipeline.pages = [[begun, moved], [moved, page(job(1, DONE, progress=1))]]
@@ -48,25 +48,25 @@ async def test_a_pipe_gets_every_change_of_a_job_once_through_every_cut() -> Non
             *("jobs", "--watch", "--state", "running", "--search", "talk", "--limit", "7"),
             *("--server", address),
         )
-        told = await _read(process, 5)
+        lines = await _read(process, 5)
         process.send_signal(signal.SIGINT)
         ended = await finish(process)
 
     one, two = f"{1:036}", f"{2:036}"
-    assert [(line["job_id"], line.get("progress")) for line in told] == [
+    assert [(line["job_id"], line.get("progress")) for line in lines] == [
         *((two, None), (one, 0.25)),
         (one, 0.5),
         *((two, None), (one, 1.0)),
     ]
-    assert [line.get("gone") for line in told] == [None, None, None, True, None]
+    assert [line.get("gone") for line in lines] == [None, None, None, True, None]
     assert (ended.code, ended.out) == (130, "")
     assert ended.err.count("the connection was lost") == 1
     asked = pipeline.lists_watched[-1]
     assert (asked.page_size, asked.query, list(asked.states)) == (7, "talk", [RUNNING])
 
 
-async def test_a_terminal_shows_a_table_that_moves_and_stays_when_it_is_left() -> None:
-    pipeline, terminal = ScriptedPipeline(), Terminal()
+async def test_a_terminal_shows_a_live_table_that_stays_at_the_end() -> None:
+    pipeline, terminal = FakePipeline(), Terminal()
     pipeline.pages = [[page(job(1, RUNNING, progress=0.25)), page(job(1, DONE, progress=1))]]
 
     async with serving(pipeline) as address:
@@ -78,7 +78,7 @@ async def test_a_terminal_shows_a_table_that_moves_and_stays_when_it_is_left() -
             env=environment(YTCAPTION_SERVER=address, TERM="xterm", COLUMNS="120", LINES="24"),
         )
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(LIMIT_SECONDS):
                 while b"succeeded" not in terminal.so_far():  # noqa: ASYNC110 # about a process
                     await asyncio.sleep(0.02)
         finally:
@@ -94,28 +94,28 @@ async def test_a_terminal_shows_a_table_that_moves_and_stays_when_it_is_left() -
 
 
 async def test_collections_are_watched_the_same_way() -> None:
-    scripted = ScriptedCollections()
+    scripted = FakeCollections()
     for number in range(2):
-        scripted.listed.append(going_on(3))
+        scripted.listed.append(running_collection(3))
         scripted.listed[-1].collection_id = f"{number:036}"
 
-    async with serving(ScriptedPipeline(), collections=scripted) as address:
+    async with serving(collections=scripted) as address:
         process = await start("collections", "--watch", "--json", "--server", address)
-        told = await _read(process, 2)
+        lines = await _read(process, 2)
         process.send_signal(signal.SIGTERM)
         ended = await finish(process)
 
-    assert [line["collection_id"] for line in told] == [f"{number:036}" for number in range(2)]
+    assert [line["collection_id"] for line in lines] == [f"{number:036}" for number in range(2)]
     assert ended.code == 143
 
 
-async def test_who_cannot_be_reached_is_not_waited_for() -> None:
+async def test_an_unreachable_server_is_not_waited_for() -> None:
     ended = await run("jobs", "--watch", "--server", "127.0.0.1:9")
 
     assert (ended.code, ended.out) == (4, "")
 
 
-async def test_a_limit_beyond_one_page_is_refused_rather_than_cut() -> None:
+async def test_a_limit_beyond_one_page_is_refused() -> None:
     for command in ("jobs", "collections"):
         done = await run(command, "--watch", "--limit", "201")
         assert (done.code, "--watch shows 200 at most" in done.err) == (2, True)

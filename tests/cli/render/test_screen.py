@@ -1,16 +1,16 @@
-"""Bars on a terminal, lines elsewhere, captions always whole."""
+"""Live bars on a terminal, lines elsewhere, captions always whole."""
 
 import asyncio
 import re
 import sys
 from datetime import timedelta
 
-from cli.bars import LINE_SECONDS, Figure, PlainLines, figure
-from cli.text import short_clock
-from tests.cli.command import environment
-from tests.cli.scripted import ScriptedPipeline, serving
-from tests.cli.stories import STORY, progress
-from tests.cli.terminal import Terminal
+from cli.render.bars import LINE_SECONDS, Figure, PlainLines, figure
+from cli.render.text import short_clock
+from tests.support.command import environment
+from tests.support.fake_orchestrator import FakePipeline, serving
+from tests.support.job_updates import EVENT_LOG, progress
+from tests.support.terminal import Terminal
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 
@@ -18,8 +18,8 @@ CAPTION = "[00:00:02.000 --> 00:00:02.500] hello"
 
 
 async def _transcribe(out: int, err: int) -> bytes:
-    story = [progress(1, None), STORY[0], progress(2, 10), *STORY[1:]]
-    async with serving(ScriptedPipeline(story)) as address:
+    event_log = [progress(1, None), EVENT_LOG[0], progress(2, 10), *EVENT_LOG[1:]]
+    async with serving(FakePipeline(event_log)) as address:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "cli", "transcribe", "https://example.net/v"),
             stdin=asyncio.subprocess.DEVNULL,
@@ -33,7 +33,7 @@ async def _transcribe(out: int, err: int) -> bytes:
     return printed or b""
 
 
-async def test_a_pipe_gets_the_captions_although_bars_move_on_the_terminal() -> None:
+async def test_a_pipe_gets_the_captions_while_the_terminal_shows_bars() -> None:
     terminal = Terminal()
 
     printed = await _transcribe(asyncio.subprocess.PIPE, terminal.far)
@@ -60,17 +60,17 @@ def _stage(**fields: object) -> job_pb.StageStatus:
     return job_pb.StageStatus(stage=job_pb.STAGE_DOWNLOAD, **fields)  # type: ignore[arg-type]
 
 
-def test_a_total_nobody_knows_is_not_guessed() -> None:
+def test_an_unknown_total_is_not_guessed() -> None:
     amount = media_pb.Progress(bytes=media_pb.ByteProgress(done_bytes=1500))
 
     assert figure(_stage(progress=amount)) == Figure("download", 1500, None, "1.5 kB")
 
 
-def test_a_skipped_stage_says_so() -> None:
+def test_a_skipped_stage_is_shown_as_skipped() -> None:
     assert figure(_stage(state=job_pb.STAGE_STATE_SKIPPED)) == Figure("download", 1, 1, "skipped")
 
 
-def test_a_model_on_its_way_is_shown_in_its_bytes() -> None:
+def test_a_model_download_is_shown_in_bytes() -> None:
     fetched = media_pb.ByteProgress(done_bytes=45_000_000, total_bytes=145_000_000)
     preparing = media_pb.ModelPreparation(
         model="base", phase=media_pb.PREPARATION_PHASE_FETCHING, fetched=fetched
@@ -82,11 +82,11 @@ def test_a_model_on_its_way_is_shown_in_its_bytes() -> None:
     assert shown == Figure("download", 45_000_000, 145_000_000, amount)
 
 
-def test_an_unknown_stage_is_passed_over() -> None:
+def test_an_unknown_stage_is_skipped() -> None:
     assert figure(job_pb.StageStatus(stage=job_pb.STAGE_UNSPECIFIED)) is None
 
 
-def test_plain_lines_come_now_and_then_with_the_newest_figures() -> None:
+def test_plain_lines_are_written_periodically_with_the_newest_figures() -> None:
     now, lines = [0.0], list[str]()
     plain = PlainLines(lines.append, lambda: now[0])
 
@@ -97,7 +97,7 @@ def test_plain_lines_come_now_and_then_with_the_newest_figures() -> None:
     assert lines == [f"download {number * int(LINE_SECONDS)} B" for number in (1, 2)]
 
 
-def test_plain_lines_say_nothing_when_nothing_moved() -> None:
+def test_no_plain_line_is_written_without_progress() -> None:
     now, lines = [0.0], list[str]()
     plain = PlainLines(lines.append, lambda: now[0])
 

@@ -1,4 +1,4 @@
-"""Text from strangers does no harm."""
+"""Untrusted text is made safe."""
 
 import json
 from datetime import timedelta
@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.text import MAX_NAME_CHARACTERS, clock, file_stem, for_terminal, size, to_json
+from cli.render.text import MAX_NAME_CHARACTERS, clock, file_stem, for_terminal, size, to_json
 
 HARMFUL = "\x00\x07\x1b\x7f\x9b\u200e\u200f\u2028\u202a\u202e\u2066\u2069\u061c\ud800"
 
 
 @given(st.text(alphabet=st.characters()))
-def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
+def test_no_control_character_is_left(text: str) -> None:
     shown = for_terminal(text + HARMFUL)
 
     assert not set(HARMFUL) & set(shown)
@@ -22,7 +22,7 @@ def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["olá, você", "日本語の字幕", "می\u200cکنم", "👩\u200d👩\u200d👧"])
-def test_honest_text_stays_as_it_is(text: str) -> None:
+def test_harmless_text_is_unchanged(text: str) -> None:
     assert for_terminal(text) == text
 
 
@@ -49,12 +49,12 @@ def test_a_file_name_is_always_usable(text: str) -> None:
         ("字" * 300, "字" * 66),
     ],
 )
-def test_titles_become_names(title: str, stem: str) -> None:
+def test_titles_become_file_names(title: str, stem: str) -> None:
     assert file_stem(title, "job") == stem
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
-def test_json_hides_nothing_and_steers_nothing(text: str) -> None:
+def test_json_is_lossless_without_control_characters(text: str) -> None:
     line = to_json({"text": text + HARMFUL[:-1]})
 
     assert json.loads(line)["text"] == text + HARMFUL[:-1]
@@ -62,7 +62,7 @@ def test_json_hides_nothing_and_steers_nothing(text: str) -> None:
     assert "\n" not in line
 
 
-def test_times_read_as_caption_files_write_them() -> None:
+def test_times_are_written_as_in_caption_files() -> None:
     assert clock(timedelta(hours=27, minutes=1, seconds=2, milliseconds=30)) == "27:01:02.030"
     assert clock(timedelta(seconds=59.9999)) == "00:01:00.000"
 

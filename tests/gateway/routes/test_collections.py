@@ -1,4 +1,4 @@
-"""Collections over HTTP, before an orchestrator that does what it is told."""
+"""Collections over HTTP, with a fake orchestrator."""
 
 from typing import Any
 
@@ -6,14 +6,21 @@ import httpx2
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from tests.gateway.gathering import ID, MORE, Gathering, changed, failure, member
+from tests.support.controlled_collections import (
+    ID,
+    NEXT_PAGE,
+    ControlledCollection,
+    changed,
+    failure,
+    member,
+)
 from ytcaption.v1 import collection_pb2
 
 
-async def test_what_is_asked_for_reaches_the_orchestrator(
-    caller: httpx2.AsyncClient, gathering: Gathering
+async def test_every_field_of_the_request_reaches_the_orchestrator(
+    fake_http: httpx2.AsyncClient, collection: ControlledCollection
 ) -> None:
-    wish = {
+    body = {
         "sources": ["https://example.test/channel"],
         "addresses": ["https://example.test/1", "https://example.test/2"],
         "language": "pt",
@@ -30,34 +37,34 @@ async def test_what_is_asked_for_reaches_the_orchestrator(
         "force": True,
     }
 
-    answer = await caller.post("/collections", json=wish)
+    answer = await fake_http.post("/collections", json=body)
 
-    asked = gathering.asked[0]
+    request = collection.requests[0]
     assert (answer.status_code, answer.headers["Location"]) == (202, f"/collections/{ID}")
     assert answer.json()["collection_id"] == ID
     same = ("sources", "addresses", "max_in_flight", "max_members", "period", "title")
     for name in (*same, "request_id", "correlation_id", "webhook_url", "caller", "force"):
-        assert getattr(asked, name) == wish[name], name
-    assert asked.timeout == Duration(seconds=90, nanos=500_000_000)
-    assert (asked.options.language, asked.options.remove_noise) == ("pt", True)
-    assert asked.priority == 3
+        assert getattr(request, name) == body[name], name
+    assert request.timeout == Duration(seconds=90, nanos=500_000_000)
+    assert (request.options.language, request.options.remove_noise) == ("pt", True)
+    assert request.priority == 3
 
 
-async def test_days_may_stand_for_a_period_and_no_timeout_is_none(
-    caller: httpx2.AsyncClient, gathering: Gathering
+async def test_dates_are_passed_on_and_an_omitted_timeout_is_unset(
+    fake_http: httpx2.AsyncClient, collection: ControlledCollection
 ) -> None:
-    wish = {"sources": ["x"], "from_date": "2025-10-01", "to_date": "2025-10-31"}
+    body = {"sources": ["x"], "from_date": "2025-10-01", "to_date": "2025-10-31"}
 
-    await caller.post("/collections", json=wish)
+    await fake_http.post("/collections", json=body)
 
-    asked = gathering.asked[0]
-    assert (asked.from_date, asked.to_date) == ("2025-10-01", "2025-10-31")
-    assert not asked.HasField("timeout")
-    assert asked.request_id
+    request = collection.requests[0]
+    assert (request.from_date, request.to_date) == ("2025-10-01", "2025-10-31")
+    assert not request.HasField("timeout")
+    assert request.request_id
 
 
 @pytest.mark.parametrize(
-    ("wish", "field"),
+    ("body", "field"),
     [
         ({"source": ["x"]}, "source"),
         ({"sources": "x"}, "sources"),
@@ -69,33 +76,38 @@ async def test_days_may_stand_for_a_period_and_no_timeout_is_none(
         ({"sources": ["x"], "beam_size": 99}, "beam_size"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_with_its_field(
-    caller: httpx2.AsyncClient, gathering: Gathering, wish: dict[str, Any], field: str
+async def test_an_invalid_request_is_rejected_with_its_field(
+    fake_http: httpx2.AsyncClient,
+    collection: ControlledCollection,
+    body: dict[str, Any],
+    field: str,
 ) -> None:
-    answer = await caller.post("/collections", json=wish)
+    answer = await fake_http.post("/collections", json=body)
 
     assert (answer.status_code, answer.json()["field"]) == (422, field)
-    assert gathering.asked == []
+    assert collection.requests == []
 
 
-async def test_a_collection_is_told_with_a_page_of_its_members(
-    caller: httpx2.AsyncClient, gathering: Gathering
+async def test_a_collection_has_one_page_of_its_members(
+    fake_http: httpx2.AsyncClient, collection: ControlledCollection
 ) -> None:
     broken = collection_pb2.Listing(
         source="https://example.test/channel", found=2, failure=failure("BOT_CHECK")
     )
     counts = [collection_pb2.MemberCount(state=collection_pb2.MEMBER_STATE_FAILED, count=2)]
-    await gathering.say(
+    await collection.publish(
         changed(1, "partial", listings=[broken], counts=counts, late_count=1, member_count=3),
         member(1, "failed", 2, failure=failure("VIDEO_PRIVATE"), duration=Duration(seconds=90)),
         member(2, "completed", 3, progress=1.0, late=True, language="en"),
         member(3, "pending", 4),
     )
 
-    first = (await caller.get(f"/collections/{ID}", params={"limit": 2})).json()
+    first = (await fake_http.get(f"/collections/{ID}", params={"limit": 2})).json()
     token = first["next_page_token"]
-    rest = (await caller.get(f"/collections/{ID}", params={"limit": 2, "page_token": token})).json()
-    bare = (await caller.get(f"/collections/{ID}", params={"limit": 0})).json()
+    rest = (
+        await fake_http.get(f"/collections/{ID}", params={"limit": 2, "page_token": token})
+    ).json()
+    bare = (await fake_http.get(f"/collections/{ID}", params={"limit": 0})).json()
 
     assert (first["state"], first["counts"]["failed"], first["late_count"]) == ("partial", 2, 1)
     assert first["counts"]["completed"] == 0
@@ -110,18 +122,18 @@ async def test_a_collection_is_told_with_a_page_of_its_members(
 
 
 async def test_collections_are_listed_in_pages(
-    caller: httpx2.AsyncClient, gathering: Gathering
+    fake_http: httpx2.AsyncClient, collection: ControlledCollection
 ) -> None:
-    page = (await caller.get("/collections", params={"limit": 7, "page_token": "here"})).json()
+    page = (await fake_http.get("/collections", params={"limit": 7, "page_token": "here"})).json()
 
     assert [one["collection_id"] for one in page["collections"]] == [ID]
-    assert page["next_page_token"] == MORE
-    assert (gathering.asked[0].page_size, gathering.asked[0].page_token) == (7, "here")
+    assert page["next_page_token"] == NEXT_PAGE
+    assert (collection.requests[0].page_size, collection.requests[0].page_token) == (7, "here")
 
 
-async def test_cancelling_and_deleting_answer_as_with_jobs(caller: httpx2.AsyncClient) -> None:
-    stopped = await caller.post(f"/collections/{ID}/cancel", params={"note": "enough"})
-    removed = await caller.delete(f"/collections/{ID}")
+async def test_a_collection_can_be_cancelled_and_deleted(fake_http: httpx2.AsyncClient) -> None:
+    stopped = await fake_http.post(f"/collections/{ID}/cancel", params={"note": "enough"})
+    removed = await fake_http.delete(f"/collections/{ID}")
 
     assert (stopped.json()["state"], stopped.json()["cancel_note"]) == ("cancelled", "enough")
     assert not stopped.json()["can_cancel"]
@@ -138,10 +150,10 @@ async def test_cancelling_and_deleting_answer_as_with_jobs(caller: httpx2.AsyncC
         ("DELETE", ""),
     ],
 )
-async def test_a_collection_nobody_knows_is_a_problem(
-    caller: httpx2.AsyncClient, method: str, path: str
+async def test_an_unknown_collection_is_a_404_problem(
+    fake_http: httpx2.AsyncClient, method: str, path: str
 ) -> None:
-    answer = await caller.request(method, f"/collections/unknown{path}")
+    answer = await fake_http.request(method, f"/collections/unknown{path}")
 
     assert answer.status_code == 404
     assert answer.json()["reason"] == "COLLECTION_NOT_FOUND"

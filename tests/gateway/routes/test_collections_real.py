@@ -5,39 +5,39 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.gateway.http import events, ids, story
-from tests.site import Site
+from tests.support.http import all_events, events, ids
+from tests.support.site import Site
 
 
 @pytest.fixture(scope="module")
-def wish(site: Site) -> dict[str, Any]:
-    """Two recordings, one of which is not there."""
+def body(site: Site) -> dict[str, Any]:
+    """Two recordings; the second does not exist."""
     addresses = [f"{site.url}/files/short.ogg", f"{site.url}/files/not-there.ogg"]
     return {"addresses": addresses, "title": "Two of them", "correlation_id": "thread-12"}
 
 
-async def test_a_collection_is_followed_to_its_end_and_read_in_every_way(
-    http: httpx2.AsyncClient, wish: dict[str, Any]
+async def test_a_collection_is_followed_to_its_end_read_listed_and_deleted(
+    http: httpx2.AsyncClient, body: dict[str, Any]
 ) -> None:
-    accepted = await http.post("/collections", json=wish)
+    accepted = await http.post("/collections", json=body)
     path = accepted.headers["Location"]
-    told = await story(http, path)
+    received = await all_events(http, path)
     found = (await http.get(path)).json()
 
     assert accepted.status_code == 202
-    assert [told[0].name, told[-1].name] == ["collection", "finished"]
-    assert ids(told) == sorted(ids(told))
-    last = {one.data["number"]: one.data for one in told if one.name == "member"}
+    assert [received[0].name, received[-1].name] == ["collection", "finished"]
+    assert ids(received) == sorted(ids(received))
+    last = {one.data["number"]: one.data for one in received if one.name == "member"}
     assert [last[number]["state"] for number in (1, 2)] == ["completed", "failed"]
     assert last[2]["failure"]["reason"] == "VIDEO_NOT_FOUND"
-    ended = told[-1].data
+    ended = received[-1].data
     assert (ended["state"], ended["settled"], ended["member_count"]) == ("partial", True, 2)
     assert found["members"] == [last[1], last[2]]
     assert found["counts"] == ended["counts"]
     job = (await http.get(f"/jobs/{last[1]['job_id']}")).json()
     assert (job["state"], job["correlation_id"]) == ("succeeded", "thread-12")
-    place = ids(told)[-1]
-    again = await http.get(f"{path}/events", headers={"Last-Event-ID": str(place)})
+    position = ids(received)[-1]
+    again = await http.get(f"{path}/events", headers={"Last-Event-ID": str(position)})
     assert again.status_code == 204
     listed = (await http.get("/collections", params={"limit": 200})).json()["collections"]
     assert found["collection_id"] in [one["collection_id"] for one in listed]
@@ -46,7 +46,7 @@ async def test_a_collection_is_followed_to_its_end_and_read_in_every_way(
     assert (await http.get(path)).status_code == 404
 
 
-async def test_a_source_is_listed_and_what_it_has_is_heard(
+async def test_a_source_is_listed_and_its_recordings_are_transcribed(
     http: httpx2.AsyncClient, site: Site
 ) -> None:
     items = "".join(
@@ -56,10 +56,10 @@ async def test_a_source_is_listed_and_what_it_has_is_heard(
     )
     feed = f'<rss version="2.0"><channel><title>Show</title>{items}</channel></rss>'
     source = site.page("/feed.xml", feed.encode(), "application/rss+xml")
-    wish = {"sources": [source], "max_in_flight": 2, "timeout": 120, "title": "A show"}
+    body = {"sources": [source], "max_in_flight": 2, "timeout": 120, "title": "A show"}
 
-    path = (await http.post("/collections", json=wish)).headers["Location"]
-    ended = (await story(http, path))[-1].data
+    path = (await http.post("/collections", json=body)).headers["Location"]
+    ended = (await all_events(http, path))[-1].data
 
     assert (ended["state"], ended["counts"]["completed"]) == ("complete", 2)
     [listing] = ended["listings"]
@@ -67,10 +67,10 @@ async def test_a_source_is_listed_and_what_it_has_is_heard(
     await http.delete(path)
 
 
-async def test_the_same_wish_sent_twice_is_one_collection(
-    http: httpx2.AsyncClient, wish: dict[str, Any]
+async def test_a_request_id_sent_twice_creates_one_collection(
+    http: httpx2.AsyncClient, body: dict[str, Any]
 ) -> None:
-    once = wish | {"request_id": "only once, please"}
+    once = body | {"request_id": "only once, please"}
     first, second = [await http.post("/collections", json=once) for _ in range(2)]
 
     assert first.headers["Location"] == second.headers["Location"]
@@ -85,12 +85,12 @@ async def test_a_cancelled_collection_stops_its_members_and_ends_its_streams(
         held = {"addresses": [f"{site.url}/held/sample.ogg"], "force": True}
         path = (await http.post("/collections", json=held)).headers["Location"]
         async with http.stream("GET", f"{path}/events") as answer:
-            told = events(answer)
-            async for one in told:
+            stream = events(answer)
+            async for one in stream:
                 if one.name == "member" and one.data["state"] == "running":
                     break
             stopped = (await http.post(f"{path}/cancel", params={"note": "enough"})).json()
-            rest = [one async for one in told]
+            rest = [one async for one in stream]
     finally:
         site.release.set()
 
@@ -100,11 +100,11 @@ async def test_a_cancelled_collection_stops_its_members_and_ends_its_streams(
     await http.delete(path)
 
 
-@pytest.mark.parametrize("wish", [{}, {"sources": ["ftp://x"]}, {"period": "2025", "sources": []}])
-async def test_what_can_never_be_collected_is_refused(
-    http: httpx2.AsyncClient, wish: dict[str, Any]
+@pytest.mark.parametrize("body", [{}, {"sources": ["ftp://x"]}, {"period": "2025", "sources": []}])
+async def test_an_impossible_collection_is_rejected(
+    http: httpx2.AsyncClient, body: dict[str, Any]
 ) -> None:
-    answer = await http.post("/collections", json=wish)
+    answer = await http.post("/collections", json=body)
 
     assert answer.status_code == 400
     assert answer.headers["Content-Type"] == "application/problem+json"

@@ -1,23 +1,23 @@
-"""Reports of collections over HTTP: passed on as they come, and harmless."""
+"""Reports of collections over HTTP: streamed and sandboxed."""
 
 import httpx2
 import pytest
 
-from tests.gateway.gathering import ID, Gathering
+from tests.support.controlled_collections import ID, ControlledCollection
 from ytcaption.v1 import collection_service_pb2 as pb
 from ytcaption.v1 import media_pb2
 
 
-async def test_a_report_is_passed_on_as_it_comes_and_can_do_nothing(
-    caller: httpx2.AsyncClient, gathering: Gathering
+async def test_a_report_is_streamed_and_sandboxed(
+    fake_http: httpx2.AsyncClient, collection: ControlledCollection
 ) -> None:
-    gathering.report = [
+    collection.report = [
         pb.GetReportResponse(chunk=b"<p>", media_type="text/html", file_name="Março: 1/2.html"),
         pb.GetReportResponse(chunk=b"<script>alert(1)</script>"),
     ]
 
-    answer = await caller.get(f"/collections/{ID}/report", params={"format": "html"})
-    saved = await caller.get(
+    answer = await fake_http.get(f"/collections/{ID}/report", params={"format": "html"})
+    saved = await fake_http.get(
         f"/collections/{ID}/report", params={"format": "html", "download": True}
     )
 
@@ -41,19 +41,23 @@ async def test_a_report_is_passed_on_as_it_comes_and_can_do_nothing(
         ("zip", "application/zip", "zip"),
     ],
 )
-async def test_every_format_of_a_report_has_its_type_and_name_and_all_but_pdf_are_sealed(
-    caller: httpx2.AsyncClient, gathering: Gathering, format: str, kind: str, name: str
+async def test_every_report_format_has_its_type_and_name_and_all_but_pdf_are_sandboxed(
+    fake_http: httpx2.AsyncClient,
+    collection: ControlledCollection,
+    format: str,
+    kind: str,
+    name: str,
 ) -> None:
-    gathering.report = [pb.GetReportResponse(chunk=b"{}")]
+    collection.report = [pb.GetReportResponse(chunk=b"{}")]
 
-    wish = {"format": format, "captions": "vtt"}
-    answer = await caller.get(f"/collections/{ID}/report", params=wish)
+    query = {"format": format, "captions": "vtt"}
+    answer = await fake_http.get(f"/collections/{ID}/report", params=query)
 
-    asked = gathering.asked[0]
-    assert pb.ReportFormat.Name(asked.format) == f"REPORT_FORMAT_{format.upper()}"
-    assert asked.caption_format == media_pb2.CAPTION_FORMAT_VTT
+    request = collection.requests[0]
+    assert pb.ReportFormat.Name(request.format) == f"REPORT_FORMAT_{format.upper()}"
+    assert request.caption_format == media_pb2.CAPTION_FORMAT_VTT
     assert answer.headers["Content-Type"] == kind
     how = "attachment" if format == "zip" else "inline"
     assert answer.headers["Content-Disposition"] == f'{how}; filename="{ID}.{name}"'
-    sealed = "sandbox" in answer.headers["Content-Security-Policy"]
-    assert sealed == (format != "pdf"), "browsers show no PDF in a sandbox"
+    sandboxed = "sandbox" in answer.headers["Content-Security-Policy"]
+    assert sandboxed == (format != "pdf"), "browsers show no PDF in a sandbox"

@@ -1,6 +1,7 @@
 """Many recordings under one request: what is accepted, and what becomes of the members."""
 
 import asyncio
+from itertools import count
 
 import grpc
 import pytest
@@ -9,25 +10,28 @@ from mesh.bus import Bus
 from mesh.errors import SourceRefusedError, UnavailableError
 from mesh.reasons import Reason
 from mesh.status import reason_of
-from orchestrator.collections.journal import Journal
-from tests.client import Client
+from orchestrator.collections.projection import CollectionEventWriter
+from orchestrator.queue.lanes import lane_of
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.gatherings import (
+from tests.support.client import Client
+from tests.support.collections import (
     addresses,
     collect,
     counts,
+    event_log,
     kinds,
+    pass_deadline,
     read,
+    running_controllers,
     seconds,
     settled,
     states,
-    story,
     until_states,
     watch,
     watched,
 )
-from tests.orchestrator.scripted import Script
-from tests.polling import still
+from tests.support.polling import still, until
+from tests.support.scripted import Script
 from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
@@ -61,12 +65,12 @@ async def test_each_address_is_a_member_and_an_ordinary_job_of_the_collection(
         assert (job.collection_id, job.correlation_id) == (made.collection_id, "thread")
         assert (job.caller, job.priority) == ("me", job_pb2.PRIORITY_LOW)
         assert job.options == collection.options
-    told = await story(bus, made.collection_id)
-    assert told[0].type == event_pb2.EVENT_TYPE_START_COLLECTION
-    assert list(told[0].start_collection.addresses) == addresses(3)
-    assert (told[0].collection_id, told[0].job_id) == (made.collection_id, "")
-    assert kinds(told)["COLLECTION_GATHERED"] == 1
-    assert told[-1].type == event_pb2.EVENT_TYPE_COLLECTION_SETTLED
+    events = await event_log(bus, made.collection_id)
+    assert events[0].type == event_pb2.EVENT_TYPE_START_COLLECTION
+    assert list(events[0].start_collection.addresses) == addresses(3)
+    assert (events[0].collection_id, events[0].job_id) == (made.collection_id, "")
+    assert kinds(events)["COLLECTION_GATHERED"] == 1
+    assert events[-1].type == event_pb2.EVENT_TYPE_COLLECTION_SETTLED
 
 
 async def test_one_address_is_one_member_and_one_request_one_collection(client: Client) -> None:
@@ -80,7 +84,7 @@ async def test_one_address_is_one_member_and_one_request_one_collection(client: 
     assert [member.source_url for member in members] == [first, again]
 
 
-async def test_a_member_that_fails_for_good_fails_alone(client: Client, script: Script) -> None:
+async def test_a_member_that_fails_permanently_fails_alone(client: Client, script: Script) -> None:
     good, private, flaky = addresses(3)
     script.refusals = {
         private: [SourceRefusedError("private", reason=Reason.VIDEO_PRIVATE)],
@@ -97,7 +101,7 @@ async def test_a_member_that_fails_for_good_fails_alone(client: Client, script: 
     assert (members[3].failure.reason, members[3].job_id) == ("UNSUPPORTED_URL", "")
 
 
-async def test_no_more_members_are_under_way_than_allowed(start: Start, script: Script) -> None:
+async def test_at_most_max_in_flight_members_run_at_once(start: Start, script: Script) -> None:
     script.hanging = set(addresses(5))
     async with start(concurrency=4) as client:
         made = await collect(client, *addresses(5), max_in_flight=2)
@@ -112,15 +116,21 @@ async def test_no_more_members_are_under_way_than_allowed(start: Start, script: 
     assert len(script.downloads) == 5
 
 
-async def test_single_jobs_get_their_turns_beside_a_big_collection(
-    start: Start, script: Script
-) -> None:
+def caller_in_another_lane(collection_id: str) -> str:
+    """A caller that does not share the collection's lane: one in sixteen does, and waits in it."""
+    taken = lane_of(job_pb2.Job(collection_id=collection_id))
+    callers = (f"caller {number}" for number in count())
+    return next(name for name in callers if lane_of(job_pb2.Job(caller=name)) != taken)
+
+
+async def test_single_jobs_take_turns_with_a_large_collection(start: Start, script: Script) -> None:
     script.hanging = {addresses(1)[0]}
     async with start(concurrency=1) as client:
         made = await collect(client, *addresses(8), max_in_flight=8)
-        await asyncio.wait_for(script.paused.wait(), 10)
+        await script.until_paused()
         await until_states(client, made.collection_id, PENDING=7)
-        single = await client.create("http://example.test/single.mp3", caller="somebody else")
+        caller = caller_in_another_lane(made.collection_id)
+        single = await client.create("http://example.test/single.mp3", caller=caller)
         script.go_on.set()
         await client.finished(single.job_id)
         await settled(client, made.collection_id)
@@ -157,19 +167,19 @@ async def test_collections_are_listed_newest_first_and_read_in_pages(client: Cli
         assert reason_of(caught.value) == "COLLECTION_NOT_FOUND"
 
 
-async def test_whoever_heard_the_end_finds_it_in_the_collection(
+async def test_reading_a_collection_shows_what_watchers_saw_before_its_record_is_saved(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The record follows the story, which is what watchers see."""
+    """The record follows the event log, which is what watchers see."""
 
-    async def never(self: Journal) -> None:
+    async def never(self: CollectionEventWriter) -> None:
         await asyncio.Event().wait()
 
-    async def not_now(self: Journal) -> None:
+    async def not_now(self: CollectionEventWriter) -> None:
         pass
 
-    monkeypatch.setattr(Journal, "save", never)
-    monkeypatch.setattr(Journal, "save_sometimes", not_now)
+    monkeypatch.setattr(CollectionEventWriter, "save", never)
+    monkeypatch.setattr(CollectionEventWriter, "save_sometimes", not_now)
     made = await collect(client, "none")
     async for seen in watch(client, made.collection_id):
         if seen.collection.discovery_complete:
@@ -180,13 +190,13 @@ async def test_whoever_heard_the_end_finds_it_in_the_collection(
     assert found.discovery_complete
 
 
-async def test_collections_beyond_what_one_orchestrator_keeps_going_wait_their_turn(
+async def test_collections_beyond_max_collections_wait_in_the_queue(
     start: Start, script: Script
 ) -> None:
     script.hanging = {addresses(1, f"set-{number}")[0] for number in range(3)}
     async with start(max_collections=1) as client:
         made = [await collect(client, *addresses(2, f"set-{number}")) for number in range(3)]
-        await asyncio.wait_for(script.paused.wait(), 10)
+        await until(lambda: len(script.downloads) == 2)
         downloads = await still(lambda: len(script.downloads))
         begun = [len((await read(client, one.collection_id))[1]) for one in made]
         script.go_on.set()
@@ -196,13 +206,16 @@ async def test_collections_beyond_what_one_orchestrator_keeps_going_wait_their_t
     assert [counts(collection) for collection, _ in ended] == [{"COMPLETED": 2}] * 3
 
 
-async def test_what_is_missing_at_the_deadline_is_timed_out_and_corrected_when_it_ends(
-    start: Start, script: Script, broker_bus: Bus
+async def test_members_unfinished_at_the_deadline_time_out_and_are_corrected_when_they_end(
+    start: Start, script: Script, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick, slow, unbegun = addresses(3)
     script.hanging = {slow}
+    controllers = running_controllers(monkeypatch)
     async with start() as client:
-        made = await collect(client, quick, slow, unbegun, max_in_flight=1, timeout=seconds(1.5))
+        made = await collect(client, quick, slow, unbegun, max_in_flight=1, timeout=seconds(60))
+        await until_states(client, made.collection_id, COMPLETED=1, RUNNING=1, PENDING=1)
+        pass_deadline(controllers)
         await until_states(client, made.collection_id, COMPLETED=1, TIMED_OUT=2)
         partial, _ = await read(client, made.collection_id)
         assert partial.state == collection_pb2.COLLECTION_STATE_PARTIAL
@@ -217,18 +230,21 @@ async def test_what_is_missing_at_the_deadline_is_timed_out_and_corrected_when_i
     assert script.downloads == [quick, slow], "what was not begun in time never is"
     gathered = [
         event.collection_changed.collection
-        for event in await story(broker_bus, made.collection_id)
+        for event in await event_log(broker_bus, made.collection_id)
         if event.type == event_pb2.EVENT_TYPE_COLLECTION_GATHERED
     ]
     assert [counts(one) for one in gathered] == [{"COMPLETED": 1, "TIMED_OUT": 2}]
 
 
 async def test_a_late_result_may_still_make_the_collection_complete(
-    start: Start, script: Script
+    start: Start, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script.hanging = {addresses(1)[0]}
+    controllers = running_controllers(monkeypatch)
     async with start() as client:
-        made = await collect(client, *addresses(2), timeout=seconds(1.5))
+        made = await collect(client, *addresses(2), timeout=seconds(60))
+        await until_states(client, made.collection_id, COMPLETED=1, RUNNING=1)
+        pass_deadline(controllers)
         await until_states(client, made.collection_id, COMPLETED=1, TIMED_OUT=1)
         script.go_on.set()
         collection, members = await settled(client, made.collection_id)
@@ -237,7 +253,7 @@ async def test_a_late_result_may_still_make_the_collection_complete(
     assert [member.late for member in members] == [True, False]
 
 
-async def test_the_job_of_a_member_that_is_deleted_counts_as_cancelled(
+async def test_a_member_whose_job_is_deleted_counts_as_cancelled(
     start: Start, script: Script
 ) -> None:
     gone, stays = addresses(2)

@@ -8,32 +8,33 @@ from mesh.correlation import new_id
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from mesh.status import reason_of
-from orchestrator.collections.journal import Journal
-from orchestrator.collections.ledger import Ledger
-from orchestrator.collections.records import CollectionRecords
-from orchestrator.story import StoryReader
-from tests.client import Client
+from orchestrator.collections.projection import CollectionEventWriter, Projection
+from orchestrator.collections.records import CollectionStore
+from orchestrator.jobs.event_log import EventLogReader
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.gatherings import (
+from tests.support.client import Client
+from tests.support.collections import (
     SOURCE,
     Collection,
     addresses,
     collect,
     collection_gone,
     counts,
+    event_log,
     kinds,
+    pass_deadline,
     read,
+    running_controllers,
     seconds,
     settled,
     states,
-    story,
     until_states,
     watched,
 )
-from tests.orchestrator.letters import replay
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import Script
-from tests.orchestrator.traces import gone, traces
+from tests.support.dead_letters import replay
+from tests.support.polling import until
+from tests.support.scripted import Script
+from tests.support.traces import gone, traces
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
@@ -51,19 +52,19 @@ async def _delete(client: Client, collection_id: str) -> int:
     return int((await client.collections.DeleteCollection(request)).jobs_removed)
 
 
-async def test_a_note_is_kept_although_the_conductor_records_something_else_at_that_moment(
+async def test_a_cancel_note_survives_a_concurrent_save_by_the_controller(
     broker_bus: Bus,
 ) -> None:
-    records, ledger, one = CollectionRecords(broker_bus), Ledger(), new_id()
+    records, projection, one = CollectionStore(broker_bus), Projection(), new_id()
     asked = Collection(collection_id=one)
     started = event_pb2.Event(
         type=event_pb2.EVENT_TYPE_START_COLLECTION,
         collection_id=one,
         start_collection=event_pb2.StartCollection(title="Talks"),
     )
-    ledger.apply(1, started)
-    kept = await records.create(collection_pb2.CollectionRecord(collection=asked))
-    journal = Journal(broker_bus, records, kept, ledger)
+    projection.apply(1, started)
+    versioned = await records.create(collection_pb2.CollectionRecord(collection=asked))
+    events = CollectionEventWriter(broker_bus, records, versioned, projection)
 
     def ask(record: collection_pb2.CollectionRecord) -> bool:
         record.cancel_requested = True
@@ -71,7 +72,7 @@ async def test_a_note_is_kept_although_the_conductor_records_something_else_at_t
         return True
 
     await records.change(one, ask)
-    await journal.save()
+    await events.save()
 
     found = (await records.get(one)).record
     assert (found.collection.cancel_note, found.cancel_requested) == ("enough", True)
@@ -101,11 +102,14 @@ async def test_cancelling_stops_the_listing_and_every_member_that_has_not_ended(
 
 
 async def test_cancelling_after_the_deadline_stops_what_goes_on(
-    start: Start, script: Script
+    start: Start, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script.hanging = set(addresses(1))
+    controllers = running_controllers(monkeypatch)
     async with start() as client:
-        made = await collect(client, *addresses(2), timeout=seconds(1))
+        made = await collect(client, *addresses(2), timeout=seconds(60))
+        await until_states(client, made.collection_id, COMPLETED=1, RUNNING=1)
+        pass_deadline(controllers)
         await until_states(client, made.collection_id, COMPLETED=1, TIMED_OUT=1)
         stopped = await _cancel(client, made.collection_id)
         _, members = await read(client, made.collection_id)
@@ -114,7 +118,7 @@ async def test_cancelling_after_the_deadline_stops_what_goes_on(
     assert (states(members), members[0].late) == (["CANCELLED", "COMPLETED"], True)
 
 
-async def test_a_collection_marked_while_nobody_was_there_is_stopped_by_the_next(
+async def test_a_collection_cancelled_while_no_orchestrator_ran_is_stopped_by_the_next(
     start: Start, script: Script, broker_bus: Bus
 ) -> None:
     def mark(record: collection_pb2.CollectionRecord) -> bool:
@@ -125,7 +129,7 @@ async def test_a_collection_marked_while_nobody_was_there_is_stopped_by_the_next
     async with start() as client:
         made = await collect(client, *addresses(2))
         await until_states(client, made.collection_id, RUNNING=2)
-    await CollectionRecords(broker_bus).change(made.collection_id, mark)
+    await CollectionStore(broker_bus).change(made.collection_id, mark)
     async with start() as client:
         collection, _ = await settled(client, made.collection_id)
 
@@ -171,10 +175,10 @@ async def test_a_dead_member_that_is_replayed_ends_well_even_after_all_was_settl
     assert before.state == collection_pb2.COLLECTION_STATE_PARTIAL
     assert (after.state, after.settled) == (collection_pb2.COLLECTION_STATE_COMPLETE, True)
     assert (members[1].attempt, members[1].HasField("failure")) == (2, False)
-    assert kinds(await story(bus, made.collection_id))["COLLECTION_SETTLED"] == 2
+    assert kinds(await event_log(bus, made.collection_id))["COLLECTION_SETTLED"] == 2
 
 
-async def test_a_dead_member_of_a_cancelled_collection_runs_if_somebody_replays_it(
+async def test_a_dead_member_of_a_cancelled_collection_runs_if_it_is_replayed(
     client: Client, script: Script
 ) -> None:
     dead, hangs = addresses(2)
@@ -192,7 +196,7 @@ async def test_a_dead_member_of_a_cancelled_collection_runs_if_somebody_replays_
     assert collection.state == CANCELLED
 
 
-async def test_jobs_alone_are_counted_as_jobs(client: Client) -> None:
+async def test_stats_count_jobs_and_not_collections(client: Client) -> None:
     made = await collect(client, *addresses(2), request_id="mine")
     await settled(client, made.collection_id)
 
@@ -203,17 +207,17 @@ async def test_jobs_alone_are_counted_as_jobs(client: Client) -> None:
     await until(counted)
 
 
-async def test_a_collection_outlives_the_beginning_of_its_story_with_its_counts(
+async def test_a_collection_keeps_its_counts_after_retention_removed_its_first_events(
     client: Client, bus: Bus
 ) -> None:
     made = await collect(client, *addresses(3))
     before, _ = await settled(client, made.collection_id)
-    whole = [sequence async for sequence, _ in StoryReader(bus).events(made.collection_id)]
+    whole = [sequence async for sequence, _ in EventLogReader(bus).events(made.collection_id)]
     subject = bus.names.event(made.collection_id, "*")
     await bus.jetstream.purge_stream(bus.names.events_stream, subject=subject, seq=whole[3])
 
     after, members = await read(client, made.collection_id)
-    (told,) = await watched(client, made.collection_id)
+    (response,) = await watched(client, made.collection_id)
 
     assert (counts(after), members) == (counts(before), [])
-    assert counts(told.collection) == counts(before)
+    assert counts(response.collection) == counts(before)

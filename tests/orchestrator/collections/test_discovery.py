@@ -1,12 +1,10 @@
 """Members that are found: while the listing goes on, once each, through every break."""
 
-import asyncio
-
 from mesh.errors import SourceRefusedError, UnavailableError
 from mesh.reasons import Reason
-from tests.client import Client
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.gatherings import (
+from tests.support.client import Client
+from tests.support.collections import (
     SOURCE,
     addresses,
     collect,
@@ -16,11 +14,11 @@ from tests.orchestrator.gatherings import (
     states,
     until_states,
 )
-from tests.orchestrator.scripted import Script
+from tests.support.scripted import Script
 from ytcaption.v1 import collection_pb2, job_pb2, media_pb2
 
 
-async def test_the_first_recording_is_heard_while_the_listing_still_goes_on(
+async def test_the_first_recording_is_transcribed_while_the_listing_still_runs(
     client: Client, script: Script
 ) -> None:
     script.listings = {SOURCE: addresses(3)}
@@ -38,7 +36,7 @@ async def test_the_first_recording_is_heard_while_the_listing_still_goes_on(
     assert (listing.source, listing.complete, listing.found) == (SOURCE, True, 3)
 
 
-async def test_the_downloader_is_asked_for_what_the_caller_wants(
+async def test_the_listing_request_carries_the_callers_options(
     client: Client, script: Script
 ) -> None:
     script.listings = {"ytsearch2:bees": addresses(1)}
@@ -56,7 +54,7 @@ async def test_the_downloader_is_asked_for_what_the_caller_wants(
     assert (collection.from_date, collection.to_date) == ("2025-10-01", "2025-10-31")
 
 
-async def test_a_listing_that_breaks_off_is_tried_again_and_doubles_nobody(
+async def test_a_listing_that_breaks_off_is_retried_and_duplicates_no_member(
     client: Client, script: Script
 ) -> None:
     script.listings = {SOURCE: addresses(4)}
@@ -70,7 +68,7 @@ async def test_a_listing_that_breaks_off_is_tried_again_and_doubles_nobody(
     assert collection.state == collection_pb2.COLLECTION_STATE_COMPLETE
 
 
-async def test_a_listing_that_fails_for_good_keeps_what_it_found(
+async def test_a_listing_that_fails_permanently_keeps_what_it_found(
     client: Client, script: Script
 ) -> None:
     other = f"{SOURCE}/other"
@@ -86,7 +84,7 @@ async def test_a_listing_that_fails_for_good_keeps_what_it_found(
     assert collection.state == collection_pb2.COLLECTION_STATE_PARTIAL, "something is missing"
 
 
-async def test_what_a_listing_finds_that_is_a_member_already_is_no_other(
+async def test_a_listed_recording_that_is_already_a_member_is_not_added_again(
     client: Client, script: Script
 ) -> None:
     other = f"{SOURCE}/other"
@@ -99,7 +97,7 @@ async def test_what_a_listing_finds_that_is_a_member_already_is_no_other(
     assert [one.found for one in collection.listings] == [3, 4]
 
 
-async def test_a_limit_the_caller_asked_for_is_no_failure_and_ours_is_one(
+async def test_reaching_the_callers_limit_is_no_failure_but_reaching_ours_is(
     start: Start, script: Script
 ) -> None:
     script.listings = {SOURCE: addresses(5)}
@@ -115,7 +113,7 @@ async def test_a_limit_the_caller_asked_for_is_no_failure_and_ours_is_one(
     assert cut.state == collection_pb2.COLLECTION_STATE_PARTIAL
 
 
-async def test_a_source_with_nothing_behind_it_is_collected_at_once(
+async def test_a_collection_whose_source_lists_nothing_ends_at_once(
     client: Client, script: Script
 ) -> None:
     script.listings = {SOURCE: []}
@@ -126,7 +124,7 @@ async def test_a_source_with_nothing_behind_it_is_collected_at_once(
     assert collection.state == collection_pb2.COLLECTION_STATE_COMPLETE
 
 
-async def test_whoever_takes_over_in_the_middle_of_a_listing_lists_again_and_doubles_nobody(
+async def test_a_takeover_during_a_listing_lists_again_and_duplicates_no_member(
     start: Start, script: Script
 ) -> None:
     script.listings = {SOURCE: addresses(4)}
@@ -136,14 +134,14 @@ async def test_whoever_takes_over_in_the_middle_of_a_listing_lists_again_and_dou
         await until_states(client, made.collection_id, COMPLETED=2)
     script.list_on.set()
     async with start() as client:
-        collection, members = await asyncio.wait_for(settled(client, made.collection_id), 20)
+        collection, members = await settled(client, made.collection_id)
 
     assert [member.source_url for member in members] == addresses(4)
     assert sorted(script.downloads) == addresses(4), "each was fetched once"
     assert counts(collection) == {"COMPLETED": 4}
 
 
-async def test_whoever_takes_over_does_not_list_again_what_was_listed_to_its_end(
+async def test_a_takeover_does_not_list_again_a_source_that_was_listed_completely(
     start: Start, script: Script
 ) -> None:
     other = f"{SOURCE}/other"

@@ -1,14 +1,12 @@
 """What a dying orchestrator or broker must not spoil: no member is lost, none is counted twice."""
 
 import asyncio
-import os
-import signal
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
 
 from mesh.broker import Broker, running_broker
@@ -16,31 +14,34 @@ from mesh.bus import Bus
 from mesh.correlation import new_id
 from mesh.errors import LimitExceededError
 from mesh.reasons import Reason
-from orchestrator.collections.fanin import FanIn
-from orchestrator.collections.journal import Journal
-from orchestrator.collections.queue import CollectionQueue
-from orchestrator.jobs import Jobs
-from orchestrator.queue import WorkQueue
-from orchestrator.room import Room
-from orchestrator.submission import Submission
-from tests.client import Client
-from tests.orchestrator.conftest import Start
-from tests.orchestrator.gatherings import (
+from orchestrator.collections.controller import CollectionController
+from orchestrator.collections.fan_in import FanIn
+from orchestrator.collections.projection import CollectionEventWriter, Projection, read_projection
+from orchestrator.collections.worker import DURABLE
+from orchestrator.jobs.store import JobStore
+from orchestrator.jobs.submission import Submission
+from orchestrator.queue.capacity import Capacity
+from orchestrator.queue.work_queue import CollectionQueue
+from tests.orchestrator.conftest import OUTAGE_SECONDS, Start, connected
+from tests.support.ack_wait import set_ack_wait
+from tests.support.client import Client
+from tests.support.collections import (
     SOURCE,
     Collection,
     addresses,
     collect,
     counts,
+    event_log,
     kinds,
     read,
     seconds,
     settled,
     states,
-    story,
     until_states,
 )
-from tests.orchestrator.scripted import Script
-from tests.polling import until
+from tests.support.polling import until
+from tests.support.processes import kill
+from tests.support.scripted import Script
 from ytcaption.v1 import collection_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -70,27 +71,27 @@ async def _check(client: Client, bus: Bus, collection_id: str) -> Collection:
     assert counts(collection) == {"COMPLETED": MEMBERS}
     jobs = (await client.pipeline.ListJobs(pb.ListJobsRequest(page_size=200))).jobs
     assert sorted(job.job_id for job in jobs) == sorted(member.job_id for member in members)
-    told = kinds(await story(bus, collection_id))
-    assert (told["COLLECTION_GATHERED"], told["COLLECTION_SETTLED"]) == (1, 1)
+    appended = kinds(await event_log(bus, collection_id))
+    assert (appended["COLLECTION_GATHERED"], appended["COLLECTION_SETTLED"]) == (1, 1)
     return collection
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "call"),
     [
-        (Journal, "tell_member", 1),
-        (Journal, "tell_member", 8),
-        (Journal, "tell", 1),
-        (Journal, "tell", 3),
-        (Journal, "save", 1),
-        (Submission, "ticket", 2),
+        (CollectionEventWriter, "append_member", 1),
+        (CollectionEventWriter, "append_member", 8),
+        (CollectionEventWriter, "append_collection", 1),
+        (CollectionEventWriter, "append_collection", 3),
+        (CollectionEventWriter, "save", 1),
+        (Submission, "reserve", 2),
         (Submission, "accept", 1),
-        (Jobs, "create", 2),
+        (JobStore, "create", 2),
         (FanIn, "follow", 2),
     ],
     ids=lambda part: getattr(part, "__name__", str(part)),
 )
-async def test_a_conductor_that_dies_at_any_step_loses_and_doubles_nothing(  # noqa: PLR0913
+async def test_a_controller_that_dies_at_any_step_loses_and_duplicates_nothing(  # noqa: PLR0913
     start: Start,
     script: Script,
     broker_bus: Bus,
@@ -109,7 +110,7 @@ async def test_a_conductor_that_dies_at_any_step_loses_and_doubles_nothing(  # n
     assert deaths
 
 
-async def test_restarts_in_the_middle_of_everything_lose_and_double_nothing(
+async def test_restarts_while_a_collection_runs_lose_and_duplicate_nothing(
     start: Start, script: Script, broker_bus: Bus
 ) -> None:
     moments: list[Callable[[], bool]] = [
@@ -131,19 +132,14 @@ async def test_restarts_in_the_middle_of_everything_lose_and_double_nothing(
         await _check(client, broker_bus, collection_id)
 
 
-async def test_replicas_that_take_a_collection_from_each_other_lose_and_double_nothing(
-    start: Start, script: Script, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
+async def test_replicas_that_take_a_collection_from_each_other_lose_and_duplicate_nothing(
+    start: Start, script: Script, broker_bus: Bus
 ) -> None:
-    async def silent(self: WorkQueue, message: Msg) -> None:
-        """So every item is given to somebody else again and again."""
-        if message.subject.startswith("ytc.work"):
-            await beat(self, message)
-        await asyncio.Event().wait()
-
-    beat = WorkQueue._beat
-    monkeypatch.setattr(WorkQueue, "_beat", silent)
     script.hanging = {addresses(1)[0]}
-    async with start(ack_wait_seconds=0.3) as one, start(ack_wait_seconds=0.3):
+    stream = broker_bus.names.collections_stream
+    async with start() as one, start():
+        # Far less than what heartbeats keep: collections are delivered again and again.
+        await set_ack_wait(broker_bus, stream, DURABLE, 0.3)
         made = await collect(one, *addresses(MEMBERS), max_in_flight=2)
         await until_states(one, made.collection_id, COMPLETED=MEMBERS - 1)
         await until(lambda: _delivered_often(broker_bus))
@@ -152,7 +148,7 @@ async def test_replicas_that_take_a_collection_from_each_other_lose_and_double_n
 
 
 async def _delivered_often(bus: Bus) -> bool:
-    info = await bus.jetstream.consumer_info(bus.names.collections_stream, "conductors")
+    info = await bus.jetstream.consumer_info(bus.names.collections_stream, DURABLE)
     return info.delivered is not None and info.delivered.consumer_seq > 3
 
 
@@ -160,17 +156,17 @@ async def test_a_collection_goes_on_when_its_broker_is_killed(
     start: Start, script: Script, broker: Broker, tmp_path: Path
 ) -> None:
     script.hanging = {addresses(1)[0]}
-    async with start() as client:
+    async with start(nats_seconds=OUTAGE_SECONDS) as client:
         made = await collect(client, *addresses(MEMBERS), max_in_flight=2)
         await until_states(client, made.collection_id, COMPLETED=2)
-        os.kill(broker.pid, signal.SIGKILL)
+        await kill(broker.pid)
         async with running_broker(tmp_path / "nats", int(broker.url.rpartition(":")[2])) as again:
             script.go_on.set()
-            async with Bus.connected(again.url) as bus:
+            async with connected(again) as bus:
                 await _check(client, bus, made.collection_id)
 
 
-async def test_what_no_live_message_told_is_found_in_the_records(
+async def test_changes_without_a_live_message_are_found_in_the_records(
     start: Start, script: Script, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def deaf(self: FanIn, number: int, message: Msg) -> None:
@@ -182,19 +178,19 @@ async def test_what_no_live_message_told_is_found_in_the_records(
         await _check(client, broker_bus, made.collection_id)
 
 
-async def test_members_wait_while_there_is_no_room(
+async def test_members_wait_while_storage_is_full(
     start: Start, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.collections.fanout.AGAIN_SECONDS", 0.05)
-    check, asked = Room.check, [0]
+    monkeypatch.setattr("orchestrator.collections.fan_out.AGAIN_SECONDS", 0.05)
+    check, asked = Capacity.check, [0]
 
-    async def full(self: Room) -> None:
+    async def full(self: Capacity) -> None:
         asked[0] += 1
         if asked[0] in (3, 4):  # the first is that of the collection
             raise LimitExceededError("full", reason=Reason.STORAGE_FULL)
         await check(self)
 
-    monkeypatch.setattr(Room, "check", full)
+    monkeypatch.setattr(Capacity, "check", full)
     async with start(concurrency=4) as client:
         made = await collect(client, *addresses(MEMBERS))
         await _check(client, broker_bus, made.collection_id)
@@ -202,14 +198,22 @@ async def test_members_wait_while_there_is_no_room(
     assert asked[0] > MEMBERS + 2
 
 
-async def test_a_deadline_that_passed_while_nobody_was_there_counts(
-    start: Start, script: Script
+async def test_a_deadline_that_passed_while_no_orchestrator_ran_counts(
+    start: Start, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script.hanging = {addresses(1)[0]}
     async with start() as client:
-        made = await collect(client, *addresses(3), max_in_flight=1, timeout=seconds(0.8))
-        await until_states(client, made.collection_id, RUNNING=1)
-    await until(lambda: _is_past(made))
+        made = await collect(client, *addresses(3), max_in_flight=1, timeout=seconds(3600))
+        await script.until_paused()
+    now = from_current_time()
+
+    async def read_later(*which: Any, **named: Any) -> Projection:
+        """As if the hour were over."""
+        projection = await read_projection(*which, **named)
+        projection.collection.deadline.CopyFrom(now)
+        return projection
+
+    monkeypatch.setattr("orchestrator.collections.worker.read_projection", read_later)
     script.go_on.set()
     async with start() as client:
         collection, members = await settled(client, made.collection_id)
@@ -219,11 +223,7 @@ async def test_a_deadline_that_passed_while_nobody_was_there_counts(
     assert script.downloads[-1] == addresses(1)[0], "the others are never begun"
 
 
-async def _is_past(made: Collection) -> bool:
-    return datetime.now(UTC) > made.deadline.ToDatetime(UTC)
-
-
-async def test_a_job_that_was_only_intended_at_the_deadline_is_never_made(
+async def test_a_job_that_was_only_intended_at_the_deadline_is_never_created(
     start: Start, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def killed(self: Submission, *_: Any) -> None:
@@ -234,9 +234,9 @@ async def test_a_job_that_was_only_intended_at_the_deadline_is_never_made(
     with monkeypatch.context() as patched:
         patched.setattr(Submission, "accept", killed)
         async with start() as client:
-            made = await collect(client, *addresses(1), timeout=seconds(0.5))
-            await asyncio.wait_for(died.wait(), 10)
-    await until(lambda: _is_past(made))
+            made = await collect(client, *addresses(1), timeout=seconds(60))
+            await asyncio.wait_for(died.wait(), 60)
+    monkeypatch.setattr(CollectionController, "_seconds_left", lambda _: -1.0)
     async with start() as client:
         collection, members = await settled(client, made.collection_id)
         jobs = (await client.pipeline.ListJobs(pb.ListJobsRequest())).jobs
@@ -249,7 +249,7 @@ async def test_a_job_that_was_only_intended_at_the_deadline_is_never_made(
 async def test_an_item_without_a_collection_is_dropped(
     start: Start, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.collections.conductors.HALF_MADE_SECONDS", 0.2)
+    monkeypatch.setattr("orchestrator.queue.consumers.RECORD_SECONDS", 0.2)
     queue = CollectionQueue(broker_bus)
     async with start():
         await queue.put(new_id())
@@ -260,7 +260,7 @@ async def _is_empty(queue: CollectionQueue) -> bool:
     return not await queue.ids()
 
 
-async def test_a_collection_without_an_item_is_found_and_gets_one(
+async def test_the_reconciler_enqueues_a_collection_that_has_no_item(
     start: Start, script: Script, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script.hanging = {addresses(1)[0]}
@@ -269,7 +269,7 @@ async def test_a_collection_without_an_item_is_found_and_gets_one(
         await until_states(client, made.collection_id, COMPLETED=1)
     await CollectionQueue(broker_bus).withdraw(made.collection_id)
     script.go_on.set()
-    monkeypatch.setattr("orchestrator.collections.rescue.EVERY_SECONDS", 0.1)
+    monkeypatch.setattr("orchestrator.maintenance.reconciler.EVERY_SECONDS", 0.1)
     async with start(concurrency=4) as client:
         await _check(client, broker_bus, made.collection_id)
 

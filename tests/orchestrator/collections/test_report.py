@@ -1,10 +1,9 @@
-"""Reports of collections: real jobs, real transcripts and a real broker; ledgers as they stand."""
+"""Reports of collections: real jobs, transcripts and a real broker; projections made by hand."""
 
 import io
 import json
 import zipfile
 from contextlib import aclosing
-from dataclasses import dataclass, field
 
 import pytest
 from google.protobuf.duration import from_seconds
@@ -14,13 +13,15 @@ from pypdf import PdfReader
 from mesh.bus import Bus
 from mesh.errors import NotFoundError, UnsupportedError
 from mesh.reasons import Reason
-from orchestrator.artifacts import Artifacts
-from orchestrator.collections.reporting import FRAME, Report, Reporting
-from orchestrator.jobs import Jobs
-from orchestrator.reading import Reading
-from orchestrator.story import StoryReader, StoryWriter
-from tests.client import Client
-from tests.orchestrator.segments import heard
+from orchestrator.collections.projection import Projection
+from orchestrator.collections.report import FRAME, Report, Reports
+from orchestrator.jobs.artifacts import Artifacts
+from orchestrator.jobs.caption_files import CaptionReader
+from orchestrator.jobs.event_log import EventLogReader, EventLogWriter
+from orchestrator.jobs.store import JobStore
+from reports import pdf_process
+from tests.support.client import Client
+from tests.support.segments import transcribed_segment
 from ytcaption.v1 import collection_pb2, collection_service_pb2, event_pb2, job_pb2, media_pb2
 
 JOB = "0193a1b2-aaaa-7bbb-8ccc-00000000000{}"
@@ -30,29 +31,9 @@ PDF = collection_service_pb2.REPORT_FORMAT_PDF
 ZIP = collection_service_pb2.REPORT_FORMAT_ZIP
 
 
-@dataclass
-class Ledger:
-    """A collection as it stands."""
-
-    collection: collection_pb2.Collection
-    members: list[collection_pb2.Member] = field(default_factory=list)
-
-
-@dataclass
-class Ledgers:
-    """The only one there is."""
-
-    kept: Ledger
-
-    async def read(self, collection_id: str) -> Ledger:
-        if collection_id != self.kept.collection.collection_id:
-            raise NotFoundError("no such collection", reason=Reason.COLLECTION_NOT_FOUND)
-        return self.kept
-
-
 @pytest.fixture
-def ledger() -> Ledger:
-    """One that completed, one whose job is gone, one that is heard, one that waits."""
+def projection() -> Projection:
+    """Members: one completed, one whose job was deleted, one running, one pending."""
     collection = collection_pb2.Collection(
         collection_id="c1",
         correlation_id="corr",
@@ -77,30 +58,39 @@ def ledger() -> Ledger:
         )
         for number, state in enumerate(states, start=1)
     ]
-    return Ledger(collection, members)
+    projection = Projection()
+    projection.restore(collection)
+    projection.members = members
+    return projection
 
 
 @pytest.fixture
-async def reporting(bus: Bus, client: Client, ledger: Ledger) -> Reporting:
-    jobs, artifacts = Jobs(bus), Artifacts(bus)
+async def reporting(bus: Bus, client: Client, projection: Projection) -> Reports:
+    jobs, artifacts = JobStore(bus), Artifacts(bus)
     for number, state in ((1, job_pb2.JOB_STATE_SUCCEEDED), (3, job_pb2.JOB_STATE_RUNNING)):
         job = job_pb2.Job(job_id=JOB.format(number), state=state, language="en")
         job.options.language_out = "de"
         job.source.url = f"https://site.test/{number}"
         await jobs.create(job_pb2.JobRecord(job=job))
     transcript = media_pb2.Transcript(language="en")
-    transcript.segments.extend(heard(second, words=False) for second in range(1, 4))
+    transcript.segments.extend(transcribed_segment(second, words=False) for second in range(1, 4))
     await artifacts.put_transcript(JOB.format(1), transcript)
-    return Reporting(Ledgers(ledger), jobs, Reading(artifacts, StoryReader(bus)))
+
+    async def read(collection_id: str) -> Projection:
+        if collection_id != projection.collection.collection_id:
+            raise NotFoundError("no such collection", reason=Reason.COLLECTION_NOT_FOUND)
+        return projection
+
+    return Reports(read, jobs, CaptionReader(artifacts, EventLogReader(bus)))
 
 
 def translated(second: int) -> media_pb2.Segment:
-    segment = heard(second, words=False)
+    segment = transcribed_segment(second, words=False)
     segment.translation = f"Wort {second}"
     return segment
 
 
-async def keep_translated(bus: Bus, language_out: str) -> None:
+async def store_translated(bus: Bus, language_out: str) -> None:
     transcript = media_pb2.Transcript(language="en", language_out=language_out)
     transcript.segments.extend(map(translated, range(1, 4)))
     await Artifacts(bus).put_transcript(JOB.format(1), transcript)
@@ -112,14 +102,14 @@ async def sent(report: Report) -> bytes:
     return b"".join(chunks)
 
 
-async def test_a_report_has_the_texts_there_are_and_says_why_others_are_not(
-    reporting: Reporting,
+async def test_a_report_contains_available_texts_and_explains_missing_ones(
+    reporting: Reports,
 ) -> None:
     report = await reporting.report("c1", JSON, SRT)
     assert (report.media_type, report.file_name) == ("application/json", "A_B_ test.json")
-    told = json.loads(await sent(report))
-    members = told["members"]
-    assert told["collection"]["state"] == "RUNNING"
+    document = json.loads(await sent(report))
+    members = document["members"]
+    assert document["collection"]["state"] == "RUNNING"
     assert (members[0]["text"], members[0]["text_complete"]) == ("word 1 word 2 word 3", True)
     assert members[0]["duration_seconds"] == 62
     assert members[1]["note"] == "Its job was deleted meanwhile: there is no text."
@@ -127,12 +117,12 @@ async def test_a_report_has_the_texts_there_are_and_says_why_others_are_not(
     assert members[3]["note"] == "It was not begun: there is no text."
 
 
-async def test_of_a_recording_that_failed_no_more_is_promised(
-    reporting: Reporting, ledger: Ledger
+async def test_the_note_of_a_failed_recording_promises_no_more_text(
+    reporting: Reports, projection: Projection
 ) -> None:
-    ledger.members[2].state = collection_pb2.MEMBER_STATE_FAILED
-    told = json.loads(await sent(await reporting.report("c1", JSON, SRT)))
-    assert told["members"][2]["note"] == "Nothing was heard of it."
+    projection.members[2].state = collection_pb2.MEMBER_STATE_FAILED
+    document = json.loads(await sent(await reporting.report("c1", JSON, SRT)))
+    assert document["members"][2]["note"] == "Nothing was heard of it."
 
 
 @pytest.mark.parametrize(
@@ -144,25 +134,25 @@ async def test_of_a_recording_that_failed_no_more_is_promised(
         (ZIP, "application/zip", b"PK"),
     ],
 )
-async def test_every_format_can_be_had_of_a_running_collection(
-    reporting: Reporting,
+async def test_a_running_collection_has_reports_in_every_format(
+    reporting: Reports,
     bus: Bus,
     format_: collection_service_pb2.ReportFormat.ValueType,
     media_type: str,
     beginning: bytes,
 ) -> None:
-    await keep_translated(bus, "de")
+    await store_translated(bus, "de")
     report = await reporting.report("c1", format_, SRT)
     assert report.media_type.startswith(media_type)
     content = await sent(report)
     assert content.startswith(beginning)
     if format_ == PDF:
         pages = PdfReader(io.BytesIO(content)).pages
-        told = " ".join(" ".join(page.extract_text() for page in pages).split())
-        assert "Original: English (en) word 1 word 2 word 3 Translation: German (de) Wort 1" in told
+        text = " ".join(" ".join(page.extract_text() for page in pages).split())
+        assert "Original: English (en) word 1 word 2 word 3 Translation: German (de) Wort 1" in text
 
 
-async def test_the_zip_has_captions_in_the_format_asked_for(reporting: Reporting) -> None:
+async def test_the_zip_has_captions_in_the_format_asked_for(reporting: Reports) -> None:
     report = await reporting.report("c1", ZIP, media_pb2.CAPTION_FORMAT_VTT)
     with zipfile.ZipFile(io.BytesIO(await sent(report))) as opened:
         assert opened.namelist() == ["001 Talk 1.vtt", "README.txt"]
@@ -172,11 +162,12 @@ async def test_the_zip_has_captions_in_the_format_asked_for(reporting: Reporting
         )
 
 
-@pytest.mark.parametrize("told", ["de", ""])
-async def test_a_translation_is_told_with_its_language(
-    reporting: Reporting, bus: Bus, told: str
+@pytest.mark.parametrize("language_out", ["de", ""])
+async def test_a_report_names_the_language_of_a_translation(
+    reporting: Reports, bus: Bus, language_out: str
 ) -> None:
-    await keep_translated(bus, told)  # a resumed attempt may not know that an earlier one did it
+    # Unset: a resumed attempt may not know that an earlier one translated.
+    await store_translated(bus, language_out)
     members = json.loads(await sent(await reporting.report("c1", JSON, SRT)))["members"]
     assert members[0]["text"] == "word 1 word 2 word 3"
     assert members[0]["translation"] == {"language": "de", "text": "Wort 1 Wort 2 Wort 3"}
@@ -184,9 +175,9 @@ async def test_a_translation_is_told_with_its_language(
 
 
 async def test_the_zip_has_translated_captions_beside_the_spoken_ones(
-    reporting: Reporting, bus: Bus
+    reporting: Reports, bus: Bus
 ) -> None:
-    await keep_translated(bus, "de")
+    await store_translated(bus, "de")
     report = await reporting.report("c1", ZIP, SRT)
     with zipfile.ZipFile(io.BytesIO(await sent(report))) as opened:
         assert opened.namelist() == ["001 Talk 1.srt", "001 Talk 1.de.srt", "README.txt"]
@@ -196,26 +187,28 @@ async def test_the_zip_has_translated_captions_beside_the_spoken_ones(
     assert "word" not in other
 
 
-async def test_a_translation_that_was_only_asked_for_is_not_told(reporting: Reporting) -> None:
+async def test_a_report_has_no_translation_that_was_only_requested(
+    reporting: Reports,
+) -> None:
     members = json.loads(await sent(await reporting.report("c1", JSON, SRT)))["members"]
     assert [member["translation"] for member in members] == [None] * 4
     with zipfile.ZipFile(io.BytesIO(await sent(await reporting.report("c1", ZIP, SRT)))) as opened:
         assert opened.namelist() == ["001 Talk 1.srt", "README.txt"]
 
 
-async def test_of_a_running_recording_what_is_translated_so_far_is_told(
-    reporting: Reporting, bus: Bus
+async def test_a_report_contains_what_a_running_recording_has_translated_so_far(
+    reporting: Reports, bus: Bus
 ) -> None:
-    story = StoryWriter(bus, job_pb2.Job(job_id=JOB.format(3)), last_sequence=0)
+    event_log = EventLogWriter(bus, job_pb2.Job(job_id=JOB.format(3)), last_sequence=0)
     settled = event_pb2.SegmentSettled(segment=translated(1))
-    await story.tell(event_pb2.EVENT_TYPE_SEGMENT_SETTLED, segment_settled=settled)
+    await event_log.append(segment_settled=settled)
     member = json.loads(await sent(await reporting.report("c1", JSON, SRT)))["members"][2]
     assert (member["text"], member["text_complete"]) == ("word 1", False)
     assert member["translation"] == {"language": "de", "text": "Wort 1"}
 
 
-async def test_what_cannot_be_made_is_refused_before_anything_is_sent(
-    reporting: Reporting,
+async def test_an_unknown_format_or_collection_is_refused_before_anything_is_sent(
+    reporting: Reports,
 ) -> None:
     with pytest.raises(UnsupportedError):
         await reporting.report("c1", 99, SRT)  # type: ignore[arg-type]
@@ -225,7 +218,18 @@ async def test_what_cannot_be_made_is_refused_before_anything_is_sent(
         await reporting.report("c2", JSON, SRT)
 
 
-async def test_a_caller_that_goes_away_leaves_nothing_open(reporting: Reporting) -> None:
-    for _ in range(3):  # more than there are presses
+async def test_a_pdf_is_refused_before_anything_is_sent_if_the_pdf_extra_is_missing(
+    reporting: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pdf_process, "missing_modules", lambda: ["fpdf"])
+
+    with pytest.raises(UnsupportedError, match=r"ytcaption\[pdf\]") as caught:
+        await reporting.report("c1", PDF, SRT)
+
+    assert caught.value.reason is Reason.OPTION_UNSUPPORTED
+
+
+async def test_a_reader_that_stops_early_frees_its_pdf_slot(reporting: Reports) -> None:
+    for _ in range(3):  # more than may be rendered at once
         async with aclosing((await reporting.report("c1", PDF, SRT)).chunks()) as chunks:
             await anext(chunks)

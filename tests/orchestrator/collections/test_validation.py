@@ -4,15 +4,15 @@ from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
-from tests.client import refusal
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.gatherings import SOURCE, addresses
-from tests.orchestrator.scripted import Script
+from tests.support.client import refusal
+from tests.support.collections import SOURCE, addresses
+from tests.support.scripted import Script
 from ytcaption.v1 import collection_service_pb2 as pb
 from ytcaption.v1 import job_pb2
 
 TOO_LONG = [f"{SOURCE}/{number}/{'x' * 8000}" for number in range(70)]
-"""Together, and none of them alone."""
+"""Too many bytes together; each alone is allowed."""
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({}, "REQUEST_INVALID"),
     ({"addresses": [" "]}, "REQUEST_INVALID"),
@@ -45,7 +45,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_what_can_never_be_is_refused_at_the_door(start: Start, script: Script) -> None:
+async def test_requests_that_can_never_succeed_are_refused_on_submission(
+    start: Start, script: Script
+) -> None:
     script.missing = {"isolate_vocals": "not installed"}
     async with start(max_members=50) as client:
         for fields, reason in REFUSED:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.orchestrator.heralds.starting import Recorder
+from tests.orchestrator.events.starting import Recorder
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from orchestrator.heralds.incoming import Incoming
-from orchestrator.heralds.reading import read
-from tests.orchestrator.heralds.starting import as_json, event
+from orchestrator.events.parsing import Incoming, read
+from tests.orchestrator.events.starting import as_json, event
 from ytcaption.v1 import event_pb2
 from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
 
@@ -44,6 +43,11 @@ WRONG: list[tuple[Any, str]] = [
     (with_parameters(lingua="pt"), "payload.parametros.lingua: there is no such key"),
     (with_parameters(beam_size="5"), "payload.parametros.beam_size: input should be a valid int"),
     (with_parameters(idioma=5), "payload.parametros.idioma: input should be a valid string"),
+    (with_parameters(idiomas="pt"), "payload.parametros.idiomas: input should be a valid array"),
+    (
+        with_parameters(languages=["pt", 7]),
+        "payload.parametros.languages.1: input should be a valid string",
+    ),
     (with_parameters(force=1), "payload.parametros.force: input should be a valid boolean"),
     (with_parameters(tempo_limite=-1), "payload.parametros.tempo_limite: input should be greater"),
     (with_parameters(max_members=2**40), "payload.parametros.max_members: input should be less"),

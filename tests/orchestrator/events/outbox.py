@@ -1,4 +1,4 @@
-"""A herald that runs, and what it was heard to say."""
+"""An outbox that runs, and what it published."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from google.protobuf.timestamp import from_current_time
 from mesh.bus import Bus
 from mesh.correlation import new_id
 from mesh.tasks import stop
-from orchestrator.heralds.herald import Herald
+from orchestrator.events.outbox import Outbox
 from ytcaption.v1 import event_pb2, job_pb2
 
 JOB = "01997b3e-6e0a-7c44-9d5f-0d3a5a3f2c11"
@@ -19,17 +19,17 @@ COLLECTION = "01997b3e-0000-7c44-9d5f-0d3a5a3f2c11"
 
 
 @asynccontextmanager
-async def telling(bus: Bus) -> AsyncIterator[None]:
-    herald = Herald(bus)
-    await herald.prepare()
-    task = asyncio.create_task(herald.keep_telling())
+async def publishing(bus: Bus) -> AsyncIterator[None]:
+    outbox = Outbox(bus)
+    await outbox.prepare()
+    task = asyncio.create_task(outbox.run())
     try:
         yield
     finally:
         await stop(task)
 
 
-def happening(kind: str, payload: Any, **fields: Any) -> event_pb2.Event:
+def stored_event(kind: str, payload: Any, **fields: Any) -> event_pb2.Event:
     """An event as a runner writes it."""
     usual = {
         "event_id": new_id(),
@@ -45,11 +45,11 @@ def happening(kind: str, payload: Any, **fields: Any) -> event_pb2.Event:
 
 
 def executed(number: int = 0, job_id: str = JOB) -> event_pb2.Event:
-    """Told apart by the number of segments."""
+    """A transcription result; the number of segments identifies it."""
     result = event_pb2.ExecutionResult(
         state=job_pb2.STAGE_STATE_COMPLETED, segment_count=number, source=source()
     )
-    return happening("execution_result", result, job_id=job_id)
+    return stored_event("execution_result", result, job_id=job_id)
 
 
 def source() -> job_pb2.Source:
@@ -62,7 +62,7 @@ async def store(bus: Bus, event: event_pb2.Event) -> None:
     await bus.publish(subject, event.SerializeToString())
 
 
-async def told(bus: Bus) -> list[dict[str, Any]]:
+async def published(bus: Bus) -> list[dict[str, Any]]:
     """Everything in the outbox."""
     stored = bus.read(bus.names.outbox_stream, bus.names.outgoing("*"))
     return [json.loads(one.data) async for one in stored]

@@ -9,9 +9,9 @@ from typing import Any
 from mesh.bus import Bus
 from mesh.correlation import new_id
 from mesh.tasks import stop
-from orchestrator.deadletters import DeadLetters
-from orchestrator.heralds.inbox import Inbox
-from tests.orchestrator.polling import until
+from orchestrator.events.inbox import Inbox
+from orchestrator.jobs.storage import JobStorage
+from tests.support.polling import until
 from ytcaption.v1 import collection_pb2, job_pb2
 from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
 
@@ -35,7 +35,7 @@ class Recorder:
 
 @asynccontextmanager
 async def receiving(bus: Bus, recorder: Recorder) -> AsyncIterator[None]:
-    task = asyncio.create_task(Inbox(bus, recorder).keep_receiving())
+    task = asyncio.create_task(Inbox(bus, recorder, JobStorage.on(bus).dead_letters).run())
     try:
         yield
     finally:
@@ -53,7 +53,7 @@ async def emptied(bus: Bus) -> None:
 
 
 async def letters_of(bus: Bus) -> list[job_pb2.DeadLetter]:
-    return (await DeadLetters(bus).page(0, "", "")).letters
+    return (await JobStorage.on(bus).dead_letters.page(0, "", "")).items
 
 
 def event(fonte: Any = "https://example.test/list", **changes: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Letters of events: listed and purged like others; replayed, the event is sent again."""
+"""Dead letters of events: listed and purged like others; a replay sends the event again."""
 
 import asyncio
 
@@ -8,12 +8,10 @@ from nats.aio.msg import Msg
 
 from mesh.bus import Bus
 from mesh.status import reason_of
-from orchestrator.deadletters import DeadLetters
-from orchestrator.heralds.inbox import Inbox
-from orchestrator.heralds.letters import EventSender
-from tests.client import Client
+from orchestrator.events.inbox import EventReplays, Inbox
+from orchestrator.jobs.storage import JobStorage
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.heralds.starting import (
+from tests.orchestrator.events.starting import (
     Recorder,
     as_json,
     emptied,
@@ -21,15 +19,16 @@ from tests.orchestrator.heralds.starting import (
     letters_of,
     receiving,
 )
-from tests.orchestrator.letters import dead_job, letters, purge
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import Script
+from tests.support.client import Client
+from tests.support.dead_letters import dead_job, letters, purge
+from tests.support.polling import until
+from tests.support.scripted import Script
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2
 
 
 async def refused(bus: Bus, data: bytes) -> job_pb2.DeadLetter:
-    """The letter of an event that starts nothing."""
+    """The dead letter of an invalid event."""
     await bus.publish(bus.names.incoming("iniciar_coleta"), data)
     async with receiving(bus, Recorder()):
         await emptied(bus)
@@ -40,7 +39,7 @@ async def replay(client: Client, letter_id: str) -> pb.ReplayDeadLetterResponse:
     return await client.admin.ReplayDeadLetter(pb.ReplayDeadLetterRequest(job_id=letter_id))
 
 
-async def test_letters_of_events_are_listed_beside_those_of_jobs_and_purged_by_id(
+async def test_dead_letters_of_events_are_listed_with_those_of_jobs_and_purged_by_id(
     client: Client, script: Script, bus: Bus
 ) -> None:
     job = await dead_job(client, script)
@@ -54,14 +53,14 @@ async def test_letters_of_events_are_listed_beside_those_of_jobs_and_purged_by_i
     assert [one.letter_id for one in await letters(client)] == [job.job_id]
 
 
-async def test_an_event_replayed_by_two_at_once_comes_again_once_on_its_subject(
+async def test_an_event_replayed_twice_at_once_is_sent_once_on_its_subject(
     broker_bus: Bus, recorder: Recorder
 ) -> None:
     letter = await refused(broker_bus, as_json(event(tipo_evento="wrong")))
-    sender = EventSender(broker_bus)
+    replays = EventReplays(broker_bus)
 
-    await sender.send(letter)
-    await sender.send(letter)
+    await replays.resend(letter)
+    await replays.resend(letter)
     info = await broker_bus.jetstream.stream_info(broker_bus.names.inbox_stream)
     message = await broker_bus.jetstream.get_last_msg(
         broker_bus.names.inbox_stream, "ytc.in.iniciar_coleta"
@@ -87,7 +86,7 @@ async def test_replay_over_grpc_sends_the_event_and_removes_the_letter(
         content_size_bytes=8,
         subject="ytc.in.iniciar_coleta",
     )
-    await DeadLetters(bus).keep(letter)
+    await JobStorage.on(bus).dead_letters.add(letter)
 
     answer = await replay(client, letter.letter_id)
 
@@ -97,9 +96,7 @@ async def test_replay_over_grpc_sends_the_event_and_removes_the_letter(
     assert state.last_seq == 1
 
 
-async def test_an_event_of_which_only_a_part_was_kept_is_not_replayed(
-    client: Client, bus: Bus
-) -> None:
+async def test_an_event_stored_only_in_part_is_not_replayed(client: Client, bus: Bus) -> None:
     letter = await refused(bus, b"x" * 70_000)
 
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -120,15 +117,15 @@ async def test_a_factory_reset_empties_inbox_and_outbox(
     async def messages(stream: str) -> int:
         return int((await broker_bus.jetstream.stream_info(stream)).state.messages)
 
-    async def told() -> bool:
+    async def published() -> bool:
         return await messages(names.outbox_stream) == 4
 
-    monkeypatch.setattr(Inbox, "_take", hangs)
+    monkeypatch.setattr(Inbox, "_handle", hangs)
     names = broker_bus.names
     async with start() as client:
         await broker_bus.publish(names.incoming("iniciar_coleta"), as_json(event()))
         await client.finished((await client.create()).job_id)
-        await until(told)
+        await until(published)
         assert await messages(names.inbox_stream) == 1
         await client.admin.FactoryReset(pb.FactoryResetRequest(confirmation="ERASE EVERYTHING"))
 
@@ -136,9 +133,11 @@ async def test_a_factory_reset_empties_inbox_and_outbox(
         assert await messages(names.outbox_stream) == 0
 
 
-async def test_a_kind_nobody_can_send_again_is_refused_and_kept(client: Client, bus: Bus) -> None:
+async def test_replay_of_an_unknown_kind_is_refused_and_its_letter_stays(
+    client: Client, bus: Bus
+) -> None:
     letter = job_pb2.DeadLetter(kind=9, letter_id="6f0c2c1e-8f0e-5c58-9d5f-0d3a5a3f2c11")  # type: ignore[arg-type]
-    await DeadLetters(bus).keep(letter)
+    await JobStorage.on(bus).dead_letters.add(letter)
 
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await replay(client, letter.letter_id)

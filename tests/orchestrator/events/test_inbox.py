@@ -1,6 +1,5 @@
 """Every event that came starts one collection or leaves one letter, whatever happens meanwhile."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -9,9 +8,9 @@ from nats.aio.msg import Msg
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, LimitExceededError, MeshError, UnavailableError
 from mesh.reasons import Reason
-from orchestrator.deadletters import DeadLetters
-from orchestrator.heralds.inbox import Inbox
-from tests.orchestrator.heralds.starting import (
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.worker.retry import Backoff
+from tests.orchestrator.events.starting import (
     Recorder,
     as_json,
     emptied,
@@ -19,14 +18,14 @@ from tests.orchestrator.heralds.starting import (
     letters_of,
     receiving,
 )
-from tests.orchestrator.letters import dies_once
+from tests.support.dead_letters import dies_once
+from tests.support.polling import until
 from ytcaption.v1 import event_pb2, job_pb2
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.heralds.inbox.RETRY_SECONDS", 0.01)
-    monkeypatch.setattr("orchestrator.heralds.inbox.ACK_WAIT_SECONDS", 1.0)
+    monkeypatch.setattr("orchestrator.events.inbox.BACKOFF", Backoff(first=0.01, limit=60))
 
 
 async def send(bus: Bus, data: bytes, form: Any = "iniciar_coleta", **headers: str) -> None:
@@ -53,10 +52,10 @@ async def test_an_event_delivered_again_starts_nothing_new_and_two_on_purpose_st
     broker_bus: Bus, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await send(broker_bus, as_json(event()))
-    # Killed after the collection was accepted, before the broker heard of it.
-    dies_once(monkeypatch, Msg, "ack")
-    with pytest.raises(RuntimeError):
-        await asyncio.wait_for(Inbox(broker_bus, recorder).keep_receiving(), 10)
+    # Fails after the collection was accepted, before the broker hears of it.
+    deaths = dies_once(monkeypatch, Msg, "ack_sync")
+    async with receiving(broker_bus, recorder):
+        await until(lambda: bool(deaths))
 
     async with receiving(broker_bus, recorder):
         await emptied(broker_bus)
@@ -76,7 +75,7 @@ async def test_an_event_delivered_again_starts_nothing_new_and_two_on_purpose_st
         RuntimeError("a fault of ours"),
     ],
 )
-async def test_what_may_pass_is_tried_until_it_works_and_others_do_not_wait(
+async def test_a_passing_error_is_retried_without_blocking_other_events(
     broker_bus: Bus, recorder: Recorder, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = recorder.create
@@ -87,7 +86,7 @@ async def test_what_may_pass_is_tried_until_it_works_and_others_do_not_wait(
         return await real(request)
 
     monkeypatch.setattr(recorder, "create", hindered)
-    monkeypatch.setattr("orchestrator.heralds.inbox.MAX_FAULTS", 1000)
+    monkeypatch.setattr("orchestrator.events.inbox.MAX_FAULTS", 1000)
     for number in ("1", "2", "3"):
         await send(broker_bus, as_json(event(evento_id=number)))
     async with receiving(broker_bus, recorder):
@@ -97,10 +96,10 @@ async def test_what_may_pass_is_tried_until_it_works_and_others_do_not_wait(
     assert await letters_of(broker_bus) == []
 
 
-async def test_an_event_that_makes_us_fail_again_and_again_is_given_up(
+async def test_an_event_that_keeps_making_our_code_fail_becomes_a_dead_letter(
     broker_bus: Bus, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.heralds.inbox.MAX_FAULTS", 3)
+    monkeypatch.setattr("orchestrator.events.inbox.MAX_FAULTS", 3)
     recorder.failures = [RuntimeError("a fault of ours") for _ in range(9)]
     await send(broker_bus, as_json(event()))
     async with receiving(broker_bus, recorder):
@@ -110,7 +109,7 @@ async def test_an_event_that_makes_us_fail_again_and_again_is_given_up(
     assert (letter.failure.reason, letter.attempts, len(recorder.asked)) == ("INTERNAL", 3, 3)
 
 
-async def test_a_malformed_event_leaves_one_letter_with_everything_in_it(
+async def test_a_malformed_event_leaves_one_complete_dead_letter(
     broker_bus: Bus, recorder: Recorder
 ) -> None:
     wrong = as_json(event(payload={"fonte": "x", "parametros": {"lingua": "pt"}}))
@@ -126,7 +125,7 @@ async def test_a_malformed_event_leaves_one_letter_with_everything_in_it(
     assert (letter.correlation_id, letter.content) == ("thread-7", wrong)
     assert (letter.subject, letter.attempts) == ("ytc.in.iniciar_coleta", 1)
     assert letter.first_attempt_time.seconds > 0
-    assert await DeadLetters(broker_bus).of(letter.letter_id) == letter
+    assert await JobStorage.on(broker_bus).dead_letters.of(letter.letter_id) == letter
 
 
 @pytest.mark.parametrize(
@@ -136,7 +135,7 @@ async def test_a_malformed_event_leaves_one_letter_with_everything_in_it(
         InvalidRequestError("not an address", reason=Reason.UNSUPPORTED_URL),
     ],
 )
-async def test_a_refused_request_leaves_a_letter_with_the_refusals_own_reason(
+async def test_a_refused_request_leaves_a_dead_letter_with_the_reason_of_the_refusal(
     broker_bus: Bus, recorder: Recorder, refusal: MeshError
 ) -> None:
     recorder.failures = [refusal]
@@ -149,13 +148,13 @@ async def test_a_refused_request_leaves_a_letter_with_the_refusals_own_reason(
     assert not letter.failure.retryable
 
 
-async def test_who_dies_between_letter_and_acknowledgement_leaves_one_letter(
+async def test_a_failure_between_dead_letter_and_acknowledgement_leaves_one_letter(
     broker_bus: Bus, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await send(broker_bus, b"nonsense")
-    dies_once(monkeypatch, Msg, "ack")
-    with pytest.raises(RuntimeError):
-        await asyncio.wait_for(Inbox(broker_bus, recorder).keep_receiving(), 10)
+    deaths = dies_once(monkeypatch, Msg, "ack_sync")
+    async with receiving(broker_bus, recorder):
+        await until(lambda: bool(deaths))
 
     async with receiving(broker_bus, recorder):
         await emptied(broker_bus)

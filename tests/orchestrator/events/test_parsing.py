@@ -1,4 +1,4 @@
-"""What an event asks for is what is asked of the collections; what cannot be is refused by name."""
+"""Incoming events become collection requests; malformed ones are refused with the place."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ import pytest
 from google.protobuf.duration import from_seconds
 
 from mesh.errors import InvalidRequestError
-from orchestrator.heralds.parameters import PORTUGUESE, CueRules, Download, Options, Parameters
-from orchestrator.heralds.reading import read, readable_correlation
-from tests.orchestrator.heralds.incoming import WRONG, asked, incoming, protobuf, with_parameters
-from tests.orchestrator.heralds.starting import as_json, event
+from orchestrator.events.parameters import PORTUGUESE, CueRules, Download, Options, Parameters
+from orchestrator.events.parsing import read, readable_correlation
+from tests.orchestrator.events.incoming import WRONG, asked, incoming, protobuf, with_parameters
+from tests.orchestrator.events.starting import as_json, event
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
 
@@ -27,7 +27,7 @@ from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
         ({"enderecos": ["https://a.test"]}, [], ["https://a.test"]),
     ],
 )
-def test_one_text_is_listed_and_a_list_is_of_recordings(
+def test_one_string_is_a_source_to_list_and_an_array_names_recordings(
     fonte: Any, sources: list[str], addresses: list[str]
 ) -> None:
     request = asked(event(fonte))
@@ -95,6 +95,7 @@ def test_the_portuguese_names_mean_the_same() -> None:
         "to_date": "2025-10-31",
         "language": "pt",
         "language_out": "en",
+        "languages": ["pt", "en"],
         "max_members": 7,
         "timeout": 60,
         "max_in_flight": 2,
@@ -120,7 +121,7 @@ def test_nothing_of_the_contract_is_missing_in_the_json_form() -> None:
 
 
 @pytest.mark.parametrize(("found", "said"), WRONG, ids=[said for _, said in WRONG])
-def test_json_that_can_never_work_is_refused_with_the_place(found: Any, said: str) -> None:
+def test_invalid_json_is_refused_with_the_path_of_the_error(found: Any, said: str) -> None:
     data = found if isinstance(found, bytes) else as_json(found)
 
     with pytest.raises(InvalidRequestError) as caught:
@@ -130,7 +131,7 @@ def test_json_that_can_never_work_is_refused_with_the_place(found: Any, said: st
     assert str(caught.value).startswith(said)
 
 
-def test_an_event_without_a_name_of_its_own_is_told_by_where_it_is_stored() -> None:
+def test_an_event_without_an_id_is_identified_by_its_stream_position() -> None:
     data = as_json(event())
     first = incoming(data, deliveries=1)
     again = incoming(data, deliveries=2)
@@ -159,7 +160,7 @@ def test_an_event_without_a_name_of_its_own_is_told_by_where_it_is_stored() -> N
         (b"\xff", "start_collection", ""),
     ],
 )
-def test_the_thread_is_read_from_whatever_can_be_read(
+def test_the_correlation_id_is_read_even_from_a_malformed_event(
     data: bytes, form: str, expected: str
 ) -> None:
     assert readable_correlation(incoming(data, form)) == expected

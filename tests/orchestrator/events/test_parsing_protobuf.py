@@ -6,8 +6,8 @@ import pytest
 from google.protobuf.duration import from_seconds
 
 from mesh.errors import InvalidRequestError
-from orchestrator.heralds.reading import read
-from tests.orchestrator.heralds.incoming import incoming, protobuf
+from orchestrator.events.parsing import read
+from tests.orchestrator.events.incoming import incoming, protobuf
 from ytcaption.v1 import event_pb2, job_pb2
 from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
 
@@ -15,7 +15,7 @@ START = event_pb2.StartCollection(sources=["https://l.test"])
 STRANGE = event_pb2.StartCollection.FromString(START.SerializeToString() + b"\xa8\x06\x01")
 
 
-def test_every_field_of_the_protobuf_form_has_its_place_in_the_request() -> None:
+def test_every_field_of_the_protobuf_form_is_a_field_of_the_request() -> None:
     places = CreateCollectionRequest.DESCRIPTOR.fields_by_name
     for field in event_pb2.StartCollection.DESCRIPTOR.fields:
         place = places[field.name]
@@ -23,7 +23,7 @@ def test_every_field_of_the_protobuf_form_has_its_place_in_the_request() -> None
         assert place.message_type == field.message_type, field.name
 
 
-def test_the_protobuf_form_asks_for_the_same() -> None:
+def test_the_protobuf_form_makes_the_same_request_as_the_json_form() -> None:
     asked: dict[str, Any] = {
         "sources": ["https://l.test"],
         "addresses": ["https://a.test"],
@@ -52,7 +52,7 @@ def test_the_protobuf_form_asks_for_the_same() -> None:
         (protobuf(start_collection=STRANGE), "start_collection.field 101: there is no such field"),
     ],
 )
-def test_protobuf_that_can_never_work_is_refused_with_the_place(data: bytes, said: str) -> None:
+def test_invalid_protobuf_is_refused_with_the_path_of_the_error(data: bytes, said: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         read(incoming(data, "start_collection"))
 

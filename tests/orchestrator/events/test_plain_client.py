@@ -12,19 +12,19 @@ from nats.aio.client import Client as Nats
 from mesh.broker import Broker
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
-from tests.client import Client
 from tests.docs.pages import blocks, page
-from tests.orchestrator.heralds.schema import validator
-from tests.orchestrator.letters import letters
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import Script
+from tests.orchestrator.events.schema import validator
+from tests.support.client import Client
+from tests.support.dead_letters import letters
+from tests.support.polling import until
+from tests.support.scripted import Script
 
 KINDS = ("iniciar_coleta", "resultado_coleta", "iniciar_execucao", "resultado_execucao")
 LIST = "http://example.test/playlist"
 FOUND = ["http://example.test/1.mp3", "http://example.test/2.mp3"]
 
 
-async def test_the_client_of_the_page_hears_the_four_kinds(
+async def test_the_documented_client_receives_the_four_kinds_of_events(
     client: Client, script: Script, broker: Broker
 ) -> None:
     script.listings[LIST] = [*FOUND, "http://example.test/3.mp3"]
@@ -50,10 +50,13 @@ async def test_the_client_of_the_page_hears_the_four_kinds(
     assert whole["payload"]["parametros"]["language"] == "en"
     assert {one["payload"]["fonte"] for one in rest} == set(FOUND)
     for address in FOUND:
-        told = [one for one in rest if one["payload"]["fonte"] == address]
-        assert Counter(one["tipo_evento"] for one in told) == dict.fromkeys(KINDS, 1)
-        assert (told[0]["tipo_evento"], told[-1]["tipo_evento"]) == (KINDS[0], KINDS[-1])
-        assert told[-1]["payload"]["segmentos"] == 6
+        recording = [one for one in rest if one["payload"]["fonte"] == address]
+        assert Counter(one["tipo_evento"] for one in recording) == dict.fromkeys(KINDS, 1)
+        assert (recording[0]["tipo_evento"], recording[-1]["tipo_evento"]) == (
+            KINDS[0],
+            KINDS[-1],
+        )
+        assert recording[-1]["payload"]["segmentos"] == 6
     assert {one["payload"]["collection_id"] for one in events} == {
         whole["payload"]["collection_id"]
     }
@@ -61,19 +64,19 @@ async def test_the_client_of_the_page_hears_the_four_kinds(
         validator(f"out.{one['tipo_evento']}").validate(one)
 
 
-async def test_a_failure_is_heard_and_a_malformed_event_is_a_letter(
+async def test_a_failure_is_published_and_a_malformed_event_becomes_a_dead_letter(
     client: Client, script: Script, broker: Broker
 ) -> None:
     script.failures = [SourceRefusedError("private", reason=Reason.VIDEO_PRIVATE)]
-    heard: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
 
-    async def hear(message: Any) -> None:
-        heard.append(json.loads(message.data))
+    async def receive(message: Any) -> None:
+        received.append(json.loads(message.data))
 
     plain = Nats()
     await plain.connect(broker.url)
     try:
-        await plain.subscribe("ytc.out.>", cb=hear)
+        await plain.subscribe("ytc.out.>", cb=receive)
         await plain.publish("ytc.in.iniciar_coleta", b'{"tipo_evento": "iniciar_coleta"}')
         question = {
             "correlation_id": "mine",
@@ -84,13 +87,13 @@ async def test_a_failure_is_heard_and_a_malformed_event_is_a_letter(
         await plain.publish("ytc.in.iniciar_coleta", json.dumps(question).encode())
 
         async def ended() -> bool:
-            return any(one["tipo_evento"] == "resultado_execucao" for one in heard)
+            return any(one["tipo_evento"] == "resultado_execucao" for one in received)
 
         await until(ended)
     finally:
         await plain.close()
 
-    results = [one["payload"] for one in heard if one["tipo_evento"].startswith("resultado")]
+    results = [one["payload"] for one in received if one["tipo_evento"].startswith("resultado")]
     assert [one["estado"] for one in results] == ["failed", "skipped"]
     assert [one["falha"]["motivo"] for one in results] == ["VIDEO_PRIVATE", "VIDEO_PRIVATE"]
     [letter] = await letters(client, reason="EVENT_MALFORMED")

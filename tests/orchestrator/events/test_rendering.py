@@ -6,25 +6,25 @@ from typing import Any
 import pytest
 from google.protobuf.duration import from_seconds
 
-from orchestrator.heralds.translating import NotOursError, translated
-from tests.orchestrator.heralds.telling import COLLECTION, JOB, happening, source
+from orchestrator.events.rendering import NoJsonFormError, rendered
+from tests.orchestrator.events.outbox import COLLECTION, JOB, source, stored_event
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 
 
 def in_json(event: event_pb2.Event) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(translated(event).model_dump_json(exclude_none=True))
+    found: dict[str, Any] = json.loads(rendered(event).model_dump_json(exclude_none=True))
     assert found["evento_id"] == event.event_id
     assert found["correlation_id"] == "thread-7"
     assert found["timestamp"].endswith("Z")
     return found
 
 
-def test_a_job_that_starts_is_told_with_its_source_and_options() -> None:
+def test_the_start_of_a_job_is_rendered_with_its_source_and_options() -> None:
     start = event_pb2.StartCollection(
         sources=["https://example.test/a"], options=job_pb2.JobOptions(language="pt")
     )
 
-    found = in_json(happening("start_collection", start, attempt=2))
+    found = in_json(stored_event("start_collection", start, attempt=2))
 
     assert found["tipo_evento"] == "iniciar_coleta"
     assert found["payload"] == {
@@ -37,7 +37,7 @@ def test_a_job_that_starts_is_told_with_its_source_and_options() -> None:
     }
 
 
-def test_a_collection_that_starts_is_told_as_a_whole() -> None:
+def test_the_start_of_a_collection_is_rendered_with_all_its_sources() -> None:
     start = event_pb2.StartCollection(
         sources=["ytsearch5:owls"],
         addresses=["https://example.test/a"],
@@ -47,7 +47,7 @@ def test_a_collection_that_starts_is_told_as_a_whole() -> None:
         priority=job_pb2.PRIORITY_LOW,
     )
 
-    found = in_json(happening("start_collection", start, job_id="", attempt=0))
+    found = in_json(stored_event("start_collection", start, job_id="", attempt=0))
 
     assert "job_id" not in found["payload"]
     assert found["payload"]["fonte"] == {
@@ -62,7 +62,7 @@ def test_a_collection_that_starts_is_told_as_a_whole() -> None:
     }
 
 
-def test_a_fetched_recording_is_told_with_what_it_is() -> None:
+def test_a_fetched_recording_is_rendered_with_its_metadata() -> None:
     media = media_pb2.MediaInfo(
         title="A talk", duration=from_seconds(61), upload_date="2025-10-03", container="webm"
     )
@@ -71,7 +71,7 @@ def test_a_fetched_recording_is_told_with_what_it_is() -> None:
         source=source(), state=job_pb2.STAGE_STATE_COMPLETED, media=media, size_bytes=7
     )
 
-    found = in_json(happening("collection_result", result))
+    found = in_json(stored_event("collection_result", result))
 
     assert found["tipo_evento"] == "resultado_coleta"
     assert found["payload"] == {
@@ -91,7 +91,7 @@ def test_a_fetched_recording_is_told_with_what_it_is() -> None:
     }
 
 
-def test_a_failure_is_told_with_its_reason() -> None:
+def test_a_failure_is_rendered_with_its_reason() -> None:
     failure = job_pb2.Failure(
         reason="SITE_ERROR", message="503", retryable=True, stage=job_pb2.STAGE_DOWNLOAD, attempt=3
     )
@@ -101,7 +101,7 @@ def test_a_failure_is_told_with_its_reason() -> None:
         failure=failure,
     )
 
-    payload = in_json(happening("collection_result", result))["payload"]
+    payload = in_json(stored_event("collection_result", result))["payload"]
 
     assert (payload["fonte"], payload["estado"]) == ("talk.mp3", "timed_out")
     assert payload["falha"] == {
@@ -113,7 +113,7 @@ def test_a_failure_is_told_with_its_reason() -> None:
     }
 
 
-def test_transcription_is_told_from_its_beginning_to_its_result() -> None:
+def test_the_start_and_the_result_of_a_transcription_are_rendered() -> None:
     begun = event_pb2.StartExecution(
         model="base", options=job_pb2.JobOptions(beam_size=2), source=source()
     )
@@ -127,7 +127,7 @@ def test_transcription_is_told_from_its_beginning_to_its_result() -> None:
     )
 
     start, end = (
-        in_json(happening(kind, payload))
+        in_json(stored_event(kind, payload))
         for kind, payload in (("start_execution", begun), ("execution_result", result))
     )
 
@@ -148,6 +148,19 @@ def test_transcription_is_told_from_its_beginning_to_its_result() -> None:
     }
 
 
+def test_a_transcription_with_doubts_has_its_warnings() -> None:
+    warning = job_pb2.Warning(reason="LANGUAGE_UNCERTAIN", message="It may be Galician.")
+    result = event_pb2.ExecutionResult(
+        state=job_pb2.STAGE_STATE_COMPLETED, source=source(), warnings=[warning]
+    )
+
+    payload = in_json(stored_event("execution_result", result))["payload"]
+
+    assert payload["avisos"] == [
+        {"motivo": "LANGUAGE_UNCERTAIN", "mensagem": "It may be Galician."}
+    ]
+
+
 def test_other_kinds_have_no_json_form() -> None:
-    with pytest.raises(NotOursError):
-        translated(happening("media_found", event_pb2.MediaFound()))
+    with pytest.raises(NoJsonFormError):
+        rendered(stored_event("media_found", event_pb2.MediaFound()))

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator.heralds.incoming import Incoming
-from orchestrator.heralds.reading import read
-from orchestrator.heralds.schemas import schemas
-from orchestrator.heralds.translating import translated
-from tests.orchestrator.heralds.incoming import WRONG
-from tests.orchestrator.heralds.schema import FOLDER, validator
-from tests.orchestrator.heralds.starting import as_json, event
-from tests.orchestrator.heralds.telling import executed
+from orchestrator.events.parsing import Incoming, read
+from orchestrator.events.rendering import rendered
+from orchestrator.events.schemas import schemas
+from tests.orchestrator.events.incoming import WRONG
+from tests.orchestrator.events.outbox import executed
+from tests.orchestrator.events.schema import FOLDER, validator
+from tests.orchestrator.events.starting import as_json, event
 
 EXAMPLES = sorted((FOLDER / "examples").glob("*.json"))
 
@@ -22,7 +21,7 @@ EXAMPLES = sorted((FOLDER / "examples").glob("*.json"))
 def test_the_schemas_are_those_of_the_code() -> None:
     committed = {path.name: path.read_text() for path in FOLDER.glob("*.schema.json")}
 
-    assert committed == schemas(), "run python -m orchestrator.heralds.schemas"
+    assert committed == schemas(), "run python -m orchestrator.events.schemas"
 
 
 def test_there_is_an_example_of_every_kind() -> None:
@@ -39,7 +38,7 @@ def test_every_example_fits_its_schema(path: Path) -> None:
     assert not validator(path.stem).is_valid(found | {"more": 1})
 
 
-def test_the_incoming_example_is_what_we_take() -> None:
+def test_the_incoming_example_is_accepted() -> None:
     data = (FOLDER / "examples" / "in.iniciar_coleta.json").read_bytes()
 
     request = read(Incoming("ytc.in.iniciar_coleta", data, 1, datetime.now(UTC)))
@@ -48,8 +47,8 @@ def test_the_incoming_example_is_what_we_take() -> None:
     assert request.options.language == "pt"
 
 
-def test_what_we_tell_fits_the_schema() -> None:
-    found = json.loads(translated(executed(3)).model_dump_json(exclude_none=True))
+def test_rendered_events_fit_the_schema() -> None:
+    found = json.loads(rendered(executed(3)).model_dump_json(exclude_none=True))
 
     validator("out.resultado_execucao").validate(found)
 

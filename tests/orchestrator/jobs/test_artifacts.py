@@ -1,4 +1,4 @@
-"""Files kept for jobs, read from anywhere."""
+"""Files stored for jobs: any part can be read."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -8,7 +8,7 @@ import pytest
 
 from mesh.bus import Bus
 from mesh.correlation import new_id
-from orchestrator.artifacts import FAR_BYTES, Artifacts
+from orchestrator.jobs.artifacts import FAR_BYTES, Artifacts
 
 NAME = "audio.webm"
 CONTENT = b"".join(number.to_bytes(4) for number in range(FAR_BYTES // 2 + 1234))
@@ -23,8 +23,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-async def kept(bus: Bus, path: Path) -> str:
-    """A job that keeps CONTENT."""
+async def stored(bus: Bus, path: Path) -> str:
+    """Stores CONTENT for a new job."""
     job_id = new_id()
     assert await Artifacts(bus).put_file(job_id, NAME, path) == len(CONTENT)
     return job_id
@@ -51,21 +51,23 @@ async def part(bus: Bus, job_id: str, offset: int, limit: int) -> bytes:
 async def test_any_part_of_a_file_can_be_read(
     bus: Bus, file: Path, offset: int, limit: int
 ) -> None:
-    job_id = await kept(bus, file)
+    job_id = await stored(bus, file)
 
     end = offset + limit if limit else None
     assert await part(bus, job_id, offset, limit) == CONTENT[offset:end]
 
 
-async def test_a_part_far_behind_is_found_without_what_is_before_it(bus: Bus, file: Path) -> None:
-    job_id = await kept(bus, file)
+async def test_a_distant_part_is_read_without_the_chunks_before_it(bus: Bus, file: Path) -> None:
+    job_id = await stored(bus, file)
     await _forget_second_chunk(bus, job_id)
 
     assert await part(bus, job_id, FAR_BYTES + 9, 500) == CONTENT[FAR_BYTES + 9 : FAR_BYTES + 509]
 
 
-async def test_a_file_stored_while_others_were_is_read_right(bus: Bus, file: Path) -> None:
-    job_id = await kept(bus, file)
+async def test_a_file_whose_chunks_lie_between_those_of_others_is_read_whole(
+    bus: Bus, file: Path
+) -> None:
+    job_id = await stored(bus, file)
     await _store_again_with_others_between(bus, job_id)
 
     for offset in (FAR_BYTES + 9, len(CONTENT) - 10):

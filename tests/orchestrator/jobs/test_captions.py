@@ -1,6 +1,5 @@
-"""Captions as callers ask for them: limits, formats, words; refused if they cannot be had."""
+"""GetCaptions: cue limits, formats and word cues, and what it refuses."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -11,11 +10,11 @@ from google.protobuf.duration import from_milliseconds, from_seconds
 from google.protobuf.duration_pb2 import Duration
 
 from mesh.status import reason_of
-from tests.client import Client
-from tests.orchestrator import scripted_stages
-from tests.orchestrator.scripted import Script
-from tests.orchestrator.segments import heard
-from tests.polling import until
+from tests.support import scripted_stages
+from tests.support.client import Client
+from tests.support.polling import until
+from tests.support.scripted import Script
+from tests.support.segments import transcribed_segment
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -95,12 +94,12 @@ async def test_jobs_that_differ_in_cues_alone_share_one_run(client: Client, scri
         (media_pb2.CAPTION_FORMAT_LRC, "[00:00.00]word 1"),
     ],
 )
-async def test_every_format_can_be_had_while_the_job_runs(
+async def test_captions_in_every_format_are_available_while_the_job_runs(
     client: Client, script: Script, format_: Any, begins: str
 ) -> None:
     script.pause_before_segment = 4
     job = await client.create()
-    await asyncio.wait_for(script.paused.wait(), 10)
+    await script.until_paused()
 
     async def settled() -> bool:
         return "word 4" in await client.text(job.job_id)
@@ -114,7 +113,7 @@ async def test_every_format_can_be_had_while_the_job_runs(
     assert "word 5" not in text
 
 
-async def test_words_have_stamps_if_the_job_heard_their_times(client: Client) -> None:
+async def test_words_have_timestamps_if_the_job_has_word_times(client: Client) -> None:
     job_id = await ended(client, options=WORDED)
 
     assert "word <00:00:00.500>1 <00:00:01.000>word" in await captions(
@@ -136,7 +135,7 @@ WRONG: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("limits", WRONG, ids=str)
-async def test_senseless_limits_are_refused_at_both_doors(
+async def test_cue_limits_out_of_range_are_refused_at_submission_and_at_reading(
     client: Client, limits: dict[str, Any]
 ) -> None:
     rules = media_pb2.CueRules(**limits)
@@ -161,7 +160,7 @@ async def test_senseless_limits_are_refused_at_both_doors(
     ],
     ids=str,
 )
-async def test_what_cannot_be_made_of_a_job_is_refused(
+async def test_caption_requests_a_job_cannot_satisfy_are_refused(
     client: Client, asked: dict[str, Any], reason: str
 ) -> None:
     job_id = await ended(client)
@@ -172,7 +171,7 @@ async def test_what_cannot_be_made_of_a_job_is_refused(
     assert reason_of(caught.value) == reason
 
 
-async def test_what_is_heard_so_far_claims_no_translation_that_was_only_asked_for(
+async def test_a_running_job_names_no_translation_language_before_a_segment_is_translated(
     client: Client, script: Script
 ) -> None:
     script.pause_before_segment = 2
@@ -188,11 +187,11 @@ async def test_a_job_is_translated_if_any_of_its_attempts_translated(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def translated(second: int, *, words: bool) -> media_pb2.Segment:
-        segment = heard(second, words=words)
+        segment = transcribed_segment(second, words=words)
         segment.translation = f"Wort {second}"
         return segment
 
-    monkeypatch.setattr(scripted_stages, "heard", translated)
+    monkeypatch.setattr(scripted_stages, "transcribed_segment", translated)
     # The scripted transcriber ends like one that had nothing left to translate: without a language.
     job_id = await ended(client, options=job_pb2.JobOptions(language_out="en"))
 
@@ -200,7 +199,7 @@ async def test_a_job_is_translated_if_any_of_its_attempts_translated(
     assert "Wort 6" in await captions(client, job_id, translated=True)
 
 
-async def test_a_stream_without_captions_takes_no_limits_of_cues(client: Client) -> None:
+async def test_a_live_stream_refuses_cue_rules(client: Client) -> None:
     start = pb.TranscribeStreamStart(options=job_pb2.JobOptions(cue_rules=NARROW))
     call = client.pipeline.TranscribeStream(iter([pb.TranscribeStreamRequest(start=start)]))
 

@@ -1,6 +1,5 @@
 """Dead letters: exactly one a dead job; listed and purged."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,11 +10,11 @@ from mesh.bus import Bus
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from mesh.status import reason_of
-from orchestrator.deadletters import DeadLetters
-from orchestrator.story import StoryReader, StoryWriter
-from tests.client import Client
+from orchestrator.jobs.dead_letters import DeadLetters
+from orchestrator.jobs.event_log import EventLogReader, EventLogWriter
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.letters import (
+from tests.support.client import Client
+from tests.support.dead_letters import (
     busy,
     dead_job,
     dies_once,
@@ -24,13 +23,13 @@ from tests.orchestrator.letters import (
     queue_is_empty,
     replay,
 )
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import Script
+from tests.support.polling import until
+from tests.support.scripted import Script
 from ytcaption.v1 import admin_service_pb2 as pb
-from ytcaption.v1 import event_pb2, job_pb2
+from ytcaption.v1 import job_pb2
 
 
-async def test_a_letter_tells_what_was_to_be_done_and_why_it_ended(
+async def test_a_dead_letter_has_the_work_item_and_the_failure(
     client: Client, script: Script
 ) -> None:
     script.failures = [busy() for _ in range(9)]
@@ -60,7 +59,7 @@ async def test_a_permanent_reason_makes_one_attempt_and_one_letter(
 async def test_a_runner_that_dies_between_record_and_letter_leaves_one_letter(
     client: Client, script: Script, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dies_once(monkeypatch, DeadLetters, "bury")
+    dies_once(monkeypatch, DeadLetters, "add_job")
 
     job = await dead_job(client, script)
 
@@ -69,10 +68,10 @@ async def test_a_runner_that_dies_between_record_and_letter_leaves_one_letter(
     assert len(script.downloads) == 1
 
 
-async def test_a_runner_that_dies_between_letter_and_story_leaves_one_letter(
+async def test_a_runner_that_dies_between_letter_and_event_log_leaves_one_letter(
     client: Client, script: Script, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dies_once(monkeypatch, StoryWriter, "tell", at=event_pb2.EVENT_TYPE_JOB_FINISHED)
+    dies_once(monkeypatch, EventLogWriter, "append", at="job_finished")
 
     job = await dead_job(client, script)
 
@@ -91,7 +90,7 @@ async def test_a_job_that_kills_every_runner_ends_as_a_crash_loop(
     for _ in range(2):
         script.paused.clear()
         async with start(max_crashes=3):
-            await asyncio.wait_for(script.paused.wait(), 10)
+            await script.until_paused()
     async with start(max_crashes=3) as client:
         ended = await client.finished(job.job_id)
         (letter,) = await letters(client)
@@ -111,10 +110,12 @@ async def test_a_job_that_kills_every_runner_ends_as_a_crash_loop(
 async def test_a_runner_that_dies_before_the_job_runs_is_counted_too(
     start: Start, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = StoryReader.events
+    real = EventLogReader.events
     deaths = 0
 
-    async def dying(self: StoryReader, job_id: str, *rest: Any, **named: Any) -> AsyncIterator[Any]:
+    async def dying(
+        self: EventLogReader, job_id: str, *rest: Any, **named: Any
+    ) -> AsyncIterator[Any]:
         nonlocal deaths
         if deaths < 3:
             deaths += 1
@@ -122,8 +123,8 @@ async def test_a_runner_that_dies_before_the_job_runs_is_counted_too(
         async for found in real(self, job_id, *rest, **named):
             yield found
 
-    async with start(max_crashes=3, ack_wait_seconds=0.5) as client:
-        monkeypatch.setattr(StoryReader, "events", dying)
+    async with start(max_crashes=3) as client:
+        monkeypatch.setattr(EventLogReader, "events", dying)
         job = await client.create()
         ended = await _finished(client, job.job_id)
         await client.finished(job.job_id)
@@ -135,7 +136,7 @@ async def test_a_runner_that_dies_before_the_job_runs_is_counted_too(
 
 
 async def _finished(client: Client, job_id: str) -> job_pb2.Job:
-    """Without looking at its story."""
+    """Without looking at its event log."""
 
     async def failed() -> bool:
         return (await client.job(job_id)).state == job_pb2.JOB_STATE_FAILED
@@ -144,7 +145,7 @@ async def _finished(client: Client, job_id: str) -> job_pb2.Job:
     return await client.job(job_id)
 
 
-async def test_a_work_item_that_is_none_does_not_end_the_runner(
+async def test_an_unreadable_work_item_does_not_end_the_runner(
     client: Client, script: Script, bus: Bus
 ) -> None:
     await bus.publish(bus.names.work("normal-00", "nonsense"), b"\xff\xff\xff")
@@ -158,7 +159,7 @@ async def test_a_work_item_that_is_none_does_not_end_the_runner(
 async def test_letters_are_listed_newest_first_over_pages(
     client: Client, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.paging.FIRST_WINDOW", 2)
+    monkeypatch.setattr("orchestrator.queue.paging.FIRST_WINDOW", 2)
     made = [(await dead_job(client, script)).job_id for _ in range(7)]
     await purge(client, job_id=made.pop(3))
     listed: list[str] = []
@@ -188,7 +189,7 @@ async def test_letters_are_listed_by_reason(client: Client, script: Script) -> N
 
 
 @pytest.mark.parametrize("wrong", [{"page_size": -1}, {"page_token": "x"}, {"page_token": "-1"}])
-async def test_a_page_nobody_can_give_is_refused(client: Client, wrong: dict[str, Any]) -> None:
+async def test_an_invalid_page_request_is_refused(client: Client, wrong: dict[str, Any]) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await letters(client, **wrong)
 

@@ -6,10 +6,10 @@ import pytest
 
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
-from tests.client import URL, Client
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.scripted import SECOND, Script
-from tests.orchestrator.segments import TEXT
+from tests.support.client import URL, Client
+from tests.support.scripted import SECOND, Script
+from tests.support.segments import TEXT
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
@@ -28,8 +28,8 @@ async def test_the_same_source_and_options_are_not_run_again(
     assert (first.cached_from_job_id, second.cached_from_job_id) == ("", first.job_id)
     assert await client.text(second.job_id) == await client.text(first.job_id) == TEXT
     assert (second.model, second.language, second.segment_count) == ("scripted", "en", 6)
-    kept = pb.DownloadArtifactRequest(job_id=second.job_id, name=second.artifacts[0].name)
-    audio = [frame.chunk async for frame in client.pipeline.DownloadArtifact(kept)]
+    request = pb.DownloadArtifactRequest(job_id=second.job_id, name=second.artifacts[0].name)
+    audio = [frame.chunk async for frame in client.pipeline.DownloadArtifact(request)]
     assert len(b"".join(audio)) == first.artifacts[0].size_bytes
 
 
@@ -37,12 +37,14 @@ async def test_a_watcher_of_a_cached_job_sees_every_segment(client: Client) -> N
     await client.finished((await client.create(force=False)).job_id)
     events = await client.events((await client.create(force=False)).job_id)
 
-    heard = [e.segment_settled.segment.text for e in events if e.HasField("segment_settled")]
-    assert "".join(f"{text}\n" for text in heard) == TEXT
+    texts = [e.segment_settled.segment.text for e in events if e.HasField("segment_settled")]
+    assert "".join(f"{text}\n" for text in texts) == TEXT
 
 
 @pytest.mark.parametrize("change", ["force", "options", "model", "age"])
-async def test_anything_else_is_run(start: Start, script: Script, change: str) -> None:
+async def test_a_job_is_run_if_it_is_forced_or_differs_or_the_original_is_too_old(
+    start: Start, script: Script, change: str
+) -> None:
     async with start(cache_hours=1e-9 if change == "age" else 24) as client:
         await client.finished((await client.create(force=False)).job_id)
         if change == "model":
@@ -67,7 +69,9 @@ async def test_two_identical_jobs_in_flight_share_one_run(client: Client, script
     assert sorted(bool(job.cached_from_job_id) for job in ended) == [False, True]
 
 
-async def test_a_failed_job_lends_nobody_its_failure(client: Client, script: Script) -> None:
+async def test_the_failure_of_a_job_is_not_copied_to_identical_jobs(
+    client: Client, script: Script
+) -> None:
     script.failures = [SourceRefusedError("private", reason=Reason.VIDEO_PRIVATE)]
     await client.finished((await client.create(force=False)).job_id)
     ended = await client.finished((await client.create(force=False)).job_id)

@@ -1,7 +1,6 @@
 """The job index against a naive model, and as the bucket changes under it."""
 
 import asyncio
-import gc
 from typing import TypeAlias
 
 import pytest
@@ -10,10 +9,11 @@ from hypothesis import strategies as st
 
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError
-from orchestrator.index import JobIndex, Shelf
-from orchestrator.jobs import Jobs
-from orchestrator.sharing import Shared
-from orchestrator.stages import StateId
+from mesh.tasks import SingleFlight
+from orchestrator.jobs.index import JobIndex, JobTable
+from orchestrator.jobs.store import JobStore
+from orchestrator.pipeline.stages import StateId
+from tests.support.unretrieved import Unretrieved
 from ytcaption.v1 import job_pb2, media_pb2
 
 STATES: list[StateId] = [
@@ -36,26 +36,26 @@ def _record(job_id: str, state: StateId) -> bytes:
     return record.SerializeToString()
 
 
-def _after(happened: Happened) -> tuple[Shelf, dict[str, StateId]]:
+def _after(happened: Happened) -> tuple[JobTable, dict[str, StateId]]:
     """The shelf, and what it should hold."""
-    shelf, model = Shelf(), dict[str, StateId]()
+    index_, model = JobTable(), dict[str, StateId]()
     for job_id, state in happened:
         if state is None:
-            shelf.remove(job_id)
+            index_.remove(job_id)
             model.pop(job_id, None)
         else:
-            shelf.put(job_id, _record(job_id, state))
+            index_.put(job_id, _record(job_id, state))
             model[job_id] = state
-    return shelf, model
+    return index_, model
 
 
 @given(changes, filters, st.integers(1, 15), st.sampled_from(["", "id", *IDS, "zzz"]))
 def test_a_page_is_what_sorting_and_filtering_everything_gives(
     happened: Happened, states: set[StateId], size: int, token: str
 ) -> None:
-    shelf, model = _after(happened)
+    index_, model = _after(happened)
 
-    page = shelf.page(size, token, states)
+    page = index_.page(size, token, states)
 
     matching = sorted(
         (key for key, state in model.items() if not states or state in states), reverse=True
@@ -71,11 +71,11 @@ def test_a_page_is_what_sorting_and_filtering_everything_gives(
 def test_following_the_tokens_lists_every_job_once(
     happened: Happened, states: set[StateId], size: int
 ) -> None:
-    shelf, model = _after(happened)
+    index_, model = _after(happened)
     listed: list[str] = []
     token = ""
     while True:
-        page = shelf.page(size, token, states)
+        page = index_.page(size, token, states)
         listed += [job.job_id for job in page.jobs]
         token = page.next_token
         if not token:
@@ -116,9 +116,9 @@ MEMO = job_pb2.Job(
 def test_a_search_looks_at_title_address_name_and_the_beginning_of_the_id(
     query: str, found: list[job_pb2.Job]
 ) -> None:
-    shelf = _shelf(TALK, MEMO)
+    index_ = _index(TALK, MEMO)
 
-    page = shelf.page(10, "", [], query)
+    page = index_.page(10, "", [], query)
 
     assert [job.job_id for job in page.jobs] == [job.job_id for job in found]
     assert page.total == len(found)
@@ -128,50 +128,50 @@ def test_a_search_is_paged_and_narrowed_by_state_like_any_other_list() -> None:
     talks = [job_pb2.Job(job_id=f"t{number}", media=TALK.media) for number in range(5)]
     for number, talk in enumerate(talks):
         talk.state = STATES[number % 2]
-    shelf = _shelf(MEMO, *talks)
+    index_ = _index(MEMO, *talks)
 
-    first = shelf.page(2, "", [], "musik")
-    second = shelf.page(2, first.next_token, [], "musik")
-    queued = shelf.page(9, "", [STATES[0]], "musik")
+    first = index_.page(2, "", [], "musik")
+    second = index_.page(2, first.next_token, [], "musik")
+    queued = index_.page(9, "", [STATES[0]], "musik")
 
     assert [job.job_id for job in (*first.jobs, *second.jobs)] == ["t4", "t3", "t2", "t1"]
     assert (first.total, queued.total) == (5, 3)
 
 
 def test_a_search_sees_what_a_job_has_become_and_not_what_it_was() -> None:
-    shelf = _shelf(TALK, MEMO)
+    index_ = _index(TALK, MEMO)
     renamed = job_pb2.Job()
     renamed.CopyFrom(TALK)
     renamed.media.title = "Another title"
 
-    shelf.put(TALK.job_id, job_pb2.JobRecord(job=renamed).SerializeToString())
-    shelf.remove(MEMO.job_id)
+    index_.put(TALK.job_id, job_pb2.JobRecord(job=renamed).SerializeToString())
+    index_.remove(MEMO.job_id)
 
-    assert shelf.page(9, "", [], "musik").total == 0
-    assert shelf.page(9, "", [], "another").total == 1
-    assert shelf.page(9, "", [], "memo").total == 0
+    assert index_.page(9, "", [], "musik").total == 0
+    assert index_.page(9, "", [], "another").total == 1
+    assert index_.page(9, "", [], "memo").total == 0
 
 
-def _shelf(*jobs: job_pb2.Job) -> Shelf:
-    shelf = Shelf()
+def _index(*jobs: job_pb2.Job) -> JobTable:
+    index_ = JobTable()
     for job in jobs:
-        shelf.put(job.job_id, job_pb2.JobRecord(job=job).SerializeToString())
-    return shelf
+        index_.put(job.job_id, job_pb2.JobRecord(job=job).SerializeToString())
+    return index_
 
 
 @given(changes)
-def test_counts_leave_out_states_nobody_is_in(
+def test_counts_leave_out_states_without_jobs(
     happened: Happened,
 ) -> None:
-    shelf, model = _after(happened)
+    index_, model = _after(happened)
 
     states = list(model.values())
-    assert shelf.counts() == {state: states.count(state) for state in set(states)}
+    assert index_.counts() == {state: states.count(state) for state in set(states)}
 
 
 async def _create(bus: Bus, job_id: str) -> None:
     job = job_pb2.Job(job_id=job_id, state=job_pb2.JOB_STATE_QUEUED)
-    await Jobs(bus).create(job_pb2.JobRecord(job=job))
+    await JobStore(bus).create(job_pb2.JobRecord(job=job))
 
 
 def _finish(record: job_pb2.JobRecord) -> bool:
@@ -183,10 +183,10 @@ UUIDS = [f"00000000-0000-7000-8000-{number:012}" for number in range(5)]
 
 
 async def test_the_index_follows_the_bucket_through_changes_and_removals(bus: Bus) -> None:
-    early, jobs = JobIndex(bus), Jobs(bus)
+    early, jobs = JobIndex(bus), JobStore(bus)
     for job_id in UUIDS:
         await _create(bus, job_id)
-    await jobs.job_of_request("some-request", UUIDS[0])
+    await jobs.reserve("some-request")
     assert await early.counts() == {job_pb2.JOB_STATE_QUEUED: 5}
 
     await jobs.change(UUIDS[1], _finish)
@@ -200,7 +200,7 @@ async def test_the_index_follows_the_bucket_through_changes_and_removals(bus: Bu
         assert (finished.total, finished.next_token) == (1, "")
 
 
-async def test_many_who_ask_at_once_all_see_what_was_stored_before(bus: Bus) -> None:
+async def test_concurrent_readers_all_see_what_was_stored_before(bus: Bus) -> None:
     index = JobIndex(bus)
 
     async def create_and_list(job_id: str) -> bool:
@@ -215,7 +215,7 @@ async def test_a_negative_page_is_refused(bus: Bus) -> None:
         await JobIndex(bus).page(-1, "", [])
 
 
-async def test_whoever_comes_during_a_run_shares_the_next_one() -> None:
+async def test_callers_that_arrive_during_a_run_share_the_next_one() -> None:
     runs = 0
     begun, go_on = asyncio.Event(), asyncio.Event()
 
@@ -225,7 +225,7 @@ async def test_whoever_comes_during_a_run_shares_the_next_one() -> None:
         begun.set()
         await go_on.wait()
 
-    shared = Shared(act)
+    shared = SingleFlight(act)
     first = asyncio.create_task(shared())
     await begun.wait()
     late = [asyncio.create_task(shared()) for _ in range(10)]
@@ -245,7 +245,7 @@ async def test_a_caller_that_gives_up_does_not_end_the_run_of_others() -> None:
         await go_on.wait()
         done.set()
 
-    shared = Shared(act)
+    shared = SingleFlight(act)
     impatient, patient = asyncio.create_task(shared()), asyncio.create_task(shared())
     await begun.wait()
     impatient.cancel()
@@ -256,14 +256,14 @@ async def test_a_caller_that_gives_up_does_not_end_the_run_of_others() -> None:
     assert impatient.cancelled() or impatient.cancelling()
 
 
-async def test_a_run_that_fails_fails_for_all_who_shared_it_and_the_next_is_fresh() -> None:
+async def test_a_failed_run_raises_for_all_its_callers_and_the_next_run_is_fresh() -> None:
     failing = True
 
     async def act() -> None:
         if failing:
             raise RuntimeError("no")
 
-    shared = Shared(act)
+    shared = SingleFlight(act)
     results = await asyncio.gather(shared(), shared(), return_exceptions=True)
     assert [type(result) for result in results] == [RuntimeError] * 2
 
@@ -271,26 +271,23 @@ async def test_a_run_that_fails_fails_for_all_who_shared_it_and_the_next_is_fres
     await shared()
 
 
-async def test_a_run_that_fails_when_everybody_has_given_up_troubles_nobody() -> None:
+async def test_a_run_that_fails_after_all_callers_were_cancelled_reports_no_error(
+    unretrieved: Unretrieved,
+) -> None:
     begun, go_on, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    complaints: list[str] = []
-    asyncio.get_running_loop().set_exception_handler(
-        lambda _, context: complaints.append(str(context.get("exception")))
-    )
 
     async def act() -> None:
         begun.set()
         await go_on.wait()
         asyncio.get_running_loop().call_soon(over.set)  # when it has failed
-        raise RuntimeError("nobody waits for this")
+        raise RuntimeError("no caller is left")
 
-    caller = asyncio.create_task(Shared(act)())
+    caller = asyncio.create_task(SingleFlight(act)())
     await begun.wait()
     caller.cancel()
     await asyncio.wait([caller])
     go_on.set()
     await over.wait()
     del caller
-    gc.collect()
 
-    assert "nobody waits for this" not in complaints
+    assert unretrieved() == []

@@ -2,22 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import grpc
 import pytest
 
-from mesh.broker import Broker
 from mesh.bus import Bus
 from mesh.status import reason_of
-from orchestrator.deadletters import DeadLetters
-from orchestrator.dispatcher import Dispatcher
-from orchestrator.jobs import Jobs
-from orchestrator.queue import WorkQueue
-from orchestrator.story import StoryWriter
-from tests.client import Client
+from orchestrator.jobs.dead_letters import DeadLetters
+from orchestrator.jobs.event_log import EventLogWriter
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.jobs.store import JobStore
+from orchestrator.queue.dispatcher import Dispatcher
+from orchestrator.queue.work_queue import WorkQueue
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.letters import (
+from tests.support.client import Client
+from tests.support.dead_letters import (
     busy,
     dead_job,
     dies_once,
@@ -26,27 +25,27 @@ from tests.orchestrator.letters import (
     replay,
     stored,
 )
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import Script
-from tests.orchestrator.segments import TEXT
+from tests.support.polling import until
+from tests.support.scripted import Script
+from tests.support.segments import TEXT
 from ytcaption.v1 import event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pipeline_pb
 
-NOBODY = "01a1e222-262d-7292-9757-501b145b41af"
+UNKNOWN_ID = "01a1e222-262d-7292-9757-501b145b41af"
 
 
 async def ended_again(client: Client, job_id: str) -> job_pb2.Job:
     """The job once a later life than the first has ended."""
 
     async def twice() -> bool:
-        kinds = [event.type async for _, event in _story(client, job_id)]
+        kinds = [event.type async for _, event in _event_log(client, job_id)]
         return kinds.count(event_pb2.EVENT_TYPE_JOB_FINISHED) > 1
 
     await until(twice)
     return await client.finished(job_id)
 
 
-async def _story(client: Client, job_id: str) -> AsyncIterator[tuple[int, event_pb2.Event]]:
+async def _event_log(client: Client, job_id: str) -> AsyncIterator[tuple[int, event_pb2.Event]]:
     async for seen in client.watch(job_id):
         if seen.HasField("event"):
             yield seen.sequence, seen.event
@@ -57,7 +56,9 @@ async def test_a_replayed_job_goes_on_under_its_id_and_its_letter_is_gone(
 ) -> None:
     dead = await dead_job(client, script)
 
+    script.pause_before_segment = 0
     queued = await replay(client, dead.job_id)
+    script.go_on.set()
     ended = await client.finished(dead.job_id)
 
     assert (queued.job_id, queued.HasField("failure")) == (dead.job_id, False)
@@ -70,7 +71,9 @@ async def test_a_replayed_job_goes_on_under_its_id_and_its_letter_is_gone(
     await until(lambda: queue_is_empty(bus))
 
 
-async def test_the_story_of_a_replayed_job_holds_both_lives(client: Client, script: Script) -> None:
+async def test_the_event_log_of_a_replayed_job_holds_both_lives(
+    client: Client, script: Script
+) -> None:
     dead = await dead_job(client, script)
     before = await client.events(dead.job_id)
     await replay(client, dead.job_id)
@@ -84,15 +87,14 @@ async def test_the_story_of_a_replayed_job_holds_both_lives(client: Client, scri
     assert events[-1].job_finished.job.state == job_pb2.JOB_STATE_SUCCEEDED
 
 
-async def test_a_replay_goes_on_from_what_was_heard(start: Start, script: Script) -> None:
-    script.pause_before_segment = 3
-    async with start(stall_seconds=0.3, max_attempts=1) as client:
+async def test_a_replay_resumes_behind_the_settled_segments(start: Start, script: Script) -> None:
+    script.segment_failures = {3: [busy()]}
+    async with start(max_attempts=1) as client:
         dead = await client.finished((await client.create()).job_id)
-        script.pause_before_segment = None
         await replay(client, dead.job_id)
         ended = await client.finished(dead.job_id)
 
-        assert (dead.failure.reason, dead.segment_count) == ("STALLED", 3)
+        assert (dead.failure.reason, dead.segment_count) == ("SITE_ERROR", 3)
         assert (ended.state, ended.segment_count) == (job_pb2.JOB_STATE_SUCCEEDED, 6)
         assert script.starts[-1].settled_offset.ToSeconds() == 2
         assert await client.text(dead.job_id) == TEXT
@@ -113,7 +115,7 @@ async def test_a_replayed_job_gets_every_attempt_again_and_one_new_letter(
     assert len(script.downloads) == 5
 
 
-@pytest.mark.parametrize("job_id", [NOBODY, "nonsense", "*", ""])
+@pytest.mark.parametrize("job_id", [UNKNOWN_ID, "nonsense", "*", ""])
 async def test_a_job_without_a_letter_cannot_be_replayed(client: Client, job_id: str) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await replay(client, job_id)
@@ -140,21 +142,21 @@ async def test_a_replay_sent_twice_runs_once(client: Client, script: Script, bus
     assert len(script.downloads) == 2
 
 
-STEPS: list[tuple[type, str, Any]] = [
-    (StoryWriter, "tell", event_pb2.EVENT_TYPE_JOB_ACCEPTED),
-    (Jobs, "save", None),
-    (DeadLetters, "remove", None),
+STEPS: list[tuple[type, str, str]] = [
+    (EventLogWriter, "append", "job_accepted"),
+    (JobStore, "save", ""),
+    (DeadLetters, "remove", ""),
 ]
 
 
 @pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("step", STEPS, ids=["story", "record", "letter"])
+@pytest.mark.parametrize("step", STEPS, ids=["event_log", "record", "letter"])
 async def test_a_replay_cut_short_after_its_work_item_still_runs_once(  # noqa: PLR0913
     start: Start,
     script: Script,
     bus: Bus,
     monkeypatch: pytest.MonkeyPatch,
-    step: tuple[type, str, Any],
+    step: tuple[type, str, str],
     times: int,
 ) -> None:
     async with start(prefix="OTHER") as client:
@@ -184,7 +186,7 @@ async def test_a_replay_cut_short_before_its_work_item_changes_nothing(
     client: Client, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead = await dead_job(client, script)
-    dies_once(monkeypatch, WorkQueue, "put")
+    dies_once(monkeypatch, WorkQueue, "put_replay")
 
     with pytest.raises(grpc.aio.AioRpcError):
         await replay(client, dead.job_id)
@@ -196,15 +198,16 @@ async def test_a_replay_cut_short_before_its_work_item_changes_nothing(
 
 
 async def test_a_late_acknowledgement_of_the_first_life_cannot_swallow_a_replay(
-    start: Start, script: Script, broker: Broker
+    start: Start, script: Script, broker_bus: Bus
 ) -> None:
-    async with start(concurrency=1) as client, Bus.connected(broker.url) as bus:
+    bus = broker_bus
+    async with start(concurrency=1) as client:
         dead = await dead_job(client, script)
         await until(lambda: queue_is_empty(bus))
         script.pause_before_segment = 0
         await client.create()
         await script.until_paused()
-        queue = WorkQueue(bus, ack_wait_seconds=2, max_deliveries=100)
+        queue = WorkQueue(bus, ack_wait_seconds=60, max_deliveries=100)
         await queue.put(dead)
         async with Dispatcher(bus, queue).listening() as taking:
             held = await taking.next()
@@ -213,7 +216,7 @@ async def test_a_late_acknowledgement_of_the_first_life_cannot_swallow_a_replay(
         await held.ack_sync()
         script.go_on.set()
 
-        ended = await asyncio.wait_for(client.finished(dead.job_id), 20)
+        ended = await asyncio.wait_for(client.finished(dead.job_id), 60)
         assert ended.state == job_pb2.JOB_STATE_SUCCEEDED
 
 
@@ -247,20 +250,20 @@ async def test_a_letter_that_outlived_its_replay_is_neither_listed_nor_in_the_wa
         await replay(client, dead.job_id)
     assert reason_of(caught.value) == "DEAD_LETTER_NOT_FOUND"
 
-    await DeadLetters(bus).bury(job_pb2.Job(job_id=dead.job_id, attempt=7))
-    found = await DeadLetters(bus).of(dead.job_id)
+    await JobStorage.on(bus).dead_letters.add_job(job_pb2.Job(job_id=dead.job_id, attempt=7))
+    found = await JobStorage.on(bus).dead_letters.of(dead.job_id)
     assert found is not None
     assert found.attempts == 7
     assert await stored(bus, bus.names.dead_letter_stream, ">") == 1
 
 
-async def test_a_slow_runner_cannot_bury_a_replayed_job_again(
+async def test_a_slow_runner_cannot_write_the_dead_letter_of_a_replayed_job_again(
     client: Client, script: Script, bus: Bus
 ) -> None:
     dead = await dead_job(client, script)
     await replay(client, dead.job_id)
     await client.finished(dead.job_id)
 
-    await DeadLetters(bus).bury(dead)
+    await JobStorage.on(bus).dead_letters.add_job(dead)
 
     assert await stored(bus, bus.names.dead_letter_stream, ">") == 0

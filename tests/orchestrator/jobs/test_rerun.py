@@ -5,10 +5,9 @@ import pytest
 
 from mesh.bus import Bus
 from mesh.status import reason_of
-from orchestrator.artifacts import UPLOAD, Artifacts
-from tests.client import Client
-from tests.orchestrator.conftest import Start
-from tests.orchestrator.scripted import SECOND
+from orchestrator.jobs.artifacts import UPLOAD, Artifacts
+from tests.support.client import Client
+from tests.support.scripted import SECOND, Script
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -29,7 +28,7 @@ async def test_an_address_is_fetched_again_with_the_same_options(client: Client)
     assert not ended.cached_from_job_id
 
 
-async def test_an_upload_is_heard_again_and_does_not_lean_on_the_old_job(client: Client) -> None:
+async def test_a_rerun_of_an_upload_has_its_own_copy_of_the_file(client: Client) -> None:
     first = await client.upload(SECOND, file_name="talk.wav")
     await client.finished(first.job_id)
 
@@ -50,20 +49,17 @@ async def test_the_same_request_twice_is_one_job(client: Client) -> None:
     assert made[0].job_id == made[1].job_id
 
 
-async def test_a_job_that_has_not_ended_is_refused(start: Start) -> None:
-    async with start(concurrency=1) as client:
-        first = await client.create()
-        waiting = await client.create()
-        job_id = waiting.job_id
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await _repeat(client, job_id)
-        await client.finished(first.job_id)
+async def test_a_job_that_has_not_ended_is_refused(client: Client, script: Script) -> None:
+    script.pause_before_segment = 0
+    running = await client.create()
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await _repeat(client, running.job_id)
 
     assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert reason_of(refused.value) == "JOB_NOT_ENDED"
 
 
-async def test_an_upload_that_is_no_longer_kept_is_said_to_be_gone(
+async def test_a_rerun_of_a_removed_upload_is_refused_as_not_found(
     client: Client, bus: Bus
 ) -> None:
     first = await client.upload(SECOND)

@@ -1,4 +1,4 @@
-"""A dry run tells the figures of the run that follows it."""
+"""A dry run reports the figures of the run that follows it."""
 
 import os
 from datetime import timedelta
@@ -12,9 +12,9 @@ from mesh.bus import Bus
 from mesh.correlation import new_id
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
-from orchestrator.artifacts import UPLOAD, Artifacts
-from tests.client import Client
-from tests.orchestrator.gatherings import (
+from orchestrator.jobs.artifacts import UPLOAD, Artifacts
+from tests.support.client import Client
+from tests.support.collections import (
     Member,
     addresses,
     collect,
@@ -24,9 +24,9 @@ from tests.orchestrator.gatherings import (
     settled,
     until_states,
 )
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import SECOND, Script
-from tests.orchestrator.traces import traces
+from tests.support.polling import until
+from tests.support.scripted import SECOND, Script
+from tests.support.traces import traces
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2
 
@@ -50,18 +50,18 @@ async def _gathered(client: Client, script: Script) -> tuple[str, list[Member]]:
     return made.collection_id, members
 
 
-async def test_cleanup_counts_settled_collections_and_their_stories_and_spares_others(
+async def test_cleanup_counts_settled_collections_and_their_event_logs_and_spares_others(
     client: Client, bus: Bus, script: Script
 ) -> None:
     collection_id, members = await _gathered(client, script)
     script.hanging = {addresses(1, "slow")[0]}
     going = await collect(client, *addresses(2, "slow"))
     await until_states(client, going.collection_id, COMPLETED=1, RUNNING=1)
-    _, (_, heard) = await read(client, going.collection_id)
+    _, (_, completed) = await read(client, going.collection_id)
     names = bus.names
-    stories = [
+    event_logs = [
         stored.data
-        for id_ in (collection_id, *(member.job_id for member in (*members, heard)))
+        for id_ in (collection_id, *(member.job_id for member in (*members, completed)))
         async for stored in bus.read(names.events_stream, names.event(id_, "*"))
     ]
 
@@ -71,8 +71,8 @@ async def test_cleanup_counts_settled_collections_and_their_stories_and_spares_o
 
     assert counted == done
     assert (done.jobs_removed, done.collections_removed) == (4, 1)
-    assert done.events_removed == len(stories)
-    assert done.bytes_removed > sum(map(len, stories))  # files, too
+    assert done.events_removed == len(event_logs)
+    assert done.bytes_removed > sum(map(len, event_logs))  # files, too
     assert await collection_gone(client, collection_id)
     assert await traces(bus, collection_id) == []
     assert await _cleanup(client) == pb.CleanupResponse()
@@ -84,7 +84,9 @@ async def test_cleanup_counts_settled_collections_and_their_stories_and_spares_o
 async def test_a_reset_of_an_idle_mesh_removes_to_the_byte_what_was_counted(
     client: Client, bus: Bus, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.reset.YOUNG", timedelta())  # nothing here is too new
+    monkeypatch.setattr(
+        "orchestrator.maintenance.reset.MIN_AGE", timedelta()
+    )  # nothing here is too new
     await _gathered(client, script)
     uploaded = await client.upload(SECOND, file_name="x.wav", request_id="mine")
     await client.finished(uploaded.job_id)
@@ -103,7 +105,7 @@ async def test_a_reset_of_an_idle_mesh_removes_to_the_byte_what_was_counted(
 
 
 async def _leave_behind(bus: Bus, work_dir: Path) -> None:
-    """A file, chunks of one, work and scratch that belong to nobody."""
+    """A file, chunks of one, work and scratch that belong to no job."""
     lost = work_dir / "upload-lost"
     lost.write_bytes(b"\0" * 1000)
     await Artifacts(bus).put_file(new_id(), UPLOAD, lost)

@@ -9,20 +9,23 @@ import pytest
 
 from mesh.bus import Bus
 from mesh.correlation import new_id
-from orchestrator import scratch
-from orchestrator.artifacts import UPLOAD, Artifacts
-from orchestrator.jobs import Jobs
-from orchestrator.orphans import Orphans
+from orchestrator.collections.records import CollectionStore
+from orchestrator.jobs.artifacts import UPLOAD, Artifacts
+from orchestrator.jobs.control import Removed
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.maintenance.inventory import Inventory
+from orchestrator.maintenance.orphans import Orphans, clear_scratch
 from orchestrator.settings import Settings
-from orchestrator.shelves import Shelves
-from tests.client import Client
-from tests.orchestrator.scripted import SECOND
+from tests.support.client import Client
+from tests.support.scripted import SECOND
 
 pytestmark = pytest.mark.usefixtures("sweeps_at_once")
 
 
 def _orphans(bus: Bus, work_dir: Path) -> Orphans:
-    return Orphans(bus, Jobs(bus), Shelves(bus), Settings(work_dir=work_dir))
+    return Orphans(
+        JobStorage.on(bus), CollectionStore(bus), Inventory(bus), Settings(work_dir=work_dir)
+    )
 
 
 async def test_files_of_a_job_that_was_never_accepted_go_after_their_time(
@@ -37,12 +40,12 @@ async def test_files_of_a_job_that_was_never_accepted_go_after_their_time(
     await bus.jetstream.publish(f"$O.{bus.names.artifacts_bucket}.C.halfmade", b"\0" * 1000)
     orphans = _orphans(bus, tmp_path / "work")
 
-    assert (await orphans.remove(timedelta(hours=1))).files == 0
+    assert (await orphans.remove(timedelta(hours=1))).total.files == 0
     found = await orphans.remove(timedelta())
 
-    assert (found.files, found.size) == (2, 301_000)
-    assert {file.job_id async for file in Shelves(bus).files()} == {accepted.job_id}
-    assert len(await Shelves(bus).piles()) == 3
+    assert (found.total.files, found.total.size) == (2, 301_000)
+    assert {file.job_id async for file in Inventory(bus).files()} == {accepted.job_id}
+    assert len(await Inventory(bus).chunk_groups()) == 3
     assert await client.text(accepted.job_id) == "word 1\n"
 
 
@@ -52,19 +55,19 @@ async def test_a_file_stored_again_under_its_name_outlives_the_old_one(
     path, job_id = tmp_path / "x", new_id()
     path.write_bytes(b"old")
     await Artifacts(bus).put_file(job_id, UPLOAD, path)
-    [old] = [file async for file in Shelves(bus).files()]
+    [old] = [file async for file in Inventory(bus).files()]
     path.write_bytes(b"new")
     await Artifacts(bus).put_file(job_id, UPLOAD, path)
 
-    await Shelves(bus).remove(old)
+    await Inventory(bus).remove(old)
 
     assert [data async for data in Artifacts(bus).read(job_id, UPLOAD)] == [b"new"]
 
 
-async def test_a_request_id_whose_job_never_came_is_free_after_a_day(
+async def test_a_request_id_whose_job_was_never_accepted_is_free_after_a_day(
     client: Client, bus: Bus, tmp_path: Path
 ) -> None:
-    await client.create(request_id="kept")
+    await client.create(request_id="accepted")
     a_week_ago = f"{int((time.time() - 7 * 86_400) * 1000):012x}"
     ancient = f"{a_week_ago[:8]}-{a_week_ago[8:]}-7000-8000-000000000000"
     await bus.jobs.create("request.ancient", ancient.encode())
@@ -86,8 +89,8 @@ def test_only_our_own_idle_leftovers_are_cleared(tmp_path: Path) -> None:
     for path in (attempt / "audio.webm", attempt, tmp_path / "upload-dead", tmp_path / "precious"):
         os.utime(path, (1, 1))
 
-    counted = scratch.clear(tmp_path, 3600, dry_run=True)
-    cleared = scratch.clear(tmp_path, 3600)
+    counted = clear_scratch(tmp_path, 3600, dry_run=True)
+    cleared = clear_scratch(tmp_path, 3600)
 
-    assert counted == cleared == scratch.Leftovers(files=2, size=8)
+    assert counted == cleared == Removed(files=2, size=8)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["precious", "upload-alive"]

@@ -1,4 +1,4 @@
-"""What no runner can deal with ends as one dead letter, and stops nobody else."""
+"""A poison item ends as one dead letter, and other jobs run."""
 
 import asyncio
 from typing import Any
@@ -7,24 +7,25 @@ import grpc
 import pytest
 
 from mesh.bus import Bus
-from orchestrator.backstop import Backstop
-from orchestrator.runner import Runner
-from tests.client import Client, refusal
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.maintenance.poison_items import PoisonItems
+from orchestrator.worker.runner import Runner
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import Script
+from tests.support.client import Client, refusal
+from tests.support.polling import until
+from tests.support.scripted import Script
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 ID = "01a1e222-262d-7292-9757-501b145b41af"
 NONSENSE = b"\xff\xff\xff"
-IMPATIENT: dict[str, Any] = {"max_deliveries": 3, "ack_wait_seconds": 0.2}
+FEW: dict[str, Any] = {"max_deliveries": 3}
 
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.backstop.EVERY_SECONDS", 0.1)
+    monkeypatch.setattr("orchestrator.maintenance.poison_items.INTERVAL_SECONDS", 0.1)
 
 
 @pytest.fixture
@@ -64,10 +65,10 @@ async def put_unreadable(bus: Bus) -> None:
     await bus.publish(bus.names.work("normal-00", ID), item.SerializeToString())
 
 
-async def test_a_record_nobody_can_read_ends_as_one_letter_while_others_go_on(
+async def test_an_unreadable_record_ends_as_one_dead_letter_while_other_jobs_run(
     start: Start, broker_bus: Bus
 ) -> None:
-    async with start(concurrency=1, **IMPATIENT) as client, start(concurrency=1, **IMPATIENT):
+    async with start(concurrency=1, **FEW) as client, start(concurrency=1, **FEW):
         await put_unreadable(broker_bus)
         other = await client.finished((await client.create()).job_id)
         await until(lambda: settled(broker_bus))
@@ -79,10 +80,10 @@ async def test_a_record_nobody_can_read_ends_as_one_letter_while_others_go_on(
         assert [job.job_id for job in listed] == [other.job_id]
 
 
-async def test_a_job_whose_record_nobody_can_read_can_be_deleted(
+async def test_a_job_with_an_unreadable_record_can_be_deleted(
     start: Start, broker_bus: Bus
 ) -> None:
-    async with start(**IMPATIENT) as client:
+    async with start(**FEW) as client:
         await put_unreadable(broker_bus)
         await until(lambda: _has_letter(client))
         await client.pipeline.DeleteJob(pb.DeleteJobRequest(job_id=ID))
@@ -95,10 +96,10 @@ async def _has_letter(client: Client) -> bool:
     return bool(await letters(client))
 
 
-async def test_a_job_given_up_is_told_to_watchers_and_can_be_replayed(
+async def test_watchers_see_the_end_of_a_poison_job_and_it_can_be_replayed(
     start: Start, script: Script, broker_bus: Bus, fault: asyncio.Event
 ) -> None:
-    async with start(**IMPATIENT) as client:
+    async with start(**FEW) as client:
         job = await client.create()
         ended = await client.finished(job.job_id)
         await until(lambda: settled(broker_bus))
@@ -114,11 +115,11 @@ async def test_a_job_given_up_is_told_to_watchers_and_can_be_replayed(
         assert await letters(client) == []
 
 
-async def test_a_job_that_was_to_be_cancelled_anyway_leaves_no_letter(
+async def test_a_poison_job_with_a_cancel_request_leaves_no_dead_letter(
     start: Start, broker_bus: Bus, fault: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.control.Control._end_queued", _dies)
-    async with start(**IMPATIENT) as client:
+    monkeypatch.setattr("orchestrator.jobs.control.JobControl._end_queued", _dies)
+    async with start(**FEW) as client:
         job = await client.create()
         with pytest.raises(grpc.aio.AioRpcError):
             await client.pipeline.CancelJob(pb.CancelJobRequest(job_id=job.job_id))
@@ -131,10 +132,10 @@ async def _dies(*_: Any) -> None:
     raise RuntimeError("killed")
 
 
-async def test_a_story_nobody_can_read_does_not_keep_its_job_for_ever(
+async def test_a_poison_job_with_an_unreadable_event_log_ends_all_the_same(
     start: Start, broker_bus: Bus, fault: asyncio.Event
 ) -> None:
-    async with start(**IMPATIENT) as client:
+    async with start(**FEW) as client:
         job = await client.create()
         await broker_bus.publish(broker_bus.names.event(job.job_id, "nonsense"), NONSENSE)
         await until(lambda: settled(broker_bus))
@@ -143,10 +144,10 @@ async def test_a_story_nobody_can_read_does_not_keep_its_job_for_ever(
         assert await letters(client) == [(job.job_id, "DELIVERIES_EXHAUSTED", 1)]
 
 
-async def test_what_another_replica_has_done_is_left_alone(
+async def test_replicas_end_each_poison_job_once(
     start: Start, broker_bus: Bus, fault: asyncio.Event
 ) -> None:
-    async with start(**IMPATIENT) as client, start(**IMPATIENT), start(**IMPATIENT):
+    async with start(**FEW) as client, start(**FEW), start(**FEW):
         jobs = [(await client.create()).job_id for _ in range(4)]
         await asyncio.gather(*(client.finished(job_id) for job_id in jobs))
         await until(lambda: settled(broker_bus))
@@ -154,13 +155,13 @@ async def test_what_another_replica_has_done_is_left_alone(
         assert sorted(job_id for job_id, _, _ in await letters(client)) == sorted(jobs)
 
 
-async def test_the_broker_may_say_twice_what_was_acted_on(client: Client, bus: Bus) -> None:
+async def test_a_repeated_advisory_changes_nothing(client: Client, bus: Bus) -> None:
     said = bus.names.exhausted().replace("*", "normal-00")
     await bus.publish(said, b'{"stream_seq": 4711}')
     await bus.publish(said, b'{"stream_seq": 4711}')
-    first, second = Backstop(bus), Backstop(bus)
+    first, second = PoisonItems(JobStorage.on(bus)), PoisonItems(JobStorage.on(bus))
 
-    await asyncio.gather(first.look(), second.look())
+    await asyncio.gather(first.check(), second.check())
 
     assert await settled(bus)
     assert await letters(client) == []

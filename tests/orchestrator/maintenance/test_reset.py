@@ -13,11 +13,12 @@ from mesh.bus import Bus
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from mesh.status import reason_of
-from tests.client import Client
-from tests.orchestrator.conftest import Start
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import SECOND, Script
-from tests.orchestrator.traces import gone, traces
+from orchestrator.pipeline.stages import STAGES
+from tests.orchestrator.conftest import Start, connected
+from tests.support.client import Client
+from tests.support.polling import until
+from tests.support.scripted import SECOND, Script
+from tests.support.traces import gone, traces
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import job_pb2
 
@@ -40,7 +41,7 @@ async def _reset(client: Client, **fields: Any) -> dict[str, admin_pb.ServiceRes
     return {service.name: service for service in done.services}
 
 
-async def test_a_reset_wants_its_exact_confirmation(client: Client) -> None:
+async def test_a_reset_needs_its_exact_confirmation(client: Client) -> None:
     job = await client.create()
     for words in ("", "erase everything", "ERASE EVERYTHING "):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -56,8 +57,8 @@ async def test_a_reset_removes_all_of_ours_and_nothing_of_others(
     async with (
         start(prefix="YTC_TOO") as neighbour,
         start(concurrency=1) as client,
-        Bus.connected(broker.url) as bus,
-        Bus.connected(broker.url, prefix="YTC_TOO") as theirs,
+        connected(broker) as bus,
+        connected(broker, prefix="YTC_TOO") as theirs,
     ):
         await bus.jetstream.add_stream(
             api.StreamConfig(name="FOREIGN", subjects=["foreign.>", "ytcx.>"])
@@ -91,7 +92,7 @@ async def test_a_reset_removes_all_of_ours_and_nothing_of_others(
         assert counted["orchestrator"].files_removed == 3
         assert counted["orchestrator"].tasks_purged == 3
         assert own.bytes_removed > len(SECOND)
-        await asyncio.wait_for(script.stopped.wait(), 1)
+        await asyncio.wait_for(script.stopped.wait(), 60)
         for job in made:
             assert await traces(bus, job.job_id) == []
         assert await _left(bus) == []
@@ -122,20 +123,21 @@ async def test_a_reset_asks_every_replica_of_every_stage_and_reports_who_is_down
     start: Start, script: Script
 ) -> None:
     script.purge_files, script.purge_bytes = 2, 70
-    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    unreachable = f"127.0.0.1:{free_ports(1)[0]}"
     async with start() as client:
         whole = await _reset(client, confirmation=ERASE)
-    async with start(transcriber=nobody) as client:
+    async with start(transcriber=unreachable) as client:
         partly = await _reset(client, confirmation=ERASE, dry_run=True)
 
-    assert list(whole) == ["orchestrator", "downloader", "normalizer", "transcriber"]
-    for name in ("downloader", "normalizer", "transcriber"):
+    names = [stage.name for stage in STAGES]
+    assert list(whole) == ["orchestrator", *names]
+    for name in names:
         assert (whole[name].done, whole[name].files_removed) == (True, 2)
         assert whole[name].bytes_removed == 70
-    assert script.purges == [False] * 3 + [True] * 2
+    assert script.purges == [False] * len(names) + [True] * (len(names) - 1)
     assert partly["downloader"].done
     assert not partly["transcriber"].done
-    assert nobody in partly["transcriber"].error
+    assert unreachable in partly["transcriber"].error
 
 
 async def test_a_job_accepted_during_a_reset_runs_or_is_gone_but_never_hangs(
@@ -160,6 +162,6 @@ async def test_a_job_accepted_during_a_reset_runs_or_is_gone_but_never_hangs(
         later = await client.upload(SECOND, file_name="x.wav")
         for job_id in [*made, later.job_id]:
             if not await gone(client, job_id):
-                ended = await asyncio.wait_for(client.finished(job_id), 20)
+                ended = await asyncio.wait_for(client.finished(job_id), 120)
                 assert ended.state == job_pb2.JOB_STATE_SUCCEEDED
         assert not await gone(client, later.job_id)

@@ -19,22 +19,24 @@ from mesh.reasons import Reason
 from mesh.status import reason_of
 from orchestrator.collections.control import AT_ANY_TIME, CollectionControl
 from orchestrator.collections.feed import CollectionFeeds
-from orchestrator.collections.ledger import COMPLETED, RUNNING, MemberStateId
-from orchestrator.collections.queue import CollectionQueue
-from orchestrator.collections.records import CollectionRecords
-from orchestrator.collections.shelf import CollectionShelf
-from orchestrator.control import Control
-from orchestrator.feed import Feeds
-from orchestrator.index import JobIndex
-from orchestrator.jobs import Jobs
-from orchestrator.queue import WorkQueue
-from orchestrator.removal import Removal, Swept
-from orchestrator.story import StoryWriter
-from tests.client import Client
-from tests.orchestrator.conftest import Start
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import SECOND, Script
-from tests.orchestrator.traces import gone, traces
+from orchestrator.collections.index import CollectionIndex
+from orchestrator.collections.members import COMPLETED, RUNNING, MemberStateId
+from orchestrator.collections.projection import Projections
+from orchestrator.collections.records import CollectionStore
+from orchestrator.jobs.control import JobControl, Removed
+from orchestrator.jobs.event_log import EventLogWriter
+from orchestrator.jobs.index import JobIndex
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.jobs.store import JobStore
+from orchestrator.maintenance.inventory import Inventory
+from orchestrator.maintenance.retention import Retention
+from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
+from orchestrator.watch.event_feed import JobFeeds
+from tests.orchestrator.conftest import Start, connected
+from tests.support.client import Client
+from tests.support.polling import until
+from tests.support.scripted import SECOND, Script
+from tests.support.traces import gone, traces
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -74,7 +76,7 @@ async def test_cleanup_removes_old_ended_jobs_with_every_trace(
     assert (await client.finished(running.job_id)).segment_count == 6
 
 
-async def test_cleanup_leaves_jobs_that_ended_within_a_day_unless_told(client: Client) -> None:
+async def test_cleanup_spares_jobs_that_ended_within_a_day_by_default(client: Client) -> None:
     job = await client.create()
     await client.finished(job.job_id)
 
@@ -90,7 +92,7 @@ async def _ended_job(bus: Bus, *, accepted: float, ended: float, collection_id: 
     job_id = f"{stamp[:8]}-{stamp[8:]}{new_id()[13:]}"
     job = job_pb2.Job(job_id=job_id, state=job_pb2.JOB_STATE_CANCELLED, collection_id=collection_id)
     job.end_time.FromNanoseconds(int((time.time() - ended) * 1e9))
-    await Jobs(bus).create(job_pb2.JobRecord(job=job))
+    await JobStore(bus).create(job_pb2.JobRecord(job=job))
     return job_id
 
 
@@ -105,59 +107,61 @@ async def test_the_age_of_a_job_counts_from_its_end(client: Client, bus: Bus) ->
     assert not await gone(client, long_job)
 
 
-async def _member_told(story: StoryWriter, state: MemberStateId, job_id: str) -> None:
+async def _append_member(event_log: EventLogWriter, state: MemberStateId, job_id: str) -> None:
     member = collection_pb2.Member(number=1, state=state, job_id=job_id)
     changed = event_pb2.MemberChanged(member=member)
-    await story.tell(event_pb2.EVENT_TYPE_MEMBER_CHANGED, member_changed=changed)
+    await event_log.append(member_changed=changed)
 
 
-async def test_a_job_stays_until_its_collection_has_heard_of_its_end(
+async def test_a_job_stays_until_its_collection_has_counted_its_end(
     client: Client, bus: Bus
 ) -> None:
-    # As an orchestrator that dies at the wrong moment leaves it: nobody conducts it yet.
+    # As an orchestrator that dies at the wrong moment leaves it: no controller has it yet.
     collection = collection_pb2.Collection(collection_id=new_id())
-    story = StoryWriter(bus, collection, 0)
+    event_log = EventLogWriter(bus, collection, 0)
     start = event_pb2.StartCollection()
-    await story.tell(event_pb2.EVENT_TYPE_START_COLLECTION, start_collection=start)
-    await CollectionRecords(bus).create(collection_pb2.CollectionRecord(collection=collection))
+    await event_log.append(start_collection=start)
+    await CollectionStore(bus).create(collection_pb2.CollectionRecord(collection=collection))
     job_id = await _ended_job(bus, accepted=9, ended=3, collection_id=collection.collection_id)
-    await _member_told(story, RUNNING, job_id)
+    await _append_member(event_log, RUNNING, job_id)
 
     counted = await _cleanup(client, max_age=AT_ONCE, dry_run=True)
-    unheard = await _cleanup(client, max_age=AT_ONCE)
-    await _member_told(story, COMPLETED, job_id)
-    heard = await _cleanup(client, max_age=AT_ONCE)
+    uncounted = await _cleanup(client, max_age=AT_ONCE)
+    await _append_member(event_log, COMPLETED, job_id)
+    after_count = await _cleanup(client, max_age=AT_ONCE)
 
-    assert counted == unheard == admin_pb.CleanupResponse()
-    assert (heard.jobs_removed, heard.collections_removed) == (1, 0)
+    assert counted == uncounted == admin_pb.CleanupResponse()
+    assert (after_count.jobs_removed, after_count.collections_removed) == (1, 0)
 
 
-async def test_a_collection_that_was_opened_again_since_it_was_chosen_stays(bus: Bus) -> None:
-    records, index = CollectionRecords(bus), JobIndex(bus)
-    work = WorkQueue(bus, ack_wait_seconds=2, max_deliveries=5)
-    jobs = Control(bus, Jobs(bus), work, Feeds(bus))
+async def test_a_collection_reopened_after_it_was_chosen_for_removal_stays(bus: Bus) -> None:
+    records, index = CollectionStore(bus), JobIndex(bus)
+    work = WorkQueue(bus, ack_wait_seconds=60, max_deliveries=5)
+    storage = JobStorage.on(bus)
+    jobs = JobControl(storage, work, JobFeeds(bus, storage.event_logs).until_ended)
     control = CollectionControl(
-        bus,
+        storage,
         records,
         CollectionQueue(bus),
-        CollectionFeeds(bus, index.progress),
-        CollectionShelf(index),
+        CollectionFeeds(bus, storage.event_logs, index.progress),
+        CollectionIndex(index),
+        Projections(storage.event_logs, records),
         jobs,
     )
-    removal = Removal(bus, index, jobs, control)
+    retention = Retention(storage, Inventory(bus), index, jobs, control)
     collection = collection_pb2.Collection(collection_id=new_id(), settled=True)
-    kept = await records.create(collection_pb2.CollectionRecord(collection=collection))
-    [chosen] = await removal.candidates(AT_ANY_TIME)
+    versioned = await records.create(collection_pb2.CollectionRecord(collection=collection))
+    [chosen] = await retention.candidates(AT_ANY_TIME)
 
-    kept.collection.settled = False
-    await records.save(kept)
-    reopened = await removal.remove(chosen, AT_ANY_TIME)
+    versioned.collection.settled = False
+    await records.save(versioned)
+    reopened = await retention.remove(chosen, AT_ANY_TIME)
     still_there = (await records.get(chosen.id)).collection.settled is False
-    kept.collection.settled = True
-    await records.save(kept)
+    versioned.collection.settled = True
+    await records.save(versioned)
 
-    assert (reopened, still_there) == (Swept(), True)
-    assert await removal.remove(chosen, AT_ANY_TIME) == Swept(collections=1)
+    assert (reopened, still_there) == (Removed(), True)
+    assert await retention.remove(chosen, AT_ANY_TIME) == Removed(collections=1)
 
 
 @pytest.mark.parametrize("seconds", [-1, 2**62])
@@ -190,10 +194,10 @@ async def test_retention_removes_old_jobs_in_every_replica_at_once(
     async with (
         start(retention_hours=1e-6) as one,
         start(retention_hours=1e-6) as other,
-        Bus.connected(broker.url) as bus,
+        connected(broker) as bus,
     ):
         for job in made:
-            await until(lambda job=job: gone(one, job.job_id))  # type: ignore[misc]
+            await until(lambda job=job: gone(one, job.job_id))
             assert await traces(bus, job.job_id) == []
         listed = await other.pipeline.ListJobs(pb.ListJobsRequest())
         assert listed.total_size == 0
@@ -203,7 +207,7 @@ async def test_retention_removes_old_jobs_in_every_replica_at_once(
 async def test_no_retention_keeps_jobs_for_ever(
     start: Start, broker: Broker, tmp_path: Path
 ) -> None:
-    async with start(), Bus.connected(broker.url) as bus:
+    async with start(), connected(broker) as bus:
         ancient = await _ended_job(bus, accepted=1e9, ended=1e9 - 1)
     left = tmp_path / "work" / "upload-left"
     left.write_bytes(b"")

@@ -1,13 +1,13 @@
-"""What a machine cannot honour is refused before a job is accepted."""
+"""Options a stage cannot honour are refused before a job is accepted."""
 
 import grpc
 import pytest
 
 from mesh.addresses import free_ports
 from mesh.status import reason_of
-from tests.client import Client
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.scripted import SECOND, Script
+from tests.support.client import Client
+from tests.support.scripted import SECOND, Script
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
@@ -103,9 +103,7 @@ async def test_english_from_a_transcriber_that_lists_no_translations_is_left_to_
     assert accepted.options.language_out == "en"
 
 
-async def test_a_caller_is_told_what_the_stages_can_do_and_what_the_operator_allows(
-    start: Start, script: Script
-) -> None:
+async def test_capabilities_list_stages_formats_and_limits(start: Start, script: Script) -> None:
     script.missing = {"isolate_vocals": "no engine is installed"}
     script.translations.insert(0, NLLB)
     async with start(max_upload_bytes=1000, cache_hours=2) as client:
@@ -117,12 +115,13 @@ async def test_a_caller_is_told_what_the_stages_can_do_and_what_the_operator_all
     assert [model.name for model in found.models if model.selected]
     assert found.limits.max_upload_bytes == 1000
     assert found.limits.cache_time.seconds == 7200
+    assert [one.name for one in found.caption_formats if one.usual] == ["srt", "vtt", "txt", "json"]
     assert not found.silent_stages
 
 
 async def test_stages_that_cannot_be_asked_are_named(start: Start) -> None:
-    nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    async with start(normalizer=nobody, transcriber=nobody) as client:
+    unreachable = f"127.0.0.1:{free_ports(1)[0]}"
+    async with start(normalizer=unreachable, transcriber=unreachable) as client:
         found = await client.pipeline.GetAbilities(pb.GetAbilitiesRequest())
 
     assert list(found.silent_stages) == ["normalizer", "transcriber"]

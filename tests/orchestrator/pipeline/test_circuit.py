@@ -1,4 +1,4 @@
-"""A stage that does not answer is spared; nobody else pays for it."""
+"""A stage that does not answer gets fewer calls; other stages are not affected."""
 
 import asyncio
 
@@ -8,12 +8,12 @@ from mesh.addresses import free_ports
 from mesh.errors import MeshError, SourceRefusedError, TimedOutError, UnavailableError
 from mesh.reasons import Reason
 from mesh.server import running_server
-from orchestrator.circuit import Circuit
-from tests.client import Client
+from orchestrator.pipeline.circuit import Circuit
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.scripted import SECOND, Script
-from tests.orchestrator.scripted_stages import scripted_services
-from tests.polling import still, until
+from tests.support.client import Client
+from tests.support.polling import still, until
+from tests.support.scripted import SECOND, Script
+from tests.support.scripted_stages import scripted_services
 from ytcaption.v1 import admin_service_pb2, job_pb2, pipeline_service_pb2
 
 SILENT = TimedOutError("no answer", reason=Reason.DEADLINE)
@@ -22,8 +22,8 @@ FAILURES = 3
 
 async def _fail(circuit: Circuit, error: MeshError, times: int) -> None:
     for _ in range(times):
-        async with circuit.passage() as passage:
-            passage.failed(error)
+        async with circuit.permit() as permit:
+            permit.failed(error)
 
 
 async def test_only_silence_opens_a_circuit() -> None:
@@ -42,8 +42,8 @@ async def test_only_silence_opens_a_circuit() -> None:
 async def test_an_answer_in_between_starts_the_count_again() -> None:
     circuit = Circuit("downloader", failures=FAILURES, seconds=60)
     await _fail(circuit, SILENT, FAILURES - 1)
-    async with circuit.passage() as passage:
-        passage.answered()
+    async with circuit.permit() as permit:
+        permit.answered()
     await _fail(circuit, SILENT, FAILURES - 1)
 
     assert not circuit.open
@@ -56,18 +56,18 @@ async def test_one_call_tries_an_open_circuit_and_lets_the_others_follow() -> No
     answer = asyncio.Event()
 
     async def call(number: int) -> None:
-        async with circuit.passage() as passage:
+        async with circuit.permit() as permit:
             inside.append(number)
             await answer.wait()
-            passage.answered()
+            permit.answered()
 
     calls = [asyncio.create_task(call(number)) for number in range(3)]
     await until(lambda: bool(inside))
-    # Ten times the pause: whoever else were let through would be by now.
+    # Ten times the pause: any other call would have passed by now.
     assert await still(lambda: len(inside), 0.1) == 1
 
     answer.set()
-    await asyncio.wait_for(asyncio.gather(*calls), 5)
+    await asyncio.wait_for(asyncio.gather(*calls), 60)
     assert sorted(inside) == [0, 1, 2]
     assert not circuit.open
 
@@ -77,13 +77,13 @@ async def test_a_trial_that_brings_no_answer_leaves_room_for_the_next(learnt: bo
     circuit = Circuit("downloader", failures=1, seconds=0.01)
     await _fail(circuit, SILENT, 1)
 
-    async with circuit.passage() as passage:
+    async with circuit.permit() as permit:
         if learnt:
-            passage.failed(SILENT)
+            permit.failed(SILENT)
     assert circuit.open
 
-    async with asyncio.timeout(5), circuit.passage() as passage:
-        passage.answered()
+    async with asyncio.timeout(60), circuit.permit() as permit:
+        permit.answered()
     assert not circuit.open
 
 
@@ -116,9 +116,11 @@ async def test_a_replica_that_is_unavailable_is_passed_over_at_the_next_try(
         running_server(scripted_services(script), grace_seconds=0) as other,
         start(downloader=f"127.0.0.1:{one.port},127.0.0.1:{other.port}") as client,
     ):
-        ended = [await client.finished((await client.create()).job_id) for _ in range(4)]
+        ended = []
+        while len(broken.downloads) < 2:  # at first only one of them may be connected
+            ended.append(await client.finished((await client.create()).job_id))
 
-    assert [job.state for job in ended] == [job_pb2.JOB_STATE_SUCCEEDED] * 4
+    assert {job.state for job in ended} == {job_pb2.JOB_STATE_SUCCEEDED}
     assert max(job.attempt for job in ended) == 2, "it was asked, but never twice for one job"
 
 

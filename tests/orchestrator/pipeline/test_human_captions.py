@@ -6,8 +6,9 @@ import grpc
 import pytest
 
 from mesh.status import reason_of
-from tests.client import Client
-from tests.orchestrator.scripted import SECOND, Script
+from orchestrator.pipeline.stages import STAGES
+from tests.support.client import Client
+from tests.support.scripted import SECOND, Script
 from ytcaption.v1 import job_pb2
 
 PREFER = job_pb2.CAPTIONS_POLICY_PREFER_HUMAN
@@ -24,7 +25,7 @@ def _states(job: job_pb2.Job) -> list[str]:
     ]
 
 
-async def test_captions_a_human_made_are_taken_and_the_job_says_so(
+async def test_human_made_captions_are_used_and_named_in_the_job(
     client: Client, script: Script
 ) -> None:
     script.captions = SAID
@@ -33,21 +34,25 @@ async def test_captions_a_human_made_are_taken_and_the_job_says_so(
     assert ended.state == job_pb2.JOB_STATE_SUCCEEDED
     assert (ended.human_captions.language, ended.human_captions.name) == ("pt-BR", "by hand")
     assert ended.language == "pt-BR"
-    assert _states(ended) == ["COMPLETED", "SKIPPED", "SKIPPED"]
+    assert _states(ended) == ["COMPLETED", *["SKIPPED"] * (len(STAGES) - 1)]
     assert (await client.text(ended.job_id)).splitlines() == SAID
     assert script.downloads == script.starts == []
 
 
-async def test_without_such_captions_the_recording_is_heard(client: Client, script: Script) -> None:
+async def test_without_human_made_captions_the_recording_is_transcribed(
+    client: Client, script: Script
+) -> None:
     ended = await client.finished((await client.create(options=_options())).job_id)
 
     assert not ended.HasField("human_captions")
-    assert _states(ended) == ["COMPLETED"] * 3
+    assert _states(ended) == ["COMPLETED"] * len(STAGES)
     assert script.caption_languages == [[]]
     assert "word 1" in await client.text(ended.job_id)
 
 
-async def test_nobody_looks_for_captions_unless_asked_to(client: Client, script: Script) -> None:
+async def test_captions_are_looked_up_only_with_the_prefer_human_policy(
+    client: Client, script: Script
+) -> None:
     script.captions = SAID
     ended = await client.finished((await client.create()).job_id)
 
@@ -55,7 +60,7 @@ async def test_nobody_looks_for_captions_unless_asked_to(client: Client, script:
     assert not ended.HasField("human_captions")
 
 
-async def test_a_file_that_was_sent_is_always_heard(client: Client, script: Script) -> None:
+async def test_an_upload_is_always_transcribed(client: Client, script: Script) -> None:
     script.captions = SAID
     job = await client.upload(SECOND, file_name="talk.wav", options=_options())
 
@@ -68,10 +73,11 @@ async def test_a_file_that_was_sent_is_always_heard(client: Client, script: Scri
         (_options(language="pt"), ["pt"]),
         (_options(language="pt", language_out="en"), ["en"]),
         (_options(), []),
+        (_options(languages=["pt", "es"]), ["pt", "es"]),
     ],
-    ids=["as spoken", "as translated", "whatever is spoken"],
+    ids=["as spoken", "as translated", "whatever is spoken", "any of several"],
 )
-async def test_the_language_wanted_is_asked_for(
+async def test_the_requested_language_is_passed_to_the_caption_lookup(
     client: Client, script: Script, options: job_pb2.JobOptions, wanted: list[str]
 ) -> None:
     await client.finished((await client.create(options=options)).job_id)

@@ -8,11 +8,11 @@ import grpc
 import pytest
 
 from mesh.status import reason_of
-from orchestrator import room
-from tests.client import Client
+from orchestrator.queue import capacity as capacity
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import SECOND, Script
+from tests.support.client import Client
+from tests.support.polling import until
+from tests.support.scripted import SECOND, Script
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -82,14 +82,14 @@ async def test_a_job_waits_while_the_disk_is_full_and_runs_when_it_is_not(
     script.pause_before_segment = None
     real = shutil.disk_usage
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(10**12, 10**12, 1000))
-    asked: list[str] = []
-    monkeypatch.setattr(room.log, "warning", lambda text, **_: asked.append(text))
+    warnings: list[str] = []
+    monkeypatch.setattr(capacity.log, "warning", lambda text, **_: warnings.append(text))
     async with start() as client:
 
-        async def told() -> bool:
-            return "no work is taken until the disk has room" in asked
+        async def warned() -> bool:
+            return "no work is taken until the disk has room" in warnings
 
-        await until(told)
+        await until(warned)
         assert (await client.job(job.job_id)).attempt == 1
         monkeypatch.setattr(shutil, "disk_usage", real)
         ended = await client.finished(job.job_id)

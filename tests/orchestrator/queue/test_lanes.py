@@ -1,8 +1,6 @@
-"""Callers take turns: nobody waits for another's whole batch."""
+"""Callers take turns: no caller waits for another's whole batch."""
 
 import asyncio
-import os
-import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,15 +15,16 @@ from nats.js import api
 from mesh.broker import Broker, running_broker
 from mesh.bus import Bus
 from mesh.status import reason_of
-from orchestrator.dispatcher import Dispatcher
-from orchestrator.jobs import Jobs
-from orchestrator.lanes import LANES, Turns, lane_of
-from orchestrator.pulling import Puller
-from orchestrator.queue import WorkQueue
-from tests.client import Client
-from tests.orchestrator.conftest import Start
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import SECOND, Script
+from orchestrator.jobs.store import JobStore
+from orchestrator.queue.consumers import Puller
+from orchestrator.queue.dispatcher import Dispatcher
+from orchestrator.queue.lanes import LANES, LaneRotation, lane_of
+from orchestrator.queue.work_queue import WorkQueue
+from tests.orchestrator.conftest import OUTAGE_SECONDS, Start
+from tests.support.client import Client
+from tests.support.polling import until
+from tests.support.processes import kill
+from tests.support.scripted import SECOND, Script
 from ytcaption.v1 import job_pb2
 
 HIGH, NORMAL, LOW = job_pb2.PRIORITY_HIGH, job_pb2.PRIORITY_NORMAL, job_pb2.PRIORITY_LOW
@@ -45,33 +44,33 @@ async def batch(client: Client, caller: str, count: int, **fields: object) -> li
 
 
 @asynccontextmanager
-async def held(client: Client, script: Script) -> AsyncIterator[None]:
+async def runner_busy(client: Client, script: Script) -> AsyncIterator[None]:
     """Keeps the only runner busy inside this block."""
     script.seconds = 1
     script.pause_download_at = 0
     await client.create(url("first"), caller="somebody else")
-    await asyncio.wait_for(script.paused.wait(), 10)
+    await script.until_paused()
     yield
     script.pause_download_at = None
     script.go_on.set()
 
 
 async def ended(client: Client, job_ids: list[str]) -> None:
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(280):
         for job_id in job_ids:
             assert (await client.finished(job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
 
 
 def callers(script: Script) -> list[str]:
-    """Whose jobs were taken up, in order; without the one that held the runner."""
+    """Whose jobs were taken up, in order; without the one that kept the runner busy."""
     return [address.split("/")[3] for address in script.downloads[1:]]
 
 
-async def test_one_video_does_not_wait_for_another_callers_batch(
+async def test_a_single_job_does_not_wait_for_another_callers_batch(
     start: Start, script: Script
 ) -> None:
     async with start(concurrency=1) as client:
-        async with held(client, script):
+        async with runner_busy(client, script):
             jobs = await batch(client, ALICE, 30)
             jobs += await batch(client, BOB, 1)
         await ended(client, jobs)
@@ -82,7 +81,7 @@ async def test_one_video_does_not_wait_for_another_callers_batch(
 
 async def test_two_batches_take_turns(start: Start, script: Script) -> None:
     async with start(concurrency=1) as client:
-        async with held(client, script):
+        async with runner_busy(client, script):
             jobs = await batch(client, ALICE, 8)
             jobs += await batch(client, BOB, 8)
         await ended(client, jobs)
@@ -93,7 +92,7 @@ async def test_two_batches_take_turns(start: Start, script: Script) -> None:
 
 async def test_high_goes_before_normal_and_normal_before_low(start: Start, script: Script) -> None:
     async with start(concurrency=1) as client:
-        async with held(client, script):
+        async with runner_busy(client, script):
             jobs = await batch(client, "low", 1, priority=LOW)
             jobs += await batch(client, "normal", 1)
             jobs += await batch(client, "high", 1, priority=HIGH)
@@ -102,9 +101,11 @@ async def test_high_goes_before_normal_and_normal_before_low(start: Start, scrip
     assert callers(script) == ["high", "normal", "low"]
 
 
-async def test_low_is_served_among_a_flood_of_high(start: Start, script: Script) -> None:
+async def test_low_priority_is_served_while_high_priority_floods_the_queue(
+    start: Start, script: Script
+) -> None:
     async with start(concurrency=1) as client:
-        async with held(client, script):
+        async with runner_busy(client, script):
             jobs = await batch(client, ALICE, 20, priority=HIGH)
             jobs += await batch(client, BOB, 1, priority=LOW)
         await ended(client, jobs)
@@ -114,7 +115,7 @@ async def test_low_is_served_among_a_flood_of_high(start: Start, script: Script)
 
 async def test_two_orchestrators_share_the_lanes(start: Start, script: Script) -> None:
     async with start(concurrency=1) as one, start(concurrency=1) as other:
-        async with held(one, script):
+        async with runner_busy(one, script):
             await one.create(url("second"), caller="somebody else")
 
             async def both_are_busy() -> bool:
@@ -132,10 +133,13 @@ async def test_two_orchestrators_share_the_lanes(start: Start, script: Script) -
 async def test_callers_take_turns_after_a_restart_of_the_broker(
     start: Start, script: Script, broker: Broker, tmp_path: Path
 ) -> None:
-    async with AsyncExitStack() as brokers, start(concurrency=1) as client:
-        async with held(client, script):
+    async with (
+        AsyncExitStack() as brokers,
+        start(concurrency=1, nats_seconds=OUTAGE_SECONDS) as client,
+    ):
+        async with runner_busy(client, script):
             jobs = await batch(client, ALICE, 10)
-            os.kill(broker.pid, signal.SIGKILL)
+            await kill(broker.pid)
             port = int(broker.url.rpartition(":")[2])
             await brokers.enter_async_context(running_broker(tmp_path / "nats", port))
             jobs.append(await _created(client, BOB))
@@ -154,7 +158,7 @@ async def _created(client: Client, caller: str) -> str:
                 raise
 
 
-async def test_a_job_says_who_asked_and_how_urgent_it_is(client: Client) -> None:
+async def test_a_job_has_its_caller_and_priority(client: Client) -> None:
     plain = await client.create()
     urgent = await client.create(caller=ALICE, priority=HIGH)
     sent = await client.upload(SECOND, caller=BOB, priority=LOW)
@@ -164,7 +168,7 @@ async def test_a_job_says_who_asked_and_how_urgent_it_is(client: Client) -> None
 
 
 @pytest.mark.parametrize("nonsense", [{"caller": "x" * 129}, {"caller": "a\nb"}, {"priority": 9}])
-async def test_a_caller_or_priority_that_is_none_is_refused(
+async def test_an_invalid_caller_or_priority_is_refused(
     client: Client, nonsense: dict[str, Any]
 ) -> None:
     for call in (client.create(**nonsense), client.upload(SECOND, **nonsense)):
@@ -186,10 +190,10 @@ async def test_callers_share_each_others_captions(client: Client, script: Script
 async def test_an_item_in_another_lane_than_its_record_says_is_dropped(
     bus: Bus, client: Client, script: Script
 ) -> None:
-    queue = WorkQueue(bus, ack_wait_seconds=2, max_deliveries=100)
+    queue = WorkQueue(bus, ack_wait_seconds=60, max_deliveries=100)
     script.pause_download_at = 0
     job = await client.create(caller=ALICE)
-    await asyncio.wait_for(script.paused.wait(), 10)
+    await script.until_paused()
     await queue.put(job_pb2.Job(job_id=job.job_id, caller=BOB))
 
     async def one_is_left() -> bool:
@@ -201,10 +205,10 @@ async def test_an_item_in_another_lane_than_its_record_says_is_dropped(
     assert (await client.finished(job.job_id)).attempt == len(script.downloads) == 1
 
 
-async def test_a_queue_from_before_there_were_lanes_is_taken_over(
+async def test_items_of_a_queue_without_lanes_are_migrated(
     start: Start, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.rescue.EVERY_SECONDS", 0.1)
+    monkeypatch.setattr("orchestrator.maintenance.reconciler.EVERY_SECONDS", 0.1)
     stream = broker_bus.names.work_stream
     there = (await broker_bus.jetstream.stream_info(stream)).config
     await broker_bus.jetstream.delete_stream(stream)
@@ -215,7 +219,7 @@ async def test_a_queue_from_before_there_were_lanes_is_taken_over(
     waiting = job_pb2.Job(job_id=ID, state=job_pb2.JOB_STATE_QUEUED, max_attempts=1)
     waiting.source.url = url("old")
     waiting.stages.add(stage=job_pb2.STAGE_DOWNLOAD)
-    await Jobs(broker_bus).create(job_pb2.JobRecord(job=waiting))
+    await JobStore(broker_bus).create(job_pb2.JobRecord(job=waiting))
 
     async with start() as client:
 
@@ -232,22 +236,22 @@ async def test_an_item_that_comes_too_late_is_given_back(broker_bus: Bus) -> Non
     )
     job = job_pb2.Job(job_id=ID)
     await queue.put(job)
-    await queue.make_lane(lane_of(job))
+    await queue.create_lane(lane_of(job))
     async with puller.listening():
-        asking = asyncio.create_task(puller.ask(lane_of(job)))
-        await asyncio.sleep(0)  # the question is out, and nobody waits for the answer any more
+        asking = asyncio.create_task(puller.pull(lane_of(job)))
+        await asyncio.sleep(0)  # the question is out, and no caller waits for the answer any more
         asking.cancel()
         await asyncio.wait([asking])
 
-        async with Dispatcher(broker_bus, queue).listening() as other, asyncio.timeout(10):
+        async with Dispatcher(broker_bus, queue).listening() as other, asyncio.timeout(60):
             message = await other.next()
 
-    assert message.metadata.num_delivered == 2
+    assert message.metadata.num_delivered >= 2
 
 
 def served(waiting: dict[str, int]) -> list[str]:
     """The lanes in the order in which so many items of each are taken up."""
-    turns, order = Turns(), []
+    turns, order = LaneRotation(), []
     while any(waiting.values()):
         lane = next(lane for lane in turns.order() if waiting.get(lane))
         waiting[lane] -= 1

@@ -1,8 +1,6 @@
 """Lists that are watched: a page at once, another whenever it has changed, none in between."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -14,38 +12,39 @@ from mesh.broker import Broker, running_broker
 from mesh.bus import Bus, outlast
 from mesh.server import running_server
 from mesh.tasks import stop
-from orchestrator.__main__ import assembled
-from orchestrator.index import JobIndex, Page, Wanted
-from orchestrator.jobs import Jobs
-from orchestrator.live_pages import LivePages
+from orchestrator.jobs.index import JobIndex, JobPage, JobQuery
+from orchestrator.jobs.store import JobStore
+from orchestrator.pipeline.stages import StateId
 from orchestrator.settings import Settings
-from orchestrator.stages import StateId
-from tests.client import Client
-from tests.orchestrator import gatherings
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import Script
+from orchestrator.watch.live_pages import LivePages
+from orchestrator.wiring import assembled
+from tests.support import collections as gatherings
+from tests.support.client import Client
+from tests.support.polling import until
+from tests.support.processes import kill
+from tests.support.scripted import Script
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 UUIDS = [f"00000000-0000-7000-8000-{number:012}" for number in range(6)]
 QUEUED, FAILED = job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_FAILED
-FIRST = Wanted(10)
+FIRST = JobQuery(10)
 
 
 class Mesh:
     """A bucket, an index of it, and the pages that are watched."""
 
     def __init__(self, bus: Bus) -> None:
-        self.jobs, self.index = Jobs(bus), JobIndex(bus)
+        self.jobs, self.index = JobStore(bus), JobIndex(bus)
         self.pages = LivePages(self.index)
         self.looks = 0
 
-    def look(self, wanted: Wanted) -> Page:
+    def look(self, wanted: JobQuery) -> JobPage:
         self.looks += 1
         return self.index.look(wanted)
 
-    def watch(self, wanted: Wanted = FIRST) -> AsyncGenerator[Page, None]:
+    def watch(self, wanted: JobQuery = FIRST) -> AsyncGenerator[JobPage, None]:
         return self.pages.watch(self.look, wanted)
 
     async def create(self, job_id: str, state: StateId = QUEUED) -> None:
@@ -61,16 +60,22 @@ class Mesh:
         await self.jobs.change(job_id, change)
 
 
+@asynccontextmanager
+async def watched(bus: Bus) -> AsyncIterator[Mesh]:
+    made = Mesh(bus)
+    running = asyncio.create_task(made.pages.run())
+    yield made
+    await stop(running)
+
+
 @pytest.fixture
 async def mesh(broker_bus: Bus) -> AsyncIterator[Mesh]:
-    made = Mesh(broker_bus)
-    turning = asyncio.create_task(made.pages.keep_turning())
-    yield made
-    await stop(turning)
+    async with watched(broker_bus) as made:
+        yield made
 
 
 @asynccontextmanager
-async def following(watch: AsyncGenerator[Page, None]) -> AsyncIterator["Next"]:
+async def following(watch: AsyncGenerator[JobPage, None]) -> AsyncIterator["Next"]:
     async with aclosing(watch):
         yield Next(watch)
 
@@ -78,11 +83,11 @@ async def following(watch: AsyncGenerator[Page, None]) -> AsyncIterator["Next"]:
 class Next:
     """One who watches."""
 
-    def __init__(self, watch: AsyncGenerator[Page, None]) -> None:
+    def __init__(self, watch: AsyncGenerator[JobPage, None]) -> None:
         self._watch = watch
 
-    async def page(self) -> Page:
-        return await asyncio.wait_for(anext(self._watch), 20)
+    async def page(self) -> JobPage:
+        return await asyncio.wait_for(anext(self._watch), 60)
 
     async def ids(self) -> list[str]:
         return [job.job_id for job in (await self.page()).jobs]
@@ -91,25 +96,25 @@ class Next:
 async def test_the_page_comes_at_once_and_again_with_each_change(mesh: Mesh) -> None:
     one, two = UUIDS[:2]
     await mesh.create(one)
-    async with following(mesh.watch()) as heard:
-        assert await heard.ids() == [one]
+    async with following(mesh.watch()) as watcher:
+        assert await watcher.ids() == [one]
         await mesh.create(two)
-        assert await heard.ids() == [two, one]
+        assert await watcher.ids() == [two, one]
         await mesh.fail(one)
-        assert [job.state for job in (await heard.page()).jobs] == [QUEUED, FAILED]
+        assert [job.state for job in (await watcher.page()).jobs] == [QUEUED, FAILED]
         await mesh.jobs.remove(two)
-        assert await heard.ids() == [one]
+        assert await watcher.ids() == [one]
 
 
-async def test_what_is_not_on_the_page_brings_no_page(mesh: Mesh) -> None:
+async def test_a_change_outside_the_page_pushes_no_page(mesh: Mesh) -> None:
     one, two, three, four = UUIDS[:4]
     await mesh.create(one, FAILED)
     async with (
         following(mesh.watch()) as everything,
-        following(mesh.watch(Wanted(10, states=frozenset([FAILED])))) as failed,
-        following(mesh.watch(Wanted(10, query=four))) as searched,
+        following(mesh.watch(JobQuery(10, states=frozenset([FAILED])))) as failed,
+        following(mesh.watch(JobQuery(10, query=four))) as searched,
     ):
-        assert [await heard.ids() for heard in (failed, searched)] == [[one], []]
+        assert [await watcher.ids() for watcher in (failed, searched)] == [[one], []]
         await everything.page()
         for other in (two, three):
             await mesh.create(other)
@@ -122,21 +127,21 @@ async def test_what_is_not_on_the_page_brings_no_page(mesh: Mesh) -> None:
 async def test_a_later_page_is_watched_like_the_first(mesh: Mesh) -> None:
     for job_id in UUIDS[:3]:
         await mesh.create(job_id)
-    async with following(mesh.watch(Wanted(1, token=UUIDS[2]))) as heard:
-        first = await heard.page()
+    async with following(mesh.watch(JobQuery(1, token=UUIDS[2]))) as watcher:
+        first = await watcher.page()
         assert ([job.job_id for job in first.jobs], first.total) == ([UUIDS[1]], 3)
         assert first.next_token == UUIDS[1]
         await mesh.create(UUIDS[3])
-        second = await heard.page()
+        second = await watcher.page()
         assert ([job.job_id for job in second.jobs], second.total) == ([UUIDS[1]], 4)
 
 
-async def test_many_who_watch_the_same_cost_one_look_a_change(mesh: Mesh) -> None:
+async def test_watchers_of_one_query_share_one_lookup_for_each_change(mesh: Mesh) -> None:
     await mesh.create(UUIDS[0])
     watches = [mesh.watch() for _ in range(50)]
 
-    async def next_of_all() -> list[Page]:
-        async with asyncio.timeout(20):
+    async def next_of_all() -> list[JobPage]:
+        async with asyncio.timeout(60):
             return [await anext(watch) for watch in watches]
 
     firsts = await next_of_all()
@@ -149,7 +154,7 @@ async def test_many_who_watch_the_same_cost_one_look_a_change(mesh: Mesh) -> Non
         await watch.aclose()
 
 
-async def test_who_is_slow_gets_the_newest_page_and_not_each(mesh: Mesh) -> None:
+async def test_a_slow_watcher_gets_only_the_newest_page(mesh: Mesh) -> None:
     async with following(mesh.watch()) as slow, following(mesh.watch()) as quick:
         assert await slow.ids() == await quick.ids() == []
         for number, job_id in enumerate(UUIDS[:4], start=1):
@@ -160,7 +165,7 @@ async def test_who_is_slow_gets_the_newest_page_and_not_each(mesh: Mesh) -> None
         assert len(await slow.ids()) == 5
 
 
-async def test_nobody_listens_to_the_bucket_while_nobody_watches(
+async def test_the_bucket_is_subscribed_only_while_a_page_is_watched(
     mesh: Mesh, broker_bus: Bus
 ) -> None:
     before = len(broker_bus.client._subs)
@@ -171,10 +176,10 @@ async def test_nobody_listens_to_the_bucket_while_nobody_watches(
     async def silent() -> bool:
         return len(broker_bus.client._subs) == before
 
-    async with following(mesh.watch()) as heard:
-        await heard.page()
+    async with following(mesh.watch()) as watcher:
+        await watcher.page()
         await mesh.create(UUIDS[0])
-        await heard.page()
+        await watcher.page()
         await until(listening)
     await until(silent)
     async with following(mesh.watch()) as again:
@@ -189,21 +194,21 @@ async def test_a_lost_hint_costs_no_page(mesh: Mesh, monkeypatch: pytest.MonkeyP
         yield
 
     monkeypatch.setattr(mesh.index, "hints", deaf)
-    async with following(mesh.watch()) as heard:
-        await heard.page()
+    async with following(mesh.watch()) as watcher:
+        await watcher.page()
         await mesh.create(UUIDS[0])
-        assert await heard.ids() == [UUIDS[0]]
+        assert await watcher.ids() == [UUIDS[0]]
 
 
 async def test_a_watch_goes_on_when_the_broker_is_back(
-    mesh: Mesh, broker: Broker, tmp_path: Path
+    outage_bus: Bus, broker: Broker, tmp_path: Path
 ) -> None:
-    async with following(mesh.watch()) as heard:
-        await heard.page()
-        os.kill(broker.pid, signal.SIGKILL)
+    async with watched(outage_bus) as mesh, following(mesh.watch()) as watcher:
+        await watcher.page()
+        await kill(broker.pid)
         async with running_broker(tmp_path / "nats", int(broker.url.rpartition(":")[2])):
             await mesh.create(UUIDS[0])
-            assert await heard.ids() == [UUIDS[0]]
+            assert await watcher.ids() == [UUIDS[0]]
 
 
 async def test_over_the_wire_a_running_job_moves_on_its_list(
@@ -213,7 +218,7 @@ async def test_over_the_wire_a_running_job_moves_on_its_list(
     call = client.pipeline.WatchJobs(pb.WatchJobsRequest())
     pages = aiter(call)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert await anext(pages) == pb.WatchJobsResponse()
             job_id = (await client.create()).job_id
             page = await anext(pages)
@@ -234,7 +239,7 @@ async def test_over_the_wire_the_counts_of_a_collection_move_on_their_list(clien
     call = client.collections.WatchCollections(collection_pb.WatchCollectionsRequest())
     pages = aiter(call)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             page = await anext(pages)
             assert not page.collections
             made = await gatherings.collect(client, *gatherings.addresses(2))
@@ -248,7 +253,7 @@ async def test_over_the_wire_the_counts_of_a_collection_move_on_their_list(clien
     assert gatherings.counts(collection) == {"COMPLETED": 2}
 
 
-async def test_what_is_no_list_is_no_live_list_either(client: Client) -> None:
+async def test_an_invalid_list_query_is_refused_for_live_lists_too(client: Client) -> None:
     for call in (
         client.pipeline.WatchJobs(pb.WatchJobsRequest(page_size=-1)),
         client.pipeline.WatchJobs(pb.WatchJobsRequest(query="x" * 201)),
@@ -262,8 +267,13 @@ async def test_what_is_no_list_is_no_live_list_either(client: Client) -> None:
 async def test_a_server_that_stops_ends_live_lists_and_does_not_wait_for_them(
     broker: Broker, tmp_path: Path
 ) -> None:
-    settings = Settings(nats_url=broker.url, work_dir=tmp_path / "work", storage_bytes=2**28)
-    async with asyncio.timeout(40), assembled(settings) as (services, _):
+    settings = Settings(
+        nats_url=broker.url,
+        nats_seconds=60,
+        work_dir=tmp_path / "work",
+        storage_bytes=2**28,
+    )
+    async with asyncio.timeout(60), assembled(settings) as (services, _):
         async with running_server(services, grace_seconds=600) as server:
             channel = grpc.aio.insecure_channel(f"127.0.0.1:{server.port}")
             call = Client(channel).pipeline.WatchJobs(pb.WatchJobsRequest())

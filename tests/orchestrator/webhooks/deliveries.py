@@ -1,17 +1,23 @@
-"""What tests of webhooks do, in one line each."""
+"""Helpers of webhook tests."""
 
 from typing import Any
 
 from mesh.bus import Bus
 from mesh.correlation import new_id
-from tests.client import Client
-from tests.orchestrator.polling import until
 from tests.orchestrator.webhooks.receiver import SECRET
+from tests.support.client import Client
+from tests.support.polling import until
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
 
-ON: dict[str, Any] = {"webhook_secret": SECRET, "webhook_private": True}
-QUICK: dict[str, Any] = ON | {"webhook_backoff": "0.05,0.1", "webhook_seconds": 0.5}
+PATIENCE_SECONDS = 77
+"""Unlike every other timeout, so that tests can let it pass."""
+ON: dict[str, Any] = {
+    "webhook_secret": SECRET,
+    "webhook_private": True,
+    "webhook_seconds": PATIENCE_SECONDS,
+}
+QUICK: dict[str, Any] = ON | {"webhook_backoff": "0.05,0.1"}
 PENDING = pb.DELIVERY_STATE_PENDING
 DELIVERED = pb.DELIVERY_STATE_DELIVERED
 DEAD = pb.DELIVERY_STATE_DEAD
@@ -25,7 +31,7 @@ async def deliveries(client: Client, **wanted: Any) -> list[pb.WebhookDelivery]:
 async def delivery(
     client: Client, state: "pb.DeliveryState.ValueType", attempts: int = 0, **wanted: Any
 ) -> pb.WebhookDelivery:
-    """The only delivery, once it is in that state and was tried so often."""
+    """The only delivery, once it is in that state and has that many attempts."""
     found: list[pb.WebhookDelivery] = []
 
     async def there() -> bool:
@@ -37,8 +43,8 @@ async def delivery(
     return found[0]
 
 
-async def tell_end(bus: Bus, url: str) -> event_pb2.Event:
-    """The last word of a job's story, without the job."""
+async def publish_job_finished(bus: Bus, url: str) -> event_pb2.Event:
+    """Publishes the final event of a job that has no record."""
     job_id = new_id()
     job = job_pb2.Job(job_id=job_id, webhook_url=url, state=job_pb2.JOB_STATE_SUCCEEDED)
     event = event_pb2.Event(
@@ -53,8 +59,8 @@ async def tell_end(bus: Bus, url: str) -> event_pb2.Event:
     return event
 
 
-async def tell_collection(bus: Bus, kind: str, url: str) -> event_pb2.Event:
-    """That a collection was gathered, or is settled."""
+async def publish_collection_event(bus: Bus, kind: str, url: str) -> event_pb2.Event:
+    """Publishes that a collection was gathered or settled."""
     collection = collection_pb2.Collection(
         collection_id=new_id(), webhook_url=url, state=collection_pb2.COLLECTION_STATE_PARTIAL
     )

@@ -1,4 +1,4 @@
-"""A real HTTP server that takes webhooks, or does not."""
+"""A real HTTP server that accepts or refuses webhooks."""
 
 import asyncio
 import ssl
@@ -15,7 +15,7 @@ HANG = 0
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is answered."""
+    """One scripted response."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -42,17 +42,17 @@ class Received:
 
 
 class Receiver:
-    """Answers as told, one reply after another; the last of them for ever."""
+    """Sends the scripted replies in order, and repeats the last one."""
 
     def __init__(self) -> None:
         self.replies: list[Reply] = [Reply()]
         self.received: list[Received] = []
         self.names: list[str | None] = []
-        """Under which TLS names it was asked for."""
+        """The TLS server names of the requests."""
         self.under_way = 0
         self.most_at_once = 0
         self.written = 0
-        """Bytes of endless answers that were taken off our hands."""
+        """Bytes of endless responses that the client has read."""
         self.url = ""
         self._arrived = asyncio.Condition()
         self._let_go = asyncio.Event()
@@ -61,12 +61,12 @@ class Receiver:
         self.replies = [r if isinstance(r, Reply) else Reply(r) for r in replies]
 
     def release(self) -> None:
-        """Whoever hangs is answered now, with 200."""
+        """Answers hanging requests now, with 200."""
         self._let_go.set()
 
     async def wait_for(self, count: int) -> list[Received]:
-        """The requests, once there are so many."""
-        async with asyncio.timeout(20), self._arrived:
+        """The requests, once there are `count` of them."""
+        async with asyncio.timeout(60), self._arrived:
             await self._arrived.wait_for(lambda: len(self.received) >= count)
         return self.received
 

@@ -1,21 +1,26 @@
-"""Who may be told of a job, by which request, and where that is logged."""
+"""Which requests may name a webhook_url, and how deliveries are listed."""
 
 from collections.abc import Awaitable
 
 import pytest
 
 from mesh.bus import Bus
-from tests.client import refusal
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import Script
-from tests.orchestrator.webhooks.deliveries import ON, deliveries, queue_is_empty, tell_end
+from tests.orchestrator.webhooks.deliveries import (
+    ON,
+    deliveries,
+    publish_job_finished,
+    queue_is_empty,
+)
 from tests.orchestrator.webhooks.receiver import SECRET, Receiver
+from tests.support.client import refusal
+from tests.support.polling import until
+from tests.support.scripted import Script
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 
-async def test_what_can_never_be_delivered_is_refused_at_the_door(
+async def test_an_undeliverable_webhook_url_is_refused_on_submission(
     start: Start, script: Script, receiver: Receiver
 ) -> None:
     async with start(webhook_secret=SECRET) as client:
@@ -34,7 +39,7 @@ async def test_what_can_never_be_delivered_is_refused_at_the_door(
         assert await refusal(client.create(webhook_url="https://x.example")) == "WEBHOOKS_OFF"
 
 
-async def test_uploads_and_repetitions_tell_their_own_end_only(
+async def test_uploads_and_reruns_send_only_their_own_webhook(
     start: Start, receiver: Receiver
 ) -> None:
     async with start(**ON) as client:
@@ -55,11 +60,11 @@ async def test_uploads_and_repetitions_tell_their_own_end_only(
 async def test_the_log_is_read_page_by_page_and_by_job(
     start: Start, broker_bus: Bus, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.paging.FIRST_WINDOW", 3)
+    monkeypatch.setattr("orchestrator.queue.paging.FIRST_WINDOW", 3)
     async with start(**ON) as client:
         events = []
         for number in range(5):  # one after another: the one that changed last comes first
-            events.append(await tell_end(broker_bus, receiver.url))
+            events.append(await publish_job_finished(broker_bus, receiver.url))
             await receiver.wait_for(number + 1)
             await until(lambda: queue_is_empty(broker_bus))
         pages: list[list[str]] = []

@@ -1,17 +1,17 @@
-"""A collection tells its own end, and not that of each member."""
+"""A collection sends its own webhooks, and none for its members."""
 
 from mesh.bus import Bus
-from tests.client import refusal
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.gatherings import addresses, collect, settled
-from tests.orchestrator.polling import until
-from tests.orchestrator.traces import traces
 from tests.orchestrator.webhooks.deliveries import DELIVERED, ON, deliveries, queue_is_empty
 from tests.orchestrator.webhooks.receiver import SECRET, Receiver
+from tests.support.client import refusal
+from tests.support.collections import addresses, collect, settled
+from tests.support.polling import until
+from tests.support.traces import traces
 from ytcaption.v1 import collection_service_pb2 as pb
 
 
-async def test_a_collection_is_told_when_gathered_and_when_settled_and_goes_without_a_trace(
+async def test_a_collection_sends_webhooks_when_gathered_and_settled_and_deletion_removes_them(
     start: Start, receiver: Receiver, broker_bus: Bus
 ) -> None:
     async with start(**ON) as client:
@@ -36,10 +36,10 @@ async def test_a_collection_is_told_when_gathered_and_when_settled_and_goes_with
         assert await deliveries(client) == []
 
 
-async def test_a_collection_nobody_could_be_told_of_is_refused(
+async def test_a_collection_with_an_undeliverable_webhook_url_is_refused(
     start: Start, receiver: Receiver
 ) -> None:
     async with start(webhook_secret=SECRET) as client:
-        wish = collect(client, *addresses(1), webhook_url=receiver.url)
+        spec = collect(client, *addresses(1), webhook_url=receiver.url)
 
-        assert await refusal(wish) == "ADDRESS_FORBIDDEN"
+        assert await refusal(spec) == "ADDRESS_FORBIDDEN"

@@ -5,7 +5,7 @@ import json
 from mesh.bus import Bus
 from mesh.correlation import new_id
 from orchestrator.webhooks.deliveries import MAX_ATTEMPTS_KEPT, Deliveries
-from orchestrator.webhooks.items import MAX_BODY, item_of
+from orchestrator.webhooks.queue import MAX_BODY, item_of
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2, webhook_pb2
 
 
@@ -23,7 +23,7 @@ def ended(chapters: int) -> event_pb2.Event:
     )
 
 
-def test_of_a_job_too_large_to_send_the_chapters_are_left_out_first() -> None:
+def test_a_body_that_is_too_large_loses_its_chapters_first() -> None:
     small, large = item_of(ended(10)), item_of(ended(10_000))
 
     assert small is not None
@@ -35,10 +35,10 @@ def test_of_a_job_too_large_to_send_the_chapters_are_left_out_first() -> None:
 
 async def test_the_log_keeps_the_newest_attempts_and_the_count_of_all(broker_bus: Bus) -> None:
     deliveries, item = Deliveries(broker_bus), webhook_pb2.WebhookItem(event_id=new_id())
-    kept = await deliveries.of(item)
+    versioned = await deliveries.of(item)
     for number in range(1, MAX_ATTEMPTS_KEPT + 4):
-        kept.delivery.attempts.add(number=number)
-    await deliveries.save(kept)
+        versioned.delivery.attempts.add(number=number)
+    await deliveries.save(versioned)
 
     found = await deliveries.of(item)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.settings import Settings
-from orchestrator.webhooks.backoff import waits
-from orchestrator.webhooks.signing import Signer, keys
+from orchestrator.settings import Settings, webhook_keys
+from orchestrator.webhooks.sender import Signer
+from orchestrator.worker.retry import Schedule
 from tests.docs.pages import page, rows
 from tests.orchestrator.webhooks.receiver import SECRET
 
@@ -29,24 +29,24 @@ console.log(checked(given.secret, given.headers, given.body).type);
 """
 
 
-def test_the_waits_are_those_of_the_setting() -> None:
-    section = PAGE.split("## When nobody takes it\n")[1].split("\n- ")[0]
+def test_the_documented_waits_are_those_of_the_default_setting() -> None:
+    section = PAGE.split("## Retries\n")[1].split("\n- ")[0]
     said = [row[1].split() for row in rows(section)]
 
     assert said.pop() == ["given", "up"]
     assert [int(number) * UNITS[unit] for number, unit in said] == list(
-        waits(Settings().webhook_backoff)
+        Schedule.parse(Settings().webhook_backoff).waits
     )
 
 
 @pytest.mark.parametrize("language", ["python", "js"])
-async def test_the_code_that_checks_a_signature_does(language: str, tmp_path: Path) -> None:
+async def test_the_documented_code_verifies_a_signature(language: str, tmp_path: Path) -> None:
     (code,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
     script = tmp_path / f"checked.{'py' if language == 'python' else 'mjs'}"
     script.write_text(code + (PYTHON if language == "python" else JAVASCRIPT))
     deno = Path(sys.executable).with_name("deno")
     command = [sys.executable] if language == "python" else [str(deno), "run", "--no-remote"]
-    headers = Signer(keys(SECRET)).headers("an-id", datetime.now(UTC), BODY.encode())
+    headers = Signer(webhook_keys(SECRET)).headers("an-id", datetime.now(UTC), BODY.encode())
 
     async def answer(body: str) -> tuple[int | None, str]:
         process = await asyncio.create_subprocess_exec(

@@ -1,5 +1,6 @@
 """A request goes to the address that was checked, and nowhere else."""
 
+import asyncio
 import socket
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,17 @@ import httpcore2
 import pytest
 
 from orchestrator.webhooks.posting import Answer, Poster
+from tests.orchestrator.webhooks.deliveries import PATIENCE_SECONDS
 from tests.orchestrator.webhooks.receiver import HANG, Receiver, Reply, receiving
+from tests.support.timeouts import Timeouts
 
 CERTIFICATE = str(Path(__file__).parents[2] / "data" / "hooks.example.test.pem")
 PUBLIC = "93.184.216.34"
 NAME = "hooks.example.test"
 
 
-async def post(url: str, *, private: bool = True, seconds: float = 5) -> Answer:
-    async with Poster.opened(private=private, seconds=seconds, at_once=4) as poster:
+async def post(url: str, *, private: bool = True) -> Answer:
+    async with Poster.opened(private=private, seconds=PATIENCE_SECONDS, at_once=4) as poster:
         return await poster.post(url, {"webhook-id": "an-id"}, b"{}")
 
 
@@ -40,16 +43,16 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
 @pytest.fixture
 def connections(monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> list[str]:
-    """Where the network below was told to connect to; public addresses end up at the receiver."""
-    told: list[str] = []
+    """The addresses connected to; every connection goes to the receiver."""
+    addresses: list[str] = []
     connect = httpcore2.AnyIOBackend.connect_tcp
 
     async def connect_tcp(self: Any, host: str, port: int, *more: Any, **named: Any) -> Any:
-        told.append(host)
+        addresses.append(host)
         return await connect(self, "127.0.0.1", port, *more, **named)
 
     monkeypatch.setattr(httpcore2.AnyIOBackend, "connect_tcp", connect_tcp)
-    return told
+    return addresses
 
 
 def named(receiver: Receiver, name: str = NAME) -> str:
@@ -83,7 +86,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked_under_its_nam
     answer = await post(named(receiver) + "?a=b", private=False)
 
     assert answer.taken
-    assert connections == [PUBLIC]  # a number: nobody is asked for the name again
+    assert connections == [PUBLIC]  # a number: the name is not looked up again
     (received,) = receiver.received
     assert received.headers["host"] == named(receiver).split("/")[2]
     assert received.target == "/hook?a=b"
@@ -117,35 +120,42 @@ async def test_proxies_of_the_environment_are_not_used(
         assert (len(receiver.received), proxy.received) == (1, [])
 
 
-async def test_a_receiver_that_is_silent_has_not_taken_it(receiver: Receiver) -> None:
+async def test_a_receiver_that_does_not_answer_has_not_accepted_the_webhook(
+    receiver: Receiver, patience: Timeouts
+) -> None:
     receiver.answer(HANG)
+    posting = asyncio.create_task(post(receiver.url))
+    await receiver.wait_for(1)
+    patience.expire()
 
-    assert await post(receiver.url, seconds=0.2) == Answer(0, "no answer within 0.2 s")
+    assert await posting == Answer(0, f"no answer within {PATIENCE_SECONDS} s")
 
 
-async def test_of_a_long_answer_only_the_beginning_is_read(receiver: Receiver) -> None:
+async def test_only_the_beginning_of_a_long_response_is_read(receiver: Receiver) -> None:
     receiver.answer(Reply(endless=True))
 
-    assert await post(receiver.url, seconds=5) == Answer(200)
+    assert await post(receiver.url) == Answer(200)
     assert receiver.written < 32 * 1024**2, "more than the buffers on the way hold"
 
 
-async def test_what_the_receiver_asks_for_is_heard(receiver: Receiver) -> None:
+async def test_retry_after_is_read_from_the_response(receiver: Receiver) -> None:
     receiver.answer(Reply(503, {"Retry-After": "90"}))
 
     assert await post(receiver.url) == Answer(503, "answered 503: not taken", 90)
 
 
-async def test_nobody_there_is_an_answer_too(resolver: dict[str, list[str]]) -> None:
-    resolver["nobody.example.test"] = []
+async def test_a_failed_connection_or_lookup_is_reported_not_raised(
+    resolver: dict[str, list[str]],
+) -> None:
+    resolver["nowhere.example.test"] = []
     async with receiving() as gone:
         pass
 
     assert "cannot connect" in (await post(gone.url)).error
-    assert "cannot be resolved" in (await post("http://nobody.example.test/")).error
+    assert "cannot be resolved" in (await post("http://nowhere.example.test/")).error
 
 
-async def test_nonsense_instead_of_http_is_an_answer_too(receiver: Receiver) -> None:
+async def test_an_invalid_http_response_is_reported_not_raised(receiver: Receiver) -> None:
     receiver.answer(Reply(200, {"Content-Length": "1\r\nContent-Length: 2"}))
 
     assert await post(receiver.url) == Answer(0, "conflicting Content-Length headers")
@@ -162,7 +172,7 @@ async def test_a_fault_of_ours_counts_as_an_attempt(
     assert await post(receiver.url) == Answer(0, "a fault of ours; the log knows more")
 
 
-async def test_a_certificate_nobody_vouches_for_is_refused(resolver: dict[str, list[str]]) -> None:
+async def test_an_untrusted_certificate_is_refused(resolver: dict[str, list[str]]) -> None:
     resolver[NAME] = ["127.0.0.1"]
     async with receiving(CERTIFICATE) as receiver:
         answer = await post(named(receiver))
@@ -171,7 +181,7 @@ async def test_a_certificate_nobody_vouches_for_is_refused(resolver: dict[str, l
     assert receiver.received == []
 
 
-async def test_tls_is_spoken_and_checked_under_the_name_and_not_the_number(
+async def test_tls_uses_and_verifies_the_host_name_not_the_address(
     resolver: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", CERTIFICATE)

@@ -1,26 +1,26 @@
-"""Webhooks go when what they tell of goes."""
+"""Webhooks are removed with their job or collection."""
 
 from mesh.bus import Bus
-from tests.client import Client
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.letters import letters
-from tests.orchestrator.polling import until
-from tests.orchestrator.traces import traces
 from tests.orchestrator.webhooks.deliveries import (
     DEAD,
     ON,
     PENDING,
     deliveries,
     delivery,
+    publish_job_finished,
     queue_is_empty,
-    tell_end,
 )
 from tests.orchestrator.webhooks.receiver import Receiver
+from tests.support.client import Client
+from tests.support.dead_letters import letters
+from tests.support.polling import until
+from tests.support.traces import traces
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 
-async def test_a_deleted_job_takes_its_webhooks_along(
+async def test_deleting_a_job_removes_its_webhooks(
     start: Start, broker_bus: Bus, receiver: Receiver
 ) -> None:
     receiver.answer(500)
@@ -43,11 +43,11 @@ async def _has_letter(client: Client) -> bool:
     return bool(await letters(client))
 
 
-async def test_what_a_webhook_tells_of_may_be_deleted_before_it_is_sent(
+async def test_the_webhook_of_a_deleted_job_is_dropped_unsent(
     start: Start, broker_bus: Bus, receiver: Receiver
 ) -> None:
     async with start() as client:
-        event = await tell_end(broker_bus, receiver.url)
+        event = await publish_job_finished(broker_bus, receiver.url)
         await delivery(client, PENDING)
     stream, names = broker_bus.names.events_stream, broker_bus.names
     await broker_bus.jetstream.purge_stream(stream, subject=names.event(event.job_id, "*"))
@@ -57,12 +57,12 @@ async def test_what_a_webhook_tells_of_may_be_deleted_before_it_is_sent(
         assert (receiver.received, await deliveries(client)) == ([], [])
 
 
-async def test_a_factory_reset_takes_every_webhook_along(
+async def test_a_factory_reset_removes_every_webhook(
     start: Start, broker_bus: Bus, receiver: Receiver
 ) -> None:
     receiver.answer(500)
     async with start(**ON) as client:
-        event = await tell_end(broker_bus, receiver.url)  # of a job that is nobody's
+        event = await publish_job_finished(broker_bus, receiver.url)  # of a job without a record
         await delivery(client, PENDING, attempts=1)
         request = admin_pb.FactoryResetRequest(confirmation="ERASE EVERYTHING")
         await client.admin.FactoryReset(request)

@@ -1,4 +1,4 @@
-"""Whoever asked is told how a job or a collection ended, again and again until it is heard."""
+"""Webhooks for ended jobs and collections are sent until the receiver accepts them."""
 
 from datetime import UTC, timedelta
 
@@ -6,26 +6,28 @@ import pytest
 
 from mesh.bus import Bus
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.letters import letters, private, replay
-from tests.orchestrator.polling import until
-from tests.orchestrator.scripted import Script
 from tests.orchestrator.webhooks.deliveries import (
     DEAD,
     DELIVERED,
     ON,
+    PATIENCE_SECONDS,
     PENDING,
     QUICK,
     delivery,
+    publish_collection_event,
+    publish_job_finished,
     queue_is_empty,
-    tell_collection,
-    tell_end,
 )
 from tests.orchestrator.webhooks.receiver import HANG, Receiver, Reply, receiving
+from tests.support.dead_letters import letters, private, replay
+from tests.support.polling import until
+from tests.support.scripted import Script
+from tests.support.timeouts import Timeouts
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2, webhook_pb2
 
 
-async def test_the_end_of_a_job_is_told_signed_and_logged(
+async def test_the_webhook_of_a_finished_job_is_signed_and_logged(
     start: Start, receiver: Receiver, broker_bus: Bus
 ) -> None:
     async with start(**ON) as client:
@@ -50,7 +52,7 @@ async def test_the_end_of_a_job_is_told_signed_and_logged(
     assert not logged.HasField("next_attempt_time")
 
 
-async def test_a_job_without_an_address_tells_nobody(
+async def test_a_job_without_a_webhook_url_sends_nothing(
     start: Start, receiver: Receiver, broker_bus: Bus
 ) -> None:
     async with start(**ON) as client:
@@ -62,11 +64,11 @@ async def test_a_job_without_an_address_tells_nobody(
 
 
 @pytest.mark.parametrize("kind", ["collection_gathered", "collection_settled"])
-async def test_what_becomes_of_a_collection_is_told(
+async def test_a_gathered_and_a_settled_collection_each_send_a_webhook(
     start: Start, receiver: Receiver, broker_bus: Bus, kind: str
 ) -> None:
     async with start(**ON) as client:
-        event = await tell_collection(broker_bus, kind, receiver.url)
+        event = await publish_collection_event(broker_bus, kind, receiver.url)
         (received,) = await receiver.wait_for(1)
         logged = await delivery(client, DELIVERED, collection_id=event.collection_id)
 
@@ -80,12 +82,14 @@ async def test_what_becomes_of_a_collection_is_told(
     assert (logged.job_id, received.id) == ("", event.event_id)
 
 
-async def test_a_receiver_that_fails_then_hangs_is_asked_again_under_the_same_id(
-    start: Start, receiver: Receiver, broker_bus: Bus
+async def test_a_webhook_is_retried_under_the_same_id_after_an_error_and_a_timeout(
+    start: Start, receiver: Receiver, broker_bus: Bus, patience: Timeouts
 ) -> None:
     receiver.answer(500, HANG, 204)
     async with start(**QUICK) as client:
-        event = await tell_end(broker_bus, receiver.url)
+        event = await publish_job_finished(broker_bus, receiver.url)
+        await receiver.wait_for(2)
+        patience.expire()
         logged = await delivery(client, DELIVERED)
         assert await letters(client) == []
 
@@ -95,28 +99,28 @@ async def test_a_receiver_that_fails_then_hangs_is_asked_again_under_the_same_id
     assert [(a.number, a.status) for a in logged.attempts] == [(1, 500), (2, 0), (3, 204)]
     assert [a.error for a in logged.attempts] == [
         "answered 500: not taken",
-        "no answer within 0.5 s",
+        f"no answer within {PATIENCE_SECONDS} s",
         "",
     ]
 
 
-async def test_the_next_attempt_is_due_as_the_schedule_says(
+async def test_the_next_attempt_is_due_by_the_configured_backoff(
     start: Start, receiver: Receiver, broker_bus: Bus
 ) -> None:
     receiver.answer(500)
     async with start(**ON, webhook_backoff="3600") as client:
-        await tell_end(broker_bus, receiver.url)
+        await publish_job_finished(broker_bus, receiver.url)
         logged = await delivery(client, PENDING, attempts=1)
 
     assert timedelta(hours=1) <= wait(logged) <= timedelta(hours=1.21)
 
 
-async def test_a_receiver_that_asks_for_time_gets_it(
+async def test_retry_after_of_a_receiver_is_respected(
     start: Start, receiver: Receiver, broker_bus: Bus
 ) -> None:
     receiver.answer(Reply(429, {"Retry-After": "7200"}))
     async with start(**QUICK) as client:
-        await tell_end(broker_bus, receiver.url)
+        await publish_job_finished(broker_bus, receiver.url)
         logged = await delivery(client, PENDING, attempts=1)
 
     assert timedelta(hours=2) <= wait(logged) <= timedelta(hours=2.01)
@@ -129,12 +133,12 @@ def wait(logged: pb.WebhookDelivery) -> timedelta:
     return logged.next_attempt_time.ToDatetime(UTC) - ended
 
 
-async def test_a_receiver_that_is_gone_is_not_asked_again(
+async def test_status_410_ends_the_attempts(
     start: Start, receiver: Receiver, broker_bus: Bus
 ) -> None:
     receiver.answer(410)
     async with start(**QUICK) as client:
-        event = await tell_end(broker_bus, receiver.url)
+        event = await publish_job_finished(broker_bus, receiver.url)
         logged = await delivery(client, DEAD)
         await until(lambda: queue_is_empty(broker_bus))
         (letter,) = await letters(client, reason="WEBHOOK_REFUSED")
@@ -143,12 +147,12 @@ async def test_a_receiver_that_is_gone_is_not_asked_again(
     assert [attempt.status for attempt in logged.attempts] == [410]
 
 
-async def test_after_the_last_attempt_a_letter_is_kept_that_can_be_replayed(
+async def test_the_last_attempt_leaves_a_dead_letter_that_can_be_replayed(
     start: Start, receiver: Receiver, broker_bus: Bus
 ) -> None:
     receiver.answer(500)
     async with start(**QUICK) as client:
-        event = await tell_end(broker_bus, receiver.url)
+        event = await publish_job_finished(broker_bus, receiver.url)
         logged = await delivery(client, DEAD, attempts=3)
         await until(lambda: queue_is_empty(broker_bus))
         (letter,) = await letters(client)
@@ -178,7 +182,7 @@ async def test_after_the_last_attempt_a_letter_is_kept_that_can_be_replayed(
     assert {received.id for received in receiver.received} == {event.event_id}
 
 
-async def test_a_job_that_is_replayed_ends_again_and_is_told_again(
+async def test_a_replayed_job_sends_another_webhook_when_it_ends(
     start: Start, script: Script, receiver: Receiver
 ) -> None:
     async with start(**ON) as client:
@@ -210,9 +214,9 @@ async def test_a_slow_receiver_does_not_delay_the_others(
         receiving() as quick,
     ):
         for _ in range(5):
-            await tell_end(broker_bus, receiver.url)
+            await publish_job_finished(broker_bus, receiver.url)
         await receiver.wait_for(2)
-        event = await tell_end(broker_bus, quick.url)
+        event = await publish_job_finished(broker_bus, quick.url)
         await quick.wait_for(1)
 
         assert await delivery(client, DELIVERED, job_id=event.job_id)

@@ -8,8 +8,8 @@ import pytest
 from pydantic import SecretStr, ValidationError
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from orchestrator.settings import Settings
-from orchestrator.webhooks.signing import Signer, keys
+from orchestrator.settings import Settings, webhook_keys
+from orchestrator.webhooks.sender import Signer
 from tests.orchestrator.webhooks.receiver import SECRET
 
 OTHER = "whsec_" + base64.b64encode(b"another key, for the next year").decode()
@@ -17,13 +17,15 @@ BODY = '{"type":"job.finished","data":{"title":"é"}}'.encode()
 
 
 def test_the_reference_library_accepts_the_signature() -> None:
-    headers = Signer(keys(SECRET)).headers("an-id", datetime.now(UTC), BODY)
+    headers = Signer(webhook_keys(SECRET)).headers("an-id", datetime.now(UTC), BODY)
 
     assert Webhook(SECRET).verify(BODY, headers)["type"] == "job.finished"
 
 
 def test_the_signature_is_that_of_the_specification() -> None:
-    headers = Signer(keys(SECRET)).headers("an-id", datetime.fromtimestamp(1700000000.9, UTC), BODY)
+    headers = Signer(webhook_keys(SECRET)).headers(
+        "an-id", datetime.fromtimestamp(1700000000.9, UTC), BODY
+    )
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
     expected = hmac.digest(key, b"an-id.1700000000." + BODY, "sha256")
 
@@ -35,7 +37,7 @@ def test_the_signature_is_that_of_the_specification() -> None:
 
 
 def test_a_receiver_may_know_either_of_two_secrets() -> None:
-    headers = Signer(keys(f"{OTHER} {SECRET}")).headers("an-id", datetime.now(UTC), BODY)
+    headers = Signer(webhook_keys(f"{OTHER} {SECRET}")).headers("an-id", datetime.now(UTC), BODY)
 
     assert Webhook(OTHER).verify(BODY, headers) == Webhook(SECRET).verify(BODY, headers)
     with pytest.raises(WebhookVerificationError):
@@ -43,13 +45,13 @@ def test_a_receiver_may_know_either_of_two_secrets() -> None:
 
 
 def test_a_secret_may_come_without_prefix_and_padding() -> None:
-    assert keys(SECRET.removeprefix("whsec_")) == keys(SECRET)
-    assert keys(OTHER.rstrip("=")) == keys(OTHER)
-    assert keys("") == []
+    assert webhook_keys(SECRET.removeprefix("whsec_")) == webhook_keys(SECRET)
+    assert webhook_keys(OTHER.rstrip("=")) == webhook_keys(OTHER)
+    assert webhook_keys("") == []
 
 
 @pytest.mark.parametrize("secret", ["hunter2", "whsec_hunter2", "whsec_" + "A" * 100, "whsec_é"])
-def test_what_is_no_secret_is_refused_and_not_shown(secret: str) -> None:
+def test_an_invalid_secret_is_refused_and_not_shown(secret: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Settings(webhook_secret=SecretStr(secret))
 

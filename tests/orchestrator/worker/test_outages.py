@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -13,32 +12,33 @@ from nats.errors import Error as NatsError
 from mesh.broker import Broker, running_broker
 from mesh.bus import Bus, _stored
 from mesh.errors import UnavailableError
-from orchestrator.artifacts import Artifacts
-from orchestrator.jobs import Jobs
-from orchestrator.story import EventTypeId, StoryWriter
-from tests.client import Client
+from orchestrator.jobs.artifacts import Artifacts
+from orchestrator.jobs.event_log import EventLogWriter
+from orchestrator.jobs.store import JobStore
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.scripted import Script
+from tests.support.client import Client
+from tests.support.processes import kill
+from tests.support.scripted import Script
 from ytcaption.v1 import event_pb2, job_pb2
 
 JOB = "01a1e222-262d-7292-9757-501b145b41af"
 
 
-@pytest.mark.parametrize("dies_at", ["EXECUTION_RESULT", "JOB_FINISHED"])
-async def test_a_runner_that_dies_while_it_tells_the_end_causes_no_second_result(
+@pytest.mark.parametrize("dies_at", ["execution_result", "job_finished"])
+async def test_a_runner_that_dies_while_it_logs_the_end_causes_no_second_result(
     start: Start, script: Script, monkeypatch: pytest.MonkeyPatch, dies_at: str
 ) -> None:
-    tell = StoryWriter.tell
-    dead: list[EventTypeId] = []
+    append = EventLogWriter.append
+    dead: list[str] = []
 
-    async def dying_tell(self: StoryWriter, type_: EventTypeId, **payload: Message) -> None:
-        if event_pb2.EventType.Name(type_).endswith(dies_at) and not dead:
-            dead.append(type_)
+    async def dying_append(self: EventLogWriter, **payload: Message) -> None:
+        if dies_at in payload and not dead:
+            dead.append(dies_at)
             raise RuntimeError("killed")
-        await tell(self, type_, **payload)
+        await append(self, **payload)
 
-    monkeypatch.setattr(StoryWriter, "tell", dying_tell)
-    async with start(ack_wait_seconds=0.5) as client:
+    monkeypatch.setattr(EventLogWriter, "append", dying_append)
+    async with start() as client:
         events = await client.events((await client.create()).job_id)
 
     kinds = [event_pb2.EventType.Name(event.type) for event in events]
@@ -48,37 +48,38 @@ async def test_a_runner_that_dies_while_it_tells_the_end_causes_no_second_result
     assert events[-1].job_finished.job.attempt == len(script.downloads) == 1
 
 
-async def test_a_watch_begun_between_the_record_and_its_story_waits_for_the_end(
+async def test_a_watch_begun_between_the_record_and_its_event_log_waits_for_the_end(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell, go_on, holding = StoryWriter.tell, asyncio.Event(), asyncio.Event()
+    append, go_on, holding = EventLogWriter.append, asyncio.Event(), asyncio.Event()
 
-    async def slow_tell(self: StoryWriter, type_: EventTypeId, **payload: Message) -> None:
-        if type_ == event_pb2.EVENT_TYPE_EXECUTION_RESULT:
+    async def slow_append(self: EventLogWriter, **payload: Message) -> None:
+        if "execution_result" in payload:
             holding.set()
             await go_on.wait()
-        await tell(self, type_, **payload)
+        await append(self, **payload)
 
-    monkeypatch.setattr(StoryWriter, "tell", slow_tell)
+    monkeypatch.setattr(EventLogWriter, "append", slow_append)
     async with start() as client:
         job = await client.create()
-        await asyncio.wait_for(holding.wait(), 10)
+        await asyncio.wait_for(holding.wait(), 60)
         assert (await client.job(job.job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
         watching = asyncio.create_task(client.events(job.job_id))
         async for _ in client.watch(job.job_id):
             break
         go_on.set()
-        events = await asyncio.wait_for(watching, 10)
+        events = await asyncio.wait_for(watching, 60)
 
     assert events[-1].type == event_pb2.EVENT_TYPE_JOB_FINISHED
 
 
 async def test_a_file_put_while_the_broker_is_away_is_stored_when_it_is_back(
-    bus: Bus, broker: Broker, client: Client, tmp_path: Path
+    outage_bus: Bus, broker: Broker, tmp_path: Path
 ) -> None:
+    bus = outage_bus
     path = tmp_path / "audio"
     path.write_bytes(os.urandom(300_000))
-    os.kill(broker.pid, signal.SIGKILL)
+    await kill(broker.pid)
     putting = asyncio.create_task(Artifacts(bus, patience_seconds=60).put_file(JOB, "audio", path))
     async with running_broker(tmp_path / "nats", int(broker.url.rpartition(":")[2])):
         assert await asyncio.wait_for(putting, 60) == 300_000
@@ -103,7 +104,7 @@ async def test_a_file_that_lost_its_middle_is_refused_rather_than_cut(
             pass
 
 
-def test_an_answer_that_is_no_message_is_an_error_of_the_broker() -> None:
+def test_an_answer_with_an_error_status_is_a_broker_error() -> None:
     refusal = Msg(_client=None, subject="x", headers={"Status": "503"})  # type: ignore[arg-type]
 
     with pytest.raises(NatsError, match="503"):
@@ -113,14 +114,14 @@ def test_an_answer_that_is_no_message_is_an_error_of_the_broker() -> None:
 async def test_a_job_that_is_in_no_queue_is_found_and_run(
     start: Start, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.rescue.EVERY_SECONDS", 0.1)
+    monkeypatch.setattr("orchestrator.maintenance.reconciler.EVERY_SECONDS", 0.1)
     async with start() as client:
         like = await client.create()
         await client.finished(like.job_id)
         like.job_id = JOB
-        await Jobs(bus).create(job_pb2.JobRecord(job=like))
+        await JobStore(bus).create(job_pb2.JobRecord(job=like))
 
-        ended = await asyncio.wait_for(_end_of(client, JOB), 20)
+        ended = await asyncio.wait_for(_end_of(client, JOB), 60)
 
     assert (ended.state, ended.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
 

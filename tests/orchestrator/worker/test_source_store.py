@@ -8,13 +8,13 @@ import pytest
 from mesh.addresses import free_ports
 from mesh.bus import Bus
 from mesh.server import running_server
-from orchestrator.artifacts import SOURCE, Artifacts
-from orchestrator.pipe import Spool
-from tests.client import URL, Client
+from orchestrator.jobs.artifacts import SOURCE, Artifacts
+from orchestrator.pipeline.pipes import Spool
 from tests.orchestrator.conftest import Start
-from tests.orchestrator.scripted import Script
-from tests.orchestrator.scripted_stages import scripted_services
-from tests.orchestrator.segments import TEXT
+from tests.support.client import URL, Client
+from tests.support.scripted import Script
+from tests.support.scripted_stages import scripted_services
+from tests.support.segments import TEXT
 from ytcaption.v1 import job_pb2
 
 
@@ -27,7 +27,7 @@ async def downloaded(client: Client, job_id: str) -> None:
 async def test_the_download_does_not_wait_for_the_model(client: Client, script: Script) -> None:
     script.seconds, script.pause_before_segment = 300, 0
     job = await client.create()
-    await asyncio.wait_for(downloaded(client, job.job_id), 20)
+    await asyncio.wait_for(downloaded(client, job.job_id), 60)
     script.go_on.set()
 
     assert (await client.finished(job.job_id)).state == job_pb2.JOB_STATE_SUCCEEDED
@@ -41,8 +41,8 @@ async def test_a_stage_that_dies_after_the_download_costs_no_second_one(
     async with start(transcriber=listen) as client:
         async with running_server(scripted_services(script), listen, grace_seconds=0):
             job = await client.create()
-            await asyncio.wait_for(downloaded(client, job.job_id), 10)
-            await asyncio.wait_for(script.paused.wait(), 10)
+            await asyncio.wait_for(downloaded(client, job.job_id), 60)
+            await script.until_paused()
         script.pause_before_segment = None
         async with running_server(scripted_services(script), listen, grace_seconds=0):
             ended = await client.finished(job.job_id)
@@ -56,13 +56,13 @@ async def test_a_stage_that_dies_after_the_download_costs_no_second_one(
 async def test_a_runner_that_dies_after_the_download_costs_no_second_one(
     start: Start, script: Script, monkeypatch: pytest.MonkeyPatch, broker_bus: Bus
 ) -> None:
-    monkeypatch.setattr("orchestrator.keeper.SOON_SECONDS", 0)
+    monkeypatch.setattr("orchestrator.worker.source_store.SOON_SECONDS", 0)
     script.pause_before_segment = 3
     artifacts = Artifacts(broker_bus)
     async with start() as first:
         job = await first.create()
-        await asyncio.wait_for(downloaded(first, job.job_id), 10)
-        async with asyncio.timeout(10):
+        await asyncio.wait_for(downloaded(first, job.job_id), 60)
+        async with asyncio.timeout(60):
             while await artifacts.size(job.job_id, SOURCE) is None:
                 pass
     script.pause_before_segment = None

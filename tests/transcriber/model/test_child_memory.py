@@ -1,6 +1,10 @@
-"""What a model's process keeps from window to window, by the C library's own books."""
+"""Memory a model process keeps from window to window, and the environment that bounds it."""
 
 import ctypes
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -9,51 +13,79 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transcriber.decoder import How, Phrase
-from transcriber.killable import KillableDecoder
-from transcriber.passes import ways
-from transcriber.vad import Audio
-from transcriber.weights import Weights, locate
-from transcriber.whisper import WhisperDecoder
+from tests.support.transcriber_process import ROOT
+from transcriber.decoder import Audio, DecodeOptions, Phrase, Weights
+from transcriber.model.fork_server import DEFAULTS, REQUIRED
+from transcriber.model.restartable import RestartableDecoder
+from transcriber.model.weights import locate
+from transcriber.speech.decode_fallbacks import short_window
+from transcriber.speech.whisper import WhisperDecoder
 
 FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 MB = 1024**2
 
 
-class Books(ctypes.Structure):
+class MallocInfo(ctypes.Structure):
     """glibc's mallinfo2."""
 
     _fields_ = [(name, ctypes.c_size_t) for name in FIELDS.split()]
 
 
-class Bookkeeping(WhisperDecoder):
-    """Says how many bytes are in use once a window of that length was encoded."""
+class MeteredDecoder(WhisperDecoder):
+    """Returns the bytes in use after it encoded a window, as text."""
 
     def decode(
-        self, audio: Audio, language: str, how: How, abandoned: Callable[[], bool]
+        self, audio: Audio, language: str, options: DecodeOptions, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
-        self._encode(ways(self._features(audio), is_prompted=False)[0].features)
+        self._encode(short_window(self._features(audio)))
         look = ctypes.CDLL(None).mallinfo2
-        look.restype = Books
+        look.restype = MallocInfo
         return [Phrase(0, 0, str(look().uordblks), 1)]
 
 
-def bookkeeping(weights: Weights) -> Bookkeeping:
-    return Bookkeeping(weights, "cpu", "int8", 1)
+def metered(weights: Weights) -> MeteredDecoder:
+    return MeteredDecoder(weights, "cpu", "int8", 1)
 
 
-def in_use(decoder: KillableDecoder, seconds: float) -> int:
+def in_use(decoder: RestartableDecoder, seconds: float) -> int:
     audio = np.zeros(int(16_000 * seconds), np.float32)
-    (said,) = decoder.decode(audio, "en", How(beam_size=1), lambda: False)
+    (said,) = decoder.decode(audio, "en", DecodeOptions(beam_size=1), lambda: False)
     return int(said.text)
+
+
+SHOW_ENVIRONMENT = """
+import importlib, json, operator
+from functools import partial
+from transcriber.model.fork_server import DEFAULTS, REQUIRED, ModelProcess, start_fork_server
+
+start_fork_server()
+environ = ModelProcess(partial(importlib.import_module, "os"), operator.attrgetter("environ._data"))
+found = {key.decode(): value.decode() for key, value in environ.info(lambda: False).items()}
+print(json.dumps({name: found[name] for name in DEFAULTS | REQUIRED}))
+environ.kill()
+"""
+
+
+def test_operators_override_numeric_settings_but_not_the_thread_count_of_the_fork_server() -> None:
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in DEFAULTS},
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'gen'}",
+        "MKL_CBWR": "AVX2",
+        "OPENBLAS_NUM_THREADS": "4",
+    }
+    command = [sys.executable, "-c", SHOW_ENVIRONMENT]
+
+    shown = subprocess.run(command, env=environment, check=True, capture_output=True, timeout=240)
+
+    assert json.loads(shown.stdout) == {**DEFAULTS, **REQUIRED, "MKL_CBWR": "AVX2"}
 
 
 @pytest.mark.skipif(
     not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="another C library than glibc 2.33+"
 )
-def test_windows_of_ever_new_lengths_leave_nothing_behind(weights_cache: Path) -> None:
+def test_memory_does_not_grow_with_windows_of_new_lengths(weights_cache: Path) -> None:
     weights = locate("tiny.en", weights_cache, "cpu")
-    with closing(KillableDecoder(partial(bookkeeping, weights))) as decoder:
+    with closing(RestartableDecoder(partial(metered, weights))) as decoder:
         begin = max(in_use(decoder, 11 + step / 10) for step in range(4))
         end = max(in_use(decoder, 11.5 + step / 10) for step in range(16))
     assert end - begin < 3 * MB

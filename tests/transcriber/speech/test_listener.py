@@ -1,4 +1,4 @@
-"""From samples to windows, however they arrive."""
+"""Samples to windows, independent of how the samples arrive."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,15 +9,15 @@ import pytest
 from faster_whisper.vad import get_vad_model
 
 from mesh.errors import InvalidRequestError
-from tests.polling import until
-from tests.transcriber.support import SECOND, ScriptedDecoder, Speaking, engine_with, recording
-from transcriber.engine import Ready, Request, Spoken
-from transcriber.listening import HeardWindow, Listener
-from transcriber.vad import BATCH, SileroDetector
+from tests.support.polling import until
+from tests.support.speech import SECOND, AlwaysSpeech, ScriptedDecoder, engine_with, recording
+from transcriber.engine import Request, Segment, Started
+from transcriber.speech.listener import AudioWindow, Listener
+from transcriber.speech.vad import BATCH, SileroDetector
 
 
-def windows_of(data: bytes, sizes: list[int]) -> list[HeardWindow]:
-    """Feeds pieces of these sizes, again and again."""
+def windows_of(data: bytes, sizes: list[int]) -> list[AudioWindow]:
+    """Feeds chunks of these sizes in turn."""
     listener = Listener(SileroDetector())
     found, position, turn = [], 0, 0
     while position < len(data):
@@ -34,7 +34,7 @@ def test_windows_do_not_depend_on_how_the_audio_arrives(sizes: list[int]) -> Non
     assert windows_of(data, sizes) == windows_of(data, [len(data)])
 
 
-def test_a_window_holds_the_samples_of_its_place() -> None:
+def test_a_window_has_the_samples_of_its_ranges() -> None:
     data = recording("sample")
 
     for window in windows_of(data, [5000]):
@@ -49,7 +49,7 @@ def test_silence_and_noise_are_no_speech() -> None:
     assert windows_of(noise, [65_536]) == []
 
 
-def test_the_detector_hears_a_stream_as_it_hears_the_whole() -> None:
+def test_streaming_detection_equals_detection_on_the_whole() -> None:
     samples = np.frombuffer(recording("sample"), "<i2")[: 20 * BATCH]
     audio = samples.astype(np.float32) / np.float32(32_768)
     detector = SileroDetector()
@@ -61,7 +61,7 @@ def test_the_detector_hears_a_stream_as_it_hears_the_whole() -> None:
     assert np.allclose(streamed[:-1], whole[:-1], atol=1e-3)
 
 
-def test_a_soft_voice_is_noticed_after_a_loud_one_and_a_pause() -> None:
+def test_a_soft_voice_is_detected_after_a_loud_one_and_a_pause() -> None:
     loud = np.frombuffer(recording("sample"), "<i2")
     soft = (loud[: 3 * 16_000] // 40).astype("<i2").tobytes()
     room = np.random.default_rng(1).normal(0, 20, 6 * 16_000).astype("<i2").tobytes()
@@ -74,7 +74,7 @@ def test_a_soft_voice_is_noticed_after_a_loud_one_and_a_pause() -> None:
     assert any(window.span.start >= begins - 16_000 for window in after)
 
 
-def test_silence_is_forgotten_at_once() -> None:
+def test_silence_is_not_buffered() -> None:
     listener = Listener(SileroDetector())
     for _ in range(60):
         listener.hear(bytes(SECOND))
@@ -90,17 +90,17 @@ def test_audio_that_ends_within_a_sample_is_refused() -> None:
         listener.finish()
 
 
-def test_nothing_at_all_lasts_no_time() -> None:
+def test_an_empty_recording_has_no_windows_and_no_duration() -> None:
     windows, ended = Listener(SileroDetector()).finish()
 
     assert windows == []
     assert ended.duration.total_seconds() == 0
 
 
-async def test_no_more_audio_is_taken_than_the_model_can_follow() -> None:
+async def test_reading_stops_while_the_model_is_behind() -> None:
     decoder = ScriptedDecoder()
     decoder.go.clear()
-    engine = await engine_with(decoder, new_detector=Speaking)
+    engine = await engine_with(decoder, new_detector=AlwaysSpeech)
     pulled, exhausted = 0, asyncio.Event()
 
     async def ten_minutes() -> AsyncIterator[bytes]:
@@ -111,7 +111,7 @@ async def test_no_more_audio_is_taken_than_the_model_can_follow() -> None:
         exhausted.set()
 
     async with aclosing(engine.transcribe(ten_minutes(), Request(language="en"))) as events:
-        assert isinstance(await anext(events), Ready)
+        assert isinstance(await anext(events), Started)
         first = asyncio.ensure_future(anext(events))
         await until(decoder.busy.is_set)
         # That something does not happen can only be shown by waiting for it.
@@ -119,7 +119,7 @@ async def test_no_more_audio_is_taken_than_the_model_can_follow() -> None:
             await asyncio.wait_for(exhausted.wait(), 1)
         assert pulled < 5 * 30
         decoder.go.set()
-        assert isinstance(await first, Spoken)
+        assert isinstance(await first, Segment)
         async for _ in events:
             pass
     assert pulled == 600

@@ -1,13 +1,13 @@
-"""Where nobody speaks there is no text; where somebody does, not a word is lost at the end."""
+"""No text without speech; no word is lost at the end of speech."""
 
 import subprocess
 
 import pytest
 from imageio_ffmpeg import get_ffmpeg_exe
 
-from tests.transcriber.support import SECOND, engine_with, events_of, recording, reference, words
-from transcriber.engine import Heard, Spoken
-from transcriber.whisper import WhisperDecoder
+from tests.support.speech import SECOND, engine_with, events_of, recording, reference, words
+from transcriber.engine import Finished, Segment
+from transcriber.speech.whisper import WhisperDecoder
 
 MINUTES = 5
 NOTES = "+".join(f"0.2*sin(2*PI*{pitch}*t)" for pitch in (220, 277.18, 329.63, 440))
@@ -26,31 +26,31 @@ SOUNDS = {"silence": SILENCE, **NOISE, **MUSIC}
 def made_by_ffmpeg(source: str) -> bytes:
     command = [get_ffmpeg_exe(), "-v", "error", "-nostdin", "-f", "lavfi", "-i", source]
     command += ["-t", str(MINUTES * 60), "-ac", "1", "-ar", "16000", "-f", "s16le", "-"]
-    return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, timeout=240).stdout
 
 
 @pytest.mark.parametrize("sound", SOUNDS)
 async def test_five_minutes_without_speech_yield_no_text(base: WhisperDecoder, sound: str) -> None:
     events = await events_of(await engine_with(base), made_by_ffmpeg(SOUNDS[sound]))
 
-    assert [event.text for event in events if isinstance(event, Spoken)] == []
-    assert isinstance(events[-1], Heard)
+    assert [event.text for event in events if isinstance(event, Segment)] == []
+    assert isinstance(events[-1], Finished)
     assert events[-1].duration.total_seconds() == pytest.approx(MINUTES * 60, abs=0.001)
 
 
-async def test_speech_up_to_the_last_sample_is_heard(base: WhisperDecoder) -> None:
+async def test_speech_up_to_the_last_sample_is_transcribed(base: WhisperDecoder) -> None:
     data = recording("short")
     quiet = len(data.rstrip(b"\x00"))
 
     events = await events_of(await engine_with(base), data[: quiet + quiet % 2])
 
-    heard = words(" ".join(event.text for event in events if isinstance(event, Spoken)))
-    assert heard == reference("short")
+    transcribed = words(" ".join(event.text for event in events if isinstance(event, Segment)))
+    assert transcribed == reference("short")
 
 
-async def test_a_word_after_minutes_of_silence_is_heard_at_its_place(base: WhisperDecoder) -> None:
+async def test_speech_after_minutes_of_silence_has_the_right_time(base: WhisperDecoder) -> None:
     quiet = 2 * 60 * SECOND
     events = await events_of(await engine_with(base), bytes(quiet) + recording("short"))
 
-    first = next(event for event in events if isinstance(event, Spoken))
+    first = next(event for event in events if isinstance(event, Segment))
     assert first.start.total_seconds() == pytest.approx(120, abs=1)

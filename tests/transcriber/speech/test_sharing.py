@@ -1,4 +1,4 @@
-"""Many recordings, one model."""
+"""Several recordings share one model."""
 
 import asyncio
 import threading
@@ -10,11 +10,11 @@ import pytest
 
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
-from tests.polling import until
-from tests.transcriber.support import (
+from tests.support.polling import until
+from tests.support.speech import (
     SECOND,
+    AlwaysSpeech,
     ScriptedDecoder,
-    Speaking,
     audio_frames,
     engine_with,
     events_of,
@@ -23,18 +23,26 @@ from tests.transcriber.support import (
     start,
     stream,
 )
-from transcriber.engine import Heard, ModelState, Phase, Preparing, Reached, Ready, Request, Spoken
-from transcriber.preparing import Preparation
-from transcriber.streaming import StreamingEngine
-from transcriber.translating import Models
-from transcriber.whisper import WhisperDecoder
+from transcriber.engine import (
+    Finished,
+    ModelState,
+    Phase,
+    Preparing,
+    Progress,
+    Request,
+    Segment,
+    Started,
+)
+from transcriber.speech.streaming import Preparation, StreamingEngine
+from transcriber.speech.whisper import WhisperDecoder
+from transcriber.translation.translator import Models
 
 ENGLISH = Request(language="en")
-READY = Ready("scripted", "cpu", "int8")
+READY = Started("scripted", "cpu", "int8")
 
 
 def tone(level: int, seconds: int) -> bytes:
-    """Samples that tell whose they are."""
+    """Samples whose level identifies the recording."""
     return np.full(seconds * 16_000, level, "<i2").tobytes()
 
 
@@ -46,29 +54,29 @@ async def test_silence_is_never_fed_to_the_model() -> None:
 
     assert decoder.decoded == []
     assert decoder.detected == 0
-    assert isinstance(events[-1], Heard)
+    assert isinstance(events[-1], Finished)
     assert (events[-1].language, events[-1].language_probability) == ("", None)
     assert events[-1].duration.total_seconds() == 60
     assert events[-1].speech_duration.total_seconds() == 0
-    assert any(isinstance(event, Reached) for event in events)
+    assert any(isinstance(event, Progress) for event in events)
 
 
-async def test_an_unsure_guess_waits_for_more_speech() -> None:
+async def test_an_uncertain_language_waits_for_more_speech() -> None:
     decoder = ScriptedDecoder()
-    decoder.certainty = [0.2, 0.4]
+    decoder.certainty = [0.2, 0.79]
     engine = await engine_with(decoder)
 
     events = await events_of(engine, recording("sample"))
 
     assert decoder.detected == 3
     assert len(decoder.decoded) == 3
-    assert [event.index for event in events if isinstance(event, Spoken)] == list(range(6))
+    assert [event.index for event in events if isinstance(event, Segment)] == list(range(6))
 
 
 async def test_two_recordings_take_turns_on_one_thread() -> None:
     decoder = ScriptedDecoder()
     decoder.go.clear()
-    engine = await engine_with(decoder, new_detector=Speaking)
+    engine = await engine_with(decoder, new_detector=AlwaysSpeech)
     waiting = (await engine._model)._threads._work_queue
     decoder.may_end = lambda: waiting.qsize() > 0 or len(decoder.decoded) > 4
 
@@ -94,7 +102,7 @@ async def test_two_recordings_take_turns_on_one_thread() -> None:
 async def test_a_cancelled_call_frees_its_place_and_decodes_no_further_window() -> None:
     decoder = ScriptedDecoder()
     decoder.go.clear()
-    engine = await engine_with(decoder, max_recordings=1, new_detector=Speaking)
+    engine = await engine_with(decoder, max_recordings=1, new_detector=AlwaysSpeech)
     async with serving(engine) as transcriber:
         frames = [start(language="en"), *audio_frames(tone(1000, 120))]
         call = transcriber.Transcribe(iter(frames))
@@ -104,7 +112,7 @@ async def test_a_cancelled_call_frees_its_place_and_decodes_no_further_window() 
         # The model is still inside the abandoned window, yet the next call is let in.
         frames = [start(language="en"), *audio_frames(tone(2000, 5))]
         following = aiter(transcriber.Transcribe(iter(frames)))
-        assert (await asyncio.wait_for(anext(following), 5)).HasField("started")
+        assert (await asyncio.wait_for(anext(following), 60)).HasField("started")
         decoder.go.set()
         events = [event async for event in following]
 
@@ -117,28 +125,28 @@ async def test_whisper_serves_the_next_call_after_a_cancelled_one(base: WhisperD
     engine = await engine_with(base, max_recordings=1)
     async with aclosing(engine.transcribe(stream(recording("sample")), ENGLISH)) as events:
         async for event in events:
-            if isinstance(event, Spoken):
+            if isinstance(event, Segment):
                 break
 
-    heard = await events_of(engine, recording("short"), ENGLISH)
+    found = await events_of(engine, recording("short"), ENGLISH)
 
-    assert [event.text for event in heard if isinstance(event, Spoken)]
+    assert [event.text for event in found if isinstance(event, Segment)]
 
 
 async def test_a_recording_beyond_the_limit_waits_for_a_place() -> None:
     engine = await engine_with(ScriptedDecoder(), max_recordings=1)
     holding = engine.transcribe(stream(b""), ENGLISH)
-    assert isinstance(await anext(holding), Ready)
+    assert isinstance(await anext(holding), Started)
     waiting = asyncio.ensure_future(events_of(engine, b"", ENGLISH))
     done, _ = await asyncio.wait({waiting}, timeout=0.2)
     assert not done
 
     await holding.aclose()
 
-    assert isinstance((await asyncio.wait_for(waiting, 5))[0], Ready)
+    assert isinstance((await asyncio.wait_for(waiting, 60))[0], Started)
 
 
-async def test_a_call_that_came_before_the_model_waits_for_it() -> None:
+async def test_a_call_before_the_model_is_loaded_waits_for_it() -> None:
     engine = StreamingEngine(lambda _: Models(ScriptedDecoder()), lambda _: [])
     early = asyncio.ensure_future(events_of(engine, b"", ENGLISH))
     done, _ = await asyncio.wait({early}, timeout=0.2)
@@ -146,17 +154,17 @@ async def test_a_call_that_came_before_the_model_waits_for_it() -> None:
 
     await engine.get_ready()
 
-    events = await asyncio.wait_for(early, 5)
+    events = await asyncio.wait_for(early, 60)
     assert events[0] == Preparing("", Phase.LOADING)
-    assert isinstance(events[1], Ready)
+    assert isinstance(events[1], Started)
 
 
-async def test_a_call_that_came_before_the_model_hears_how_far_it_is() -> None:
+async def test_a_call_before_the_model_is_loaded_gets_its_progress() -> None:
     go_on = threading.Event()
 
     def load(preparation: Preparation) -> Models:
         preparation.fetching("base", 45, 145)
-        go_on.wait(20)
+        go_on.wait(240)
         preparation.loading("base")
         return Models(ScriptedDecoder())
 
@@ -175,14 +183,14 @@ async def test_a_call_that_came_before_the_model_hears_how_far_it_is() -> None:
     assert engine.state() == ModelState("scripted", True, None)
 
 
-async def test_those_who_wait_for_a_freed_model_are_told_and_share_one_load() -> None:
-    decoder = Sleepy()
+async def test_calls_to_a_freed_model_get_preparing_and_share_one_load() -> None:
+    decoder = UnloadedDecoder()
     engine = await engine_with(decoder)
     recordings = [engine.transcribe(stream(b""), ENGLISH) for _ in range(3)]
 
     firsts = [await anext(events) for events in recordings]
     nexts = [asyncio.ensure_future(anext(events)) for events in recordings]
-    await until(lambda: decoder.wakes == 1)
+    await until(lambda: decoder.loads == 1)
     state = engine.state()
     decoder.go.set()
     seconds = await asyncio.gather(*nexts)
@@ -191,14 +199,14 @@ async def test_those_who_wait_for_a_freed_model_are_told_and_share_one_load() ->
     assert firsts == [loading] * 3
     assert state == ModelState("scripted", False, loading)
     assert seconds == [READY] * 3
-    assert decoder.wakes == 1
+    assert decoder.loads == 1
     assert engine.state() == ModelState("scripted", True, None)
     for events in recordings:
         await events.aclose()
 
 
-async def test_a_freed_model_that_does_not_load_fails_who_waits_and_is_tried_again() -> None:
-    decoder = Sleepy()
+async def test_a_failed_reload_fails_the_waiting_call_and_is_retried_by_the_next() -> None:
+    decoder = UnloadedDecoder()
     decoder.go.set()
     decoder.fails = 1
     engine = await engine_with(decoder)
@@ -210,22 +218,22 @@ async def test_a_freed_model_that_does_not_load_fails_who_waits_and_is_tried_aga
     assert events[:2] == [Preparing("scripted", Phase.LOADING), READY]
 
 
-class Sleepy(ScriptedDecoder):
-    """Was freed, and loads when it is let."""
+class UnloadedDecoder(ScriptedDecoder):
+    """A freed model that loads once `go` is set."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_loaded = False
-        self.wakes = self.fails = 0
+        self.loads = self.fails = 0
         self.go.clear()
 
-    def wake(self) -> None:
-        self.wakes += 1
-        self.go.wait(20)
+    def ensure_loaded(self) -> None:
+        self.loads += 1
+        self.go.wait(240)
         if self.fails:
             self.fails -= 1
             raise UnavailableError("no memory", reason=Reason.MODEL_UNAVAILABLE)
-        super().wake()
+        super().ensure_loaded()
 
 
 async def test_a_model_that_does_not_load_fails_the_calls_that_waited() -> None:

@@ -1,10 +1,10 @@
-"""Where phrases of a window lie in the recording."""
+"""Times of a window's phrases in the recording."""
 
 from datetime import timedelta
 
 from transcriber.decoder import Phrase, Word
-from transcriber.placing import joints, place
-from transcriber.windows import RATE, Stretch, Window
+from transcriber.speech.timestamps import joints, place
+from transcriber.speech.windows import RATE, Stretch, Window
 
 
 def seconds(moment: timedelta) -> float:
@@ -13,20 +13,19 @@ def seconds(moment: timedelta) -> float:
 
 PAUSED = Window(
     (Stretch(10 * RATE, 13 * RATE), Stretch(20 * RATE, 24 * RATE)),
-    speech=6 * RATE,
-    speech_end=24 * RATE,
+    voiced=(Stretch(10 * RATE, 13 * RATE), Stretch(20 * RATE, 24 * RATE)),
 )
-"""Three seconds, a pause of seven that is left out, four seconds."""
+"""Three seconds, a cut pause of seven, four seconds."""
 
 
-def test_times_behind_a_pause_that_was_left_out_do_not_drift() -> None:
+def test_times_after_a_cut_pause_do_not_drift() -> None:
     before, after = place([Phrase(0, 3, "One.", 0.9), Phrase(3, 6.5, "Two.", 0.9)], PAUSED, "en")
 
     assert (seconds(before.start), seconds(before.end)) == (10, 13)
     assert (seconds(after.start), seconds(after.end)) == (20, 23.5)
 
 
-def test_a_phrase_across_a_long_pause_is_parted_between_its_words() -> None:
+def test_a_phrase_across_a_long_pause_is_split_between_its_words() -> None:
     words = (Word(0.5, 2.8, " one", 0.8), Word(3.1, 4, " two", 0.6), Word(4, 5, " three.", 0.4))
 
     before, after = place([Phrase(0, 6, " one two three.", 0.6, words)], PAUSED, "en")
@@ -45,20 +44,24 @@ def test_a_phrase_with_all_its_words_on_one_side_of_a_pause_stays_on_that_side()
     assert (piece.text, seconds(piece.start)) == ("two", 20)
 
 
-def test_a_pause_hardly_shortened_parts_nothing() -> None:
-    short = Window((Stretch(0, RATE), Stretch(RATE + RATE // 2, 2 * RATE)), RATE, 2 * RATE)
+def test_a_slightly_shortened_pause_splits_nothing() -> None:
+    stretches = (Stretch(0, RATE), Stretch(RATE + RATE // 2, 2 * RATE))
+    short = Window(stretches, voiced=stretches)
 
     assert joints(short) == ()
 
 
-def test_what_begins_after_the_last_speech_was_not_said() -> None:
-    window = Window((Stretch(0, 3 * RATE), Stretch(5 * RATE, 8 * RATE)), 5 * RATE, 7 * RATE)
+def test_text_after_the_last_speech_is_dropped() -> None:
+    window = Window(
+        (Stretch(0, 3 * RATE), Stretch(5 * RATE, 8 * RATE)),
+        voiced=(Stretch(0, 3 * RATE), Stretch(5 * RATE, 7 * RATE)),
+    )
     phrases = [Phrase(0, 5, "Words.", 0.9), Phrase(5.2, 6, "Thanks for watching!", 0.9)]
 
     assert [piece.text for piece in place(phrases, window, "en")] == ["Words."]
 
 
-def test_signs_without_a_word_are_no_text() -> None:
+def test_text_without_letters_or_digits_is_dropped() -> None:
     phrases = [Phrase(0, 1, " ...", 0.9), Phrase(1, 2, " ♪", 0.9), Phrase(2, 3, " Ja.", 0.9)]
 
     assert [piece.text for piece in place(phrases, PAUSED, "en")] == ["Ja."]

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transcriber.windows import (
+from transcriber.speech.windows import (
     CHUNK,
     KEPT,
     LONGEST,
@@ -22,8 +22,7 @@ from transcriber.windows import (
     chunks,
 )
 
-unhurried = settings(deadline=None, max_examples=60)
-"""A busy machine is no failure."""
+fewer_examples = settings(max_examples=60)
 
 STRETCH = st.tuples(st.integers(1, 1000), st.sampled_from([0.0, 0.2, 0.45, 0.7, 1.0]))
 """So many chunks, all with this probability."""
@@ -46,7 +45,7 @@ def moments_of(stretches: list[tuple[int, float]]) -> list[Moment]:
 
 
 def spoken(moments: list[Moment]) -> list[bool]:
-    """Which chunks are speech, told apart as simply as possible."""
+    """Which chunks are speech, by the simplest rule."""
     found, speaking = [], False
     for moment in moments:
         speaking = moment.probability >= (KEPT if speaking else ONSET)
@@ -65,7 +64,7 @@ def runs(speech: list[bool]) -> list[list[int]]:
     return found
 
 
-@unhurried
+@fewer_examples
 @given(st.lists(STRETCH, max_size=8))
 def test_windows_never_overlap_and_never_exceed_thirty_seconds(
     stretches: list[tuple[int, float]],
@@ -76,16 +75,16 @@ def test_windows_never_overlap_and_never_exceed_thirty_seconds(
     position = 0
     for window in windows:
         assert window.length <= 30 * RATE
-        assert window.start < window.speech_end <= window.end
+        assert window.start < window.voiced[-1].end <= window.end
         for stretch in window.stretches:
             assert position <= stretch.start < stretch.end
             position = stretch.end
     assert position <= len(moments) * CHUNK
 
 
-@unhurried
+@fewer_examples
 @given(st.lists(STRETCH, max_size=8))
-def test_all_speech_is_heard_exactly_once(stretches: list[tuple[int, float]]) -> None:
+def test_all_speech_is_in_exactly_one_window(stretches: list[tuple[int, float]]) -> None:
     moments = moments_of(stretches)
     windows = cut(moments)
     times_heard = [0] * len(moments)
@@ -100,19 +99,19 @@ def test_all_speech_is_heard_exactly_once(stretches: list[tuple[int, float]]) ->
             assert all(times_heard[number] == 1 for number in run)
 
 
-@unhurried
+@fewer_examples
 @given(st.lists(STRETCH, min_size=1, max_size=8))
 def test_every_window_holds_speech_and_little_silence_around_it(
     stretches: list[tuple[int, float]],
 ) -> None:
     for window in cut(moments_of(stretches)):
         assert window.speech > 0
-        assert window.end - window.speech_end <= PADDING * CHUNK
+        assert window.end - window.voiced[-1].end <= PADDING * CHUNK
 
 
-@unhurried
+@fewer_examples
 @given(st.lists(STRETCH, max_size=8))
-def test_nothing_a_window_needs_is_forgotten_before_it_is_cut(
+def test_samples_a_window_needs_are_kept_until_it_is_cut(
     stretches: list[tuple[int, float]],
 ) -> None:
     windower = Windower()
@@ -124,7 +123,7 @@ def test_nothing_a_window_needs_is_forgotten_before_it_is_cut(
         forgotten = windower.needed_from
 
 
-@unhurried
+@fewer_examples
 @given(st.lists(STRETCH, max_size=8))
 def test_only_the_middle_of_long_pauses_is_left_out(stretches: list[tuple[int, float]]) -> None:
     moments = moments_of(stretches)
@@ -137,7 +136,7 @@ def test_only_the_middle_of_long_pauses_is_left_out(stretches: list[tuple[int, f
             assert not any(speech[number] for number in around)
 
 
-def test_words_on_both_sides_of_a_long_pause_are_heard_together() -> None:
+def test_words_on_both_sides_of_a_long_pause_share_a_window() -> None:
     pause = chunks(4)
     talk = [(chunks(4), 1.0), (chunks(0.7), 0.0)] * 3  # the first windows close early
     _, _, window, *_ = cut(moments_of([*talk, (chunks(5), 1.0), (pause, 0.0), (chunks(5), 1.0)]))
@@ -147,8 +146,8 @@ def test_words_on_both_sides_of_a_long_pause_are_heard_together() -> None:
     assert window.joints == (first.length,)
 
 
-def test_a_moment_where_a_pause_was_left_out_is_its_beginning_or_its_end() -> None:
-    window = Window((Stretch(100, 200), Stretch(5000, 5300)), speech=1, speech_end=5300)
+def test_a_time_at_a_cut_pause_maps_to_its_beginning_or_its_end() -> None:
+    window = Window((Stretch(100, 200), Stretch(5000, 5300)), voiced=(Stretch(150, 151),))
 
     assert window.place(99, is_end=False) == 199
     assert window.place(100, is_end=True) == 200
@@ -193,7 +192,7 @@ def test_without_a_pause_the_cut_is_at_the_quietest_moment_of_the_last_fifth() -
     assert first.end == second.start == quietest * CHUNK
 
 
-@unhurried
+@fewer_examples
 @given(st.integers(chunks(10), chunks(12)))
 def test_the_rest_of_a_word_cut_in_two_is_no_click(length: int) -> None:
     moments = moments_of([(length, 1.0), (2 * SILENCE, 0.0)])
@@ -206,4 +205,4 @@ def test_the_last_window_ends_with_the_recording() -> None:
 
     (window,) = cut([Moment(1.0, 0.1)] * 100, samples)
 
-    assert window.end == window.speech_end == samples
+    assert window.end == window.voiced[-1].end == samples

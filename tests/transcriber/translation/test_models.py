@@ -1,4 +1,4 @@
-"""Real translation models, with weights written by hand: how they load, and what they are told."""
+"""Real translation models with hand-written weights: loading and language tokens."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
-from tests.transcriber.tiny_translation import (
+from tests.support.tiny_translation import (
     ENGLISH,
     FRENCH,
     GERMAN,
@@ -18,16 +18,16 @@ from tests.transcriber.tiny_translation import (
     patient,
     write_model,
 )
-from transcriber.ctranslate import CTranslator
-from transcriber.naming import read_naming
-from transcriber.translating import Translate
+from transcriber.translation.ctranslate import CTranslator
+from transcriber.translation.language_tokens import read_language_tokens
+from transcriber.translation.translator import Translate
 
 
 @pytest.mark.parametrize("vocabulary", ["sentencepiece", "tokenizer.json"])
 @pytest.mark.parametrize(
     ("kind", "languages"), [(NLLB, ""), (M2M100, ""), (OPUS_TO_GERMAN, "en>de")]
 )
-def test_every_kind_of_model_is_told_its_languages_the_way_it_knows(
+def test_every_model_family_gets_its_own_language_tokens(
     tmp_path: Path, kind: Kind, languages: str, vocabulary: str
 ) -> None:
     folder = write_model(tmp_path / "model", kind, vocabulary)
@@ -43,12 +43,12 @@ def test_every_kind_of_model_is_told_its_languages_the_way_it_knows(
         assert translator.targets == {"de"}
 
 
-def test_opus_models_with_several_targets_are_asked_by_their_tokens() -> None:
+def test_opus_models_with_several_targets_get_target_tokens() -> None:
     vocabulary = frozenset({"▁a", ">>deu<<", ">>fra<<", ">>pt_br<<", ">>por<<", ">>cmn_Hans<<"})
 
-    naming = read_naming(vocabulary, "en>de,fr,pt,zh")
+    tokens = read_language_tokens(vocabulary, "en>de,fr,pt,zh")
 
-    assert naming.asked == {
+    assert tokens.target_tokens == {
         "de": (">>deu<<",),
         "fr": (">>fra<<",),
         "pt": (">>por<<",),
@@ -65,7 +65,7 @@ def test_opus_models_with_several_targets_are_asked_by_their_tokens() -> None:
         ("en>de,fr", "one language only"),
     ],
 )
-def test_a_model_that_does_not_say_what_it_translates_must_be_told(
+def test_a_model_without_language_tokens_needs_the_languages_setting(
     opus: Path, languages: str, why: str
 ) -> None:
     with pytest.raises(UnavailableError, match=why) as caught:

@@ -1,4 +1,4 @@
-"""Translation in processes of its own: a translator that can be killed, and the whole service."""
+"""Translation in a process of its own, and in the whole service."""
 
 import asyncio
 import threading
@@ -14,65 +14,65 @@ from mesh.addresses import free_ports
 from mesh.errors import MeshError
 from mesh.reasons import Reason
 from mesh.status import reason_of
-from tests.polling import until
-from tests.transcriber.service import process, until_serving
-from tests.transcriber.support import audio_frames, recording, start
-from tests.transcriber.tiny_translation import ENGLISH, GERMAN, TO_GERMAN, patient
-from transcriber.ctranslate import load_translator
-from transcriber.killable import KillableTranslator
-from transcriber.nursery import AbandonedError
+from tests.support.polling import until
+from tests.support.speech import audio_frames, recording, start
+from tests.support.tiny_translation import ENGLISH, GERMAN, TO_GERMAN, patient
+from tests.support.transcriber_process import process, until_serving
+from transcriber.model.fork_server import AbandonedError
+from transcriber.model.restartable import RestartableTranslator
+from transcriber.translation.ctranslate import CTranslator
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 
 
 @pytest.fixture
-def killable(nllb: Path) -> Iterator[KillableTranslator]:
-    load = partial(load_translator, nllb, "", "cpu", "int8", 1)
-    with closing(KillableTranslator(load, idle_seconds=0.05)) as translator:
+def restartable(nllb: Path) -> Iterator[RestartableTranslator]:
+    load = partial(CTranslator, nllb, "", "cpu", "int8", 1)
+    with closing(RestartableTranslator(load, idle_seconds=0.05)) as translator:
         yield translator
 
 
-async def test_in_a_process_of_its_own_it_is_freed_and_comes_back(
-    killable: KillableTranslator,
+async def test_an_idle_translator_is_freed_and_reloaded(
+    restartable: RestartableTranslator,
 ) -> None:
-    await until(lambda: not killable.is_loaded)
+    await until(lambda: not restartable.is_loaded)
 
-    assert killable.translate(TO_GERMAN, patient) == [GERMAN]
-    assert killable.targets == {"en", "de", "fr", "pt"}
+    assert restartable.translate(TO_GERMAN, patient) == [GERMAN]
+    assert restartable.targets == {"en", "de", "fr", "pt"}
 
 
-def test_threads_that_ask_at_once_take_turns(killable: KillableTranslator) -> None:
+def test_concurrent_translations_take_turns(restartable: RestartableTranslator) -> None:
     found: list[list[str]] = []
 
     def ask() -> None:
-        found.append(killable.translate(TO_GERMAN, patient))
+        found.append(restartable.translate(TO_GERMAN, patient))
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
 
     assert found == [[GERMAN]] * 4
 
 
-def test_whoever_gives_up_while_another_has_the_turn_does_not_wait(
-    killable: KillableTranslator,
+def test_an_abandoned_translation_does_not_wait_for_its_turn(
+    restartable: RestartableTranslator,
 ) -> None:
-    with killable._turn, pytest.raises(AbandonedError):
-        killable.translate(TO_GERMAN, lambda: True)
+    with restartable._turn, pytest.raises(AbandonedError):
+        restartable.translate(TO_GERMAN, lambda: True)
 
 
-def test_a_folder_that_is_none_is_told_by_the_process_that_tried_it(tmp_path: Path) -> None:
-    load = partial(load_translator, tmp_path / "nowhere", "", "cpu", "int8", 1)
+def test_a_missing_folder_is_a_typed_error_from_the_model_process(tmp_path: Path) -> None:
+    load = partial(CTranslator, tmp_path / "nowhere", "", "cpu", "int8", 1)
 
     with pytest.raises(MeshError, match="nowhere") as caught:
-        KillableTranslator(load)
+        RestartableTranslator(load)
 
     assert caught.value.reason is Reason.MODEL_UNAVAILABLE
 
 
-async def test_a_service_with_a_translation_model_hears_and_translates(
+async def test_a_service_with_a_translation_model_transcribes_and_translates(
     nllb: Path, weights_cache: Path
 ) -> None:
     (port,) = free_ports(1)
@@ -112,7 +112,7 @@ async def test_a_translation_model_that_does_not_load_is_a_message_and_no_traceb
         GRACE_SECONDS="0",
         TRANSLATION_MODEL=str(tmp_path),
     ) as running:
-        _, said = await asyncio.to_thread(running.communicate, timeout=60)
+        _, said = await asyncio.to_thread(running.communicate, timeout=120)
 
     assert running.returncode == 69
     assert "MODEL_UNAVAILABLE" in said

@@ -1,8 +1,8 @@
-// The reader's own words for some lines, kept in this browser until discarded.
+// The reader's edits of caption lines, stored in this browser until discarded.
 
 import { forget, keep, recall } from "../store.js";
 
-/** Edits of one text of one job; `version` tells apart the texts a job may have. */
+/** Edits of one text of one job; `version` is "spoken" or "translated". */
 export class Edits {
   #name;
   #lines;
@@ -17,7 +17,7 @@ export class Edits {
     return this.#lines.size;
   }
 
-  /** The cues as the reader wants them. Keyed by time: a line keeps its edit if cues are renumbered. */
+  /** The cues with edits applied. Keyed by time: a line keeps its edit if cues are renumbered. */
   applied(cues) {
     return cues.map((cue) => ({ ...cue, text: this.of(cue) ?? cue.text }));
   }

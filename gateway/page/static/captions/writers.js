@@ -1,5 +1,5 @@
 // Caption files of edited lines, made in the browser. Cues are {start, end, text} in seconds;
-// the shapes are those of the server's own files (docs/captions.md).
+// the output is that of the server's own writers (docs/captions.md).
 
 const pad = (value, digits = 2) => String(value).padStart(digits, "0");
 const ms = (seconds) => Math.max(0, Math.round(seconds * 1000));
@@ -16,7 +16,7 @@ function lines(text) {
 
 const flat = (text) => lines(text).join(" ");
 
-/** An emptied line is a line taken away. */
+/** An emptied cue is left out. */
 const spoken = (cues) => cues.filter((cue) => lines(cue.text).length > 0);
 
 function stamp(seconds, point) {
@@ -26,7 +26,7 @@ function stamp(seconds, point) {
   return `${pad(hours)}:${pad(minutes)}:${rest}`;
 }
 
-/** SubRip knows no escapes: signs that would be read as markup become their likes. */
+/** SubRip has no escapes: characters that would be read as markup become lookalikes. */
 function srt(cues) {
   return spoken(cues).map((cue, at) => {
     const text = lines(cue.text).join("\n")
@@ -91,7 +91,7 @@ function tsv(cues) {
 
 const SILENCE_MS = 1000;
 
-/** One line a cue; an empty one after a silence. What looks like a stamp in the text is none. */
+/** One line a cue; an empty one after a silence. Timestamps within the text are defused. */
 function lrc(cues) {
   const mark = (time) => {
     const whole = Math.floor(time / 10);
@@ -118,7 +118,7 @@ export const WRITERS = {
 
 const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\\/:*?"<>|]+/gu;
 
-/** A name no file system stumbles over. */
+/** A file name that is safe on every file system. */
 export function fileName(title, format) {
   const safe = String(title)
     .replace(UNSAFE, " ")

@@ -1,18 +1,28 @@
-// The three bars. They move together, because the stages overlap.
+// A bar for each stage the server names. They move together, because the stages overlap.
 
 import { h, icon } from "../dom.js";
 import { bytes, clock, percent, span } from "../format.js";
 import { t } from "../i18n.js";
 import { preparation } from "./health.js";
 
-const STAGES = [["download", "download"], ["normalization", "wave"], ["transcription", "ear"]];
+const ICONS = { download: "download", normalization: "wave", transcription: "ear" };
 
 export function stageBars() {
-  const bars = STAGES.map(([stage, drawing]) => bar(stage, drawing));
+  const bars = new Map();
+  const element = h("div", { class: "bars" });
+  function add(stage) {
+    const one = bar(stage, ICONS[stage] ?? "wave");
+    bars.set(stage, one);
+    element.append(one.element);
+    return one;
+  }
+  Object.keys(ICONS).forEach(add);
   return {
-    element: h("div", { class: "bars" }, ...bars.map((one) => one.element)),
+    element,
     update: (stages) => {
-      for (const one of bars) if (stages?.[one.stage]) one.update(stages[one.stage]);
+      for (const [stage, status] of Object.entries(stages ?? {})) {
+        (bars.get(stage) ?? add(stage)).update(status);
+      }
     },
   };
 }
@@ -24,14 +34,19 @@ function bar(stage, drawing) {
   const track = h("div", {
     class: "track",
     role: "progressbar",
-    "aria-label": t(`stage.${stage}`),
+    "aria-label": t(`stage.${stage}`, {}, stage),
     "aria-valuemin": "0",
     "aria-valuemax": "100",
   }, fill);
   const element = h(
     "div",
     { class: `bar ${stage}`, data: { state: "pending" } },
-    h("span", { class: "bar-name" }, icon(drawing), h("span", { text: t(`stage.${stage}`) })),
+    h(
+      "span",
+      { class: "bar-name" },
+      icon(drawing),
+      h("span", { text: t(`stage.${stage}`, {}, stage) }),
+    ),
     amount,
     share,
     track,
@@ -51,7 +66,7 @@ function bar(stage, drawing) {
     track.setAttribute("aria-valuetext", [share.textContent, words].filter(Boolean).join(", "));
   }
 
-  return { stage, element, update };
+  return { element, update };
 }
 
 /** How far, in the unit the stage really counts. */

@@ -21,7 +21,7 @@ export function audioClock(address, { changed, broken }) {
     get paused() {
       return audio.paused;
     },
-    // A play that is interrupted by a pause is no fault.
+    // A play() interrupted by pause() is not an error.
     play: () => audio.play().catch(() => {}),
     pause: () => audio.pause(),
     seek: (seconds) => audio.currentTime = seconds,
@@ -34,7 +34,7 @@ export function audioClock(address, { changed, broken }) {
   };
 }
 
-/** Where there is no sound one can still go from line to line. */
+/** Without sound one can still step from line to line. */
 export function silentClock({ changed }) {
   const nothing = () => {};
   return {

@@ -1,4 +1,4 @@
-// A collection in a list, and its words and deeds wherever it is shown.
+// A collection in a list; its labels and actions, shared by every view of it.
 
 import { cancelCollection, deleteCollection } from "../api.js";
 import { h, icon, write } from "../dom.js";
@@ -82,7 +82,7 @@ function facts(collection) {
   return found;
 }
 
-/** Each asks first, as something is lost; false if nothing was done. */
+/** Destructive actions; each asks for confirmation and returns false if nothing was done. */
 export async function cancelled(collection) {
   const yes = await confirmed({
     title: t("collection.cancelTitle"),

@@ -1,17 +1,17 @@
-// Every format. Edited captions are written here, the others come from the server.
+// A link for every caption format. Edited captions are written in the browser, in the formats it
+// has a writer for; every other file comes from the server.
 
 import { audioAddress, captionsAddress } from "../api.js";
+import { captionFormats, formatWords } from "../captions/formats.js";
 import { fileName, WRITERS } from "../captions/writers.js";
 import { h, icon, show } from "../dom.js";
 import { t } from "../i18n.js";
 
-const KNOWN = ["srt", "vtt", "txt", "json", "tsv", "lrc"];
-
 /** `text()` gives {cues, edits, translated} as the transcript shows them. */
 export function downloads(job, text) {
   let edited = true;
-  const formats = job.formats?.length ? job.formats.filter((one) => KNOWN.includes(one)) : KNOWN;
-  const links = formats.map((format) => [format, link(format)]);
+  let links = [];
+  const list = h("ul", { class: "formats" });
   const choice = chooser((value) => {
     edited = value;
     refresh();
@@ -21,7 +21,7 @@ export function downloads(job, text) {
     { class: "card downloads", "aria-labelledby": "files-title" },
     h("h2", { id: "files-title", text: t("files.title") }),
     choice.element,
-    h("ul", { class: "formats" }, ...links.map(([, one]) => h("li", {}, one))),
+    list,
     job.audio_file
       ? h(
         "a",
@@ -32,8 +32,21 @@ export function downloads(job, text) {
       : null,
   );
 
-  function link(format) {
-    const what = t(`files.${format}`);
+  fill([]);
+  if (!job.formats?.length || job.formats.some((name) => !formatWords(name, []))) {
+    captionFormats().then((formats) => {
+      fill(formats);
+      refresh();
+    });
+  }
+
+  function fill(formats) {
+    const names = job.formats?.length ? job.formats : formats.map((one) => one.name);
+    links = names.map((name) => [name, link(name, formatWords(name, formats))]);
+    list.replaceChildren(...links.map(([, one]) => h("li", {}, one)));
+  }
+
+  function link(format, what) {
     const name = format.toUpperCase();
     return h(
       "a",
@@ -48,10 +61,10 @@ export function downloads(job, text) {
     );
   }
 
-  /** The reader's own words take the place of the server's file. */
+  /** A file of the edited captions takes the place of the server's. */
   function write(event, format) {
     const { cues, edits } = text();
-    if (!edits.count || !edited) return;
+    if (!edits.count || !edited || !(format in WRITERS)) return;
     event.preventDefault();
     const { write: written, type } = WRITERS[format];
     const changed = cues.flatMap((cue, at) => edits.of(cue) === undefined ? [] : [at]);

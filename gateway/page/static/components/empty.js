@@ -1,4 +1,4 @@
-// Nothing to show, said kindly.
+// Empty states and loading skeletons.
 
 import { button, h, icon } from "../dom.js";
 import { t } from "../i18n.js";

@@ -51,5 +51,5 @@ export function reasonCode({ reason, stage }) {
 /** The stage's own name; empty if the job failed as a whole. */
 export function stageWord(stage) {
   const name = String(stage ?? "").toLowerCase().replace(/^stage_/, "");
-  return ["download", "normalization", "transcription"].includes(name) ? t(`stage.${name}`) : "";
+  return ["", "unspecified"].includes(name) ? "" : t(`stage.${name}`, {}, name);
 }

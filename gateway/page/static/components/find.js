@@ -13,7 +13,7 @@ export function finder(lines, reveal) {
     autocomplete: "off",
     spellcheck: "false",
   });
-  const told = h("span", { class: "found", role: "status" });
+  const status = h("span", { class: "found", role: "status" });
   const step = (drawing, label, by) =>
     button({ drawing, label: t(label), kind: "quiet small", act: () => move(by) });
   const steps = h(
@@ -26,7 +26,7 @@ export function finder(lines, reveal) {
     "div",
     { class: "finder", role: "search" },
     h("label", { class: "field search" }, icon("search"), field),
-    told,
+    status,
     steps,
   );
   let found = [];
@@ -53,7 +53,7 @@ export function finder(lines, reveal) {
     for (const line of lines()) line.draw(marks.get(line));
     const asked = field.value.trim() !== "";
     show(steps, found.length > 0);
-    told.textContent = !asked
+    status.textContent = !asked
       ? ""
       : found.length
       ? t("text.found", { at: at + 1, count: found.length })

@@ -1,4 +1,4 @@
-// How the mesh is, at a glance; who ails, on a click.
+// Health of the mesh: a lamp, and a list of its components on a click.
 
 import { health } from "../api.js";
 import { h, show } from "../dom.js";
@@ -9,7 +9,7 @@ import { line } from "../text.js";
 const EVERY_MS = 10_000;
 const WELL = new Set(["healthy", "ok", "serving"]);
 
-/** A lamp that opens a list. `reached(bool)` hears whether the gateway answers at all. */
+/** A lamp that opens a list. `reached(bool)` is called with whether the gateway answers. */
 export function healthLamp(reached) {
   const word = h("span", { class: "lamp-word", text: t("health.asking") });
   const lamp = h(
@@ -47,17 +47,17 @@ export function healthLamp(reached) {
     clearTimeout(timer);
     if (!document.hidden) {
       try {
-        tell(await health());
+        draw(await health());
         reached(true);
       } catch (problem) {
-        tell(null);
+        draw(null);
         reached(problem.reason !== "OFFLINE");
       }
     }
     if (element.isConnected) timer = setTimeout(ask, EVERY_MS);
   }
 
-  function tell(found) {
+  function draw(found) {
     const state = !found ? "down" : WELL.has(found.status) ? "ok" : "degraded";
     lamp.dataset.state = state;
     word.textContent = t(`health.${state}`);

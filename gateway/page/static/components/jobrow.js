@@ -65,7 +65,7 @@ export function jobRow(first, { withActions = true } = {}) {
     offer(name);
   }
 
-  /** Buttons stay the same elements while the state does: nobody loses the focus. */
+  /** Buttons stay the same elements while the state does, so focus is kept. */
   function offer(name) {
     const wanted = `${job.state} ${name}`;
     if (!withActions || wanted === offered) return;
@@ -96,7 +96,7 @@ function facts(job) {
   return found.filter(Boolean);
 }
 
-/** Each asks first where something is lost; false if nothing was done. */
+/** Destructive actions ask for confirmation; false if nothing was done. */
 export async function cancelled(job) {
   const yes = await confirmed({
     title: t("job.cancelTitle"),

@@ -36,7 +36,7 @@ export function transcriptLine(cue, host) {
   const tools = h("div", { class: "line-tools" }, restore, pencil);
   const element = h("li", { class: "line" }, moment, body, tools);
 
-  /** Whoever marks text wants to copy it, not to be taken elsewhere. */
+  /** Selecting text is for copying: it does not seek. */
   function point(event) {
     if (event.target.closest("form") || !getSelection().isCollapsed) return;
     host.seek(cue);

@@ -1,4 +1,4 @@
-// A list that moves by itself: the server tells its page whenever it has changed.
+// A live list: the server pushes the page whenever it has changed.
 
 import { h } from "../dom.js";
 import { notLoaded, skeleton } from "./empty.js";
@@ -6,36 +6,36 @@ import { notLoaded, skeleton } from "./empty.js";
 const AGING_MS = 10_000;
 
 /**
- * `follow(wish, listener)` is told pages, `ask(wish)` reads one; `items(page)` are what `row(one)`
- * shows, `idOf(one)` tells them apart. `drawn(page)` hears of each page, `emptiness()` says there is
- * nothing. A quiet list says neither that it waits nor what is wrong.
+ * `follow(query, listener)` subscribes to pages, `ask(query)` reads one. `items(page)` gives the
+ * items, `row(one)` draws one, `idOf(one)` is its key. `drawn(page)` is called after each page,
+ * `emptiness()` draws the empty state. A quiet list shows neither loading nor errors.
  */
 export function liveList({ follow, ask, items, idOf, row, emptiness, drawn, quiet = false }) {
   const list = h("ul", { class: "rows" });
   const nothing = h("div", {}, quiet ? null : skeleton());
   const rows = new Map();
-  let wish = null;
+  let query = null;
   let stop = null;
 
   function turn(next) {
-    wish = next;
+    query = next;
     stop?.();
-    // A browser has six lines to a host, for all its tabs: one that nobody sees has none.
+    // Browsers allow six connections to a host across all tabs: a hidden tab keeps none.
     stop = document.hidden
       ? null
-      : follow(wish, { heard: (_kind, page) => draw(page), connected: line });
+      : follow(query, { onEvent: (_kind, page) => draw(page), connected: line });
   }
 
-  /** A broken line says nothing of why; what is shown stays, an empty page has to say it. */
+  /** A lost stream gives no reason: rows stay, and an empty list asks once to show the error. */
   async function line(on) {
     if (on || quiet || list.childElementCount) return;
-    const wanted = wish;
-    const still = () => wanted === wish && stop && !list.childElementCount;
+    const wanted = query;
+    const still = () => wanted === query && stop && !list.childElementCount;
     try {
       const page = await ask(wanted);
       if (still()) draw(page);
     } catch (problem) {
-      if (still()) nothing.replaceChildren(notLoaded(problem, () => turn(wish)));
+      if (still()) nothing.replaceChildren(notLoaded(problem, () => turn(query)));
     }
   }
 
@@ -52,7 +52,7 @@ export function liveList({ follow, ask, items, idOf, row, emptiness, drawn, quie
     drawn?.(page);
   }
 
-  /** Rows keep their order, so only new ones are put in: nobody loses the focus, or what is marked. */
+  /** Rows keep their order, so only new ones are inserted: focus and selection stay. */
   function place(one, at) {
     const known = rows.get(idOf(one)) ?? row(one);
     known.update(one);
@@ -61,12 +61,12 @@ export function liveList({ follow, ask, items, idOf, row, emptiness, drawn, quie
     if (there !== known.element) list.insertBefore(known.element, there);
   }
 
-  /** "Just now" does not stay true; nothing is asked for that. */
+  /** Redraws relative times ("just now") without a request. */
   const aging = setInterval(() => {
     for (const { one, update } of rows.values()) update(one);
   }, AGING_MS);
 
-  const seen = () => turn(wish);
+  const seen = () => turn(query);
   document.addEventListener("visibilitychange", seen);
 
   return {

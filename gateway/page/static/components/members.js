@@ -1,4 +1,4 @@
-// The recordings of a collection in a grid. A thousand may change: only what did is drawn.
+// The members of a collection in a grid; only changed tiles are drawn, for there may be thousands.
 
 import { h, icon, redraw, show } from "../dom.js";
 import { clock, day, languageName, percent } from "../format.js";
@@ -8,7 +8,7 @@ import { happened } from "./failure.js";
 import { DRAWINGS, STATES } from "./tallies.js";
 import { thinTrack } from "./track.js";
 
-/** `changed({counts, size, late})` hears of the sums, at most once a frame. */
+/** `changed({counts, size, late})` is called with the totals, at most once a frame. */
 export function memberGrid(changed) {
   const tiles = new Map();
   const waiting = new Map();
@@ -23,10 +23,10 @@ export function memberGrid(changed) {
     frame ||= requestAnimationFrame(draw);
   }
 
-  /** Many changes of one member within a frame are one. */
+  /** Changes of one member within a frame are drawn once. */
   function put(member) {
     const before = latest(member.number);
-    // Changes tell of what is stored, and how far it is heard is not: it is as it was.
+    // A stored change carries no live progress: keep the last known.
     const goes = member.state === "running" && before?.attempt === member.attempt;
     const progress = member.progress ?? (goes ? before.progress : null);
     waiting.set(member.number, { ...member, progress });
@@ -37,7 +37,7 @@ export function memberGrid(changed) {
 
   function move({ number, progress }) {
     const member = latest(number);
-    // What has ended since does not run any more, whatever the figures say.
+    // Late progress of a member that has ended is ignored.
     if (member && !member.ended_at) {
       put({ ...member, progress: progress ?? member.progress });
     }
@@ -56,7 +56,7 @@ export function memberGrid(changed) {
     waiting.clear();
     insert(fresh.sort((one, other) => one.member.number - other.member.number));
     changed({ counts, size: tiles.size, late });
-    tell();
+    updateNone();
   }
 
   function count({ state, late: isLate }, by) {
@@ -64,7 +64,7 @@ export function memberGrid(changed) {
     if (isLate) late += by;
   }
 
-  /** By number; who was found first may be heard of last. */
+  /** Sorted by number: members may arrive in any order. */
   function insert(fresh) {
     let tail = document.createDocumentFragment();
     for (const one of fresh) {
@@ -86,10 +86,10 @@ export function memberGrid(changed) {
 
   function only(state) {
     list.dataset.only = state;
-    tell();
+    updateNone();
   }
 
-  function tell() {
+  function updateNone() {
     const { only: state } = list.dataset;
     show(none, tiles.size > 0 && Boolean(state) && counts[state] === 0);
     none.textContent = t("member.noneSuch");
@@ -131,10 +131,10 @@ function tile(first) {
     why,
     track.element,
   );
-  const told = { member: first, element, update };
+  const entry = { member: first, element, update };
 
   function update(member) {
-    told.member = member;
+    entry.member = member;
     const name = line(member.title || member.source_url);
     element.dataset.state = member.state;
     redraw(drawing, DRAWINGS[member.state] ?? "clock");
@@ -155,7 +155,7 @@ function tile(first) {
   }
 
   update(first);
-  return told;
+  return entry;
 }
 
 function stateWords({ state, progress, late }) {

@@ -1,4 +1,4 @@
-// What the caller may choose, and what this mesh cannot do.
+// The form of job options, without those this mesh cannot honour.
 
 import { capabilities } from "../api.js";
 import { h, icon } from "../dom.js";
@@ -6,7 +6,7 @@ import { languageName } from "../format.js";
 import { language, t } from "../i18n.js";
 import { line } from "../text.js";
 
-const SWITCHES = [
+export const SWITCHES = [
   ["remove_noise", "options.remove_noise", true],
   ["isolate_vocals", "options.isolate_vocals", false],
   ["word_timestamps", "options.word_timestamps", false],
@@ -14,9 +14,16 @@ const SWITCHES = [
 ];
 const COMMON = ["en", "pt", "es", "fr", "de", "it", "ja", "zh", "hi", "ar", "ru"];
 
-/** `known(capabilities)` hears what the mesh can do, once. */
+/** `known` is called once, with the capabilities of the mesh. */
 export function optionsForm(known) {
-  const spoken = h("select", { id: "language" });
+  const spoken = h("select", { id: "language", on: { change: offerCandidates } });
+  const candidates = h("input", {
+    id: "languages",
+    type: "text",
+    maxlength: "200",
+    placeholder: t("options.languagesHint"),
+    autocomplete: "off",
+  });
   const target = h("select", { id: "language-out" });
   const prompt = h("input", {
     id: "prompt",
@@ -48,6 +55,7 @@ export function optionsForm(known) {
       { class: "options-grid" },
       labelled("options.language", spoken),
       labelled("options.translate", target),
+      labelled("options.languages", candidates, "wide"),
       labelled("options.initial_prompt", prompt, "wide"),
       h("div", { class: "checks wide" }, ...switches.map((one) => one.element)),
     ),
@@ -68,21 +76,28 @@ export function optionsForm(known) {
     }
     known(found);
   }).catch(() => {
-    // The usual ones stand; what cannot be done is refused with a reason.
+    // The usual choices stay; the server refuses what it cannot honour, with a reason.
   });
 
-  /** Only what differs from the usual: the operator's defaults stay in force. */
+  /** A language that is named leaves nothing to detect. */
+  function offerCandidates() {
+    candidates.disabled = !["auto", "mixed"].includes(spoken.value);
+  }
+
+  /** Only options that differ from the usual: the operator's defaults stay in force. */
   function chosen() {
-    const wishes = {};
-    if (spoken.value === "mixed") wishes.mixed_languages = true;
-    else if (spoken.value !== "auto") wishes.language = spoken.value;
-    if (target.value) wishes.language_out = target.value;
-    if (prompt.value.trim()) wishes.initial_prompt = prompt.value.trim();
+    const values = {};
+    if (spoken.value === "mixed") values.mixed_languages = true;
+    else if (spoken.value !== "auto") values.language = spoken.value;
+    const tags = candidates.value.split(/[\s,;]+/).filter(Boolean);
+    if (tags.length && !candidates.disabled) values.languages = tags;
+    if (target.value) values.language_out = target.value;
+    if (prompt.value.trim()) values.initial_prompt = prompt.value.trim();
     for (const { name, box, on } of switches) {
       if (box.disabled || box.checked === on) continue;
-      wishes[name] = name === "captions_policy" ? "prefer_human" : box.checked;
+      values[name] = name === "captions_policy" ? "prefer_human" : box.checked;
     }
-    return wishes;
+    return values;
   }
 
   return { element, chosen };

@@ -1,4 +1,4 @@
-// Older and newer. The server gives a token for the next page only, so the way back is kept.
+// Older and newer. The server gives a token for the next page only, so earlier tokens are remembered.
 
 import { button, h, show } from "../dom.js";
 import { t } from "../i18n.js";

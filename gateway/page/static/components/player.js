@@ -12,7 +12,7 @@ import { speechMap } from "./speechmap.js";
 const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 1.75, 2];
 const STEP_SECONDS = 5;
 
-/** `moved(time)` hears of every change of the position. */
+/** `moved(time)` is called on every change of the position. */
 export function player(job, moved) {
   const caption = h(
     "p",

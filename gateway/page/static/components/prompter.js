@@ -1,4 +1,4 @@
-// Captions as they are heard: cut between words, the newest line largest, older ones above.
+// Captions as they are transcribed: cut between words, the newest line largest, older ones above.
 
 import { button, h, show } from "../dom.js";
 import { clock } from "../format.js";
@@ -26,16 +26,16 @@ export function prompter() {
     act: () => lines.scrollTo({ top: lines.scrollHeight }),
   });
   show(newest, false);
-  const heard = new Set();
+  const shown = new Set();
   let caughtUp = false;
 
   const atEnd = () => lines.scrollHeight - lines.scrollTop - lines.clientHeight < NEAR_PX;
   lines.addEventListener("scroll", () => show(newest, !atEnd()), { passive: true });
 
   function add(segment) {
-    // A story that is told again after a reload tells nothing twice.
-    if (heard.has(segment.index)) return;
-    heard.add(segment.index);
+    // After a reload the event log is replayed: skip segments already shown.
+    if (shown.has(segment.index)) return;
+    shown.add(segment.index);
     const stay = !atEnd();
     for (const part of parts(segment)) lines.append(spoken(part, caughtUp));
     while (lines.childElementCount > SHOWN) lines.firstElementChild.remove();
@@ -46,10 +46,10 @@ export function prompter() {
   return {
     element: h("div", { class: "prompter" }, empty, lines, newest),
     add,
-    /** What comes from now on is new: it is shown word by word. */
+    /** Captions from now on are new: they appear word by word. */
     live: () => caughtUp = true,
     get count() {
-      return heard.size;
+      return shown.size;
     },
   };
 }

@@ -1,18 +1,14 @@
 // Everything that came of a collection, as one file.
 
 import { reportAddress } from "../api.js";
+import { captionFormats } from "../captions/formats.js";
 import { h, icon } from "../dom.js";
 import { t } from "../i18n.js";
 
 const FORMATS = ["html", "pdf", "markdown", "json"];
-const CAPTIONS = ["srt", "vtt", "txt", "json", "tsv", "lrc"];
 
 export function reports(collectionId) {
-  const captions = h(
-    "select",
-    { id: "zip-captions" },
-    ...CAPTIONS.map((format) => h("option", { value: format, text: format.toUpperCase() })),
-  );
+  const captions = h("select", { id: "zip-captions" });
   const zip = h(
     "a",
     { class: "button small", download: true },
@@ -22,10 +18,15 @@ export function reports(collectionId) {
   const aim = () => {
     zip.href = reportAddress(collectionId, {
       format: "zip",
-      captions: captions.value,
+      captions: captions.value || null,
     });
   };
   captions.addEventListener("change", aim);
+  captionFormats().then((formats) => {
+    const option = ({ name }) => h("option", { value: name, text: name.toUpperCase() });
+    captions.replaceChildren(...formats.map(option));
+    aim();
+  });
   aim();
   return h(
     "section",

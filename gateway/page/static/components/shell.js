@@ -1,4 +1,4 @@
-// What stands around every view: name, ways, health, language, colours.
+// The frame around every view: name, navigation, health, language, theme.
 
 import { button, h, icon, redraw as drawAgain, show } from "../dom.js";
 import { language, LANGUAGES, setLanguage, t } from "../i18n.js";
@@ -15,10 +15,10 @@ const WAYS = [
   ["/collections", "nav.collections", "grid"],
   ["/dead-letters", "nav.dead", "inbox"],
 ];
-// Where views without a way of their own belong.
+// The navigation entry of views that have none of their own.
 const BELONGS = [["/job/", "/jobs"], ["/collect", "/collections"]];
 
-/** `redraw()` builds the view anew, in another language. */
+/** `redraw()` builds the view again, in another language. */
 export function shell({ redraw }) {
   const outlet = h("main", { id: "content", class: "content", tabindex: "-1" });
   const notice = h("p", { class: "notice", role: "status" });
@@ -35,7 +35,7 @@ export function shell({ redraw }) {
     outlet.focus();
   });
 
-  /** The gateway answers, or not; said quietly, once. */
+  /** Announces politely, once, whether the gateway answers. */
   function reached(answers) {
     if (answers === !lost) return;
     lost = !answers;
@@ -119,7 +119,7 @@ function themeButton() {
   let current = document.documentElement.dataset.theme ?? "auto";
   const mark = icon(THEME_DRAWINGS[current]);
   const element = h("button", { type: "button", class: "button quiet theme" }, mark);
-  const tell = () => {
+  const update = () => {
     drawAgain(mark, THEME_DRAWINGS[current]);
     element.setAttribute("aria-label", t(`nav.theme.${current}`));
     element.title = t(`nav.theme.${current}`);
@@ -129,8 +129,8 @@ function themeButton() {
     if (current === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = current;
     keepTheme(current === "auto" ? null : current);
-    tell();
+    update();
   });
-  tell();
+  update();
   return element;
 }

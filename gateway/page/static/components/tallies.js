@@ -20,7 +20,7 @@ export const DRAWINGS = {
   timed_out: "hourglass",
   cancelled: "close",
 };
-// What is done comes first, what is still to come last.
+// Finished states first, pending ones last.
 const SHOWN = ["completed", "failed", "timed_out", "cancelled", "running", "pending"];
 
 /** One bar for all, a share for each state; the words stand below it. */

@@ -1,4 +1,4 @@
-// Short messages at the edge of the page; a screen reader is told each once.
+// Short messages at the edge of the page; a screen reader announces each once.
 
 import { button, h } from "../dom.js";
 import { reasonWords, t } from "../i18n.js";
@@ -33,12 +33,12 @@ export function complain(problem) {
 export function sentence(problem) {
   if (problem.reason === "OFFLINE") return t("failure.offline");
   const known = reasonWords(problem.reason);
-  // Which field it is only the server can say.
+  // Only the server knows which field it is.
   if (known && problem.reason !== "REQUEST_INVALID") return `${known.happened} ${known.advice}`;
   return problem.message || t("failure.unknown");
 }
 
-/** Does what can be refused, and says so if it was; false then. */
+/** Runs an action that may be refused; shows the refusal and returns false. */
 export async function done(act) {
   try {
     await act();

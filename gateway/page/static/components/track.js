@@ -11,7 +11,7 @@ export function thinTrack() {
   );
   return {
     element,
-    /** `progress` of a hundred; null if nobody knows. */
+    /** `progress` of a hundred; null if unknown. */
     update(progress, name) {
       fill.style.setProperty("--share", String((progress ?? 0) / 100));
       element.setAttribute("aria-label", name);

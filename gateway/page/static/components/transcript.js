@@ -11,7 +11,7 @@ import { toast } from "./toast.js";
 const RESPECT_MS = 4000;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** `seek(cue)` plays a line; `opened()` hears that one is edited, `changed()` that it was. */
+/** `seek(cue)` plays a line; `opened()` is called when an edit begins, `changed()` after it. */
 export function transcript(cues, edits, { seek, opened, changed }) {
   const host = {
     seek: point,
@@ -44,7 +44,7 @@ export function transcript(cues, edits, { seek, opened, changed }) {
     edits.set(cue, text);
     byCue.get(cue).draw();
     if (!edits.kept) toast(t("text.notKept"), "bad");
-    told();
+    updateNote();
   }
 
   async function reset() {
@@ -56,16 +56,16 @@ export function transcript(cues, edits, { seek, opened, changed }) {
     if (!yes) return;
     edits.clear();
     for (const one of lines) one.draw();
-    told();
+    updateNote();
   }
 
-  function told() {
+  function updateNote() {
     show(notice, edits.count > 0);
     count.textContent = counted("text.edits", edits.count);
     changed();
   }
 
-  /** What can be seen well stays where it is: nothing slips away under a finger. */
+  /** Lines in clear view are not scrolled: nothing moves under a finger. */
   function bring(element) {
     const { top, bottom } = element.getBoundingClientRect();
     if (top > innerHeight * 0.2 && bottom < innerHeight * 0.8) return;
@@ -88,7 +88,7 @@ export function transcript(cues, edits, { seek, opened, changed }) {
   addEventListener("wheel", touch, { passive: true });
   addEventListener("touchmove", touch, { passive: true });
 
-  told();
+  updateNote();
   return {
     elements: { find: find.element, notice, list },
     at,
@@ -108,7 +108,7 @@ export function lineAt(cues, time) {
   let [low, high] = [0, cues.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    // A player lands a hair before the moment it was asked for.
+    // A player may land slightly before the requested time.
     if (cues[middle].start <= time + 0.05) low = middle + 1;
     else high = middle;
   }

@@ -24,7 +24,7 @@ export default {
 
   UNSUPPORTED_URL: ["There is nothing at this address that can be listened to.", "Open it in a browser and check it."],
   ADDRESS_FORBIDDEN: ["This address leads into a private network.", "Use a public address, or send the file itself."],
-  HOST_UNREACHABLE: ["Nobody answers at this address.", "Check it, and try again later."],
+  HOST_UNREACHABLE: ["No server answers at this address.", "Check it, and try again later."],
   NETWORK_ERROR: ["The connection to the site broke off.", "Try again."],
   VIDEO_NOT_FOUND: ["The site has nothing at this address.", "Check the address."],
   VIDEO_PRIVATE: ["This video is private.", "Ask its owner, or let the operator use cookies of an account that may see it."],
@@ -59,6 +59,6 @@ export default {
   DELIVERIES_EXHAUSTED: ["The work on this recording never got going.", "The orchestrator's log says why. Then replay it."],
   RECORD_UNREADABLE: ["What is kept of this job cannot be read.", "Delete it and send the recording again."],
   WEBHOOK_REFUSED: ["The receiver of a webhook wants no more of them.", "Give another address."],
-  WEBHOOK_UNDELIVERED: ["Nobody took a webhook in all its attempts.", "Mend its receiver, then replay it."],
+  WEBHOOK_UNDELIVERED: ["The receiver of a webhook accepted it in none of its attempts.", "Mend its receiver, then replay it."],
   INTERNAL: ["Something broke on our side.", "Try again. The log of the service has the details."],
 };

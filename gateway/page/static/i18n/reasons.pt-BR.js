@@ -24,7 +24,7 @@ export default {
 
   UNSUPPORTED_URL: ["Não há nada neste endereço que se possa ouvir.", "Abra-o num navegador e confira."],
   ADDRESS_FORBIDDEN: ["Este endereço leva a uma rede privada.", "Use um endereço público, ou envie o próprio arquivo."],
-  HOST_UNREACHABLE: ["Ninguém responde neste endereço.", "Confira-o e tente mais tarde."],
+  HOST_UNREACHABLE: ["Nenhum servidor responde neste endereço.", "Confira-o e tente mais tarde."],
   NETWORK_ERROR: ["A conexão com o site caiu.", "Tente de novo."],
   VIDEO_NOT_FOUND: ["O site não tem nada neste endereço.", "Confira o endereço."],
   VIDEO_PRIVATE: ["Este vídeo é privado.", "Fale com o dono, ou deixe o operador usar cookies de uma conta que possa vê-lo."],
@@ -59,6 +59,6 @@ export default {
   DELIVERIES_EXHAUSTED: ["O trabalho nesta gravação nunca chegou a começar.", "O log do orquestrador diz por quê. Depois, repita-a."],
   RECORD_UNREADABLE: ["O que está guardado desta tarefa não pode ser lido.", "Exclua-a e envie a gravação de novo."],
   WEBHOOK_REFUSED: ["Quem recebia um webhook não quer mais nenhum.", "Dê outro endereço."],
-  WEBHOOK_UNDELIVERED: ["Ninguém aceitou um webhook em todas as tentativas.", "Conserte quem o recebe e repita-o."],
+  WEBHOOK_UNDELIVERED: ["O destino de um webhook não o aceitou em nenhuma tentativa.", "Conserte quem o recebe e repita-o."],
   INTERNAL: ["Algo quebrou do nosso lado.", "Tente de novo. O log do serviço tem os detalhes."],
 };

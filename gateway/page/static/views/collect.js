@@ -78,7 +78,7 @@ export function collectView() {
     }
     send.disabled = true;
     try {
-      const made = await submitCollection(wish(listed, addresses));
+      const made = await submitCollection(fields(listed, addresses));
       go(`/collection/${encodeURIComponent(made.collection_id)}`);
     } catch (problem) {
       complain(sentence(problem));
@@ -88,7 +88,7 @@ export function collectView() {
     }
   }
 
-  function wish(listed, addresses) {
+  function fields(listed, addresses) {
     const asked = {
       ...options.chosen(),
       [listed ? "sources" : "addresses"]: addresses,

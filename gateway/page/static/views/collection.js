@@ -35,7 +35,7 @@ export function collectionView(_query, collectionId) {
     }
   }
 
-  /** A line that broke off comes back by itself, unless what it told of was deleted. */
+  /** A lost stream reconnects by itself, unless the collection was deleted. */
   async function check() {
     try {
       await getCollection(collectionId);
@@ -79,8 +79,8 @@ function livePart(first, { described, lost: broken }) {
   const sums = sumsCard();
   const filter = stateFilter((state) => grid.only(state));
   const grid = memberGrid((found) => {
-    heard = found;
-    tell();
+    received = found;
+    redraw();
   });
   const lost = h("p", {
     class: "notice",
@@ -92,14 +92,14 @@ function livePart(first, { described, lost: broken }) {
     text: t("collection.searching"),
   });
   let collection = first;
-  let heard = { counts: null, size: 0, late: 0 };
+  let received = { counts: null, size: 0, late: 0 };
 
-  function tell() {
-    // Until every member was heard of, the collection itself knows better.
-    const whole = heard.counts && heard.size >= collection.member_count;
-    const counts = whole ? heard.counts : collection.counts;
-    const size = Math.max(heard.size, collection.member_count);
-    const late = whole ? heard.late : collection.late_count;
+  function redraw() {
+    // Until every member has arrived, the counts of the collection itself are used.
+    const whole = received.counts && received.size >= collection.member_count;
+    const counts = whole ? received.counts : collection.counts;
+    const size = Math.max(received.size, collection.member_count);
+    const late = whole ? received.late : collection.late_count;
     sums.update(collection, { counts, size, late });
     filter.update(counts, size);
     show(waiting, size === 0 && !collection.settled);
@@ -108,19 +108,19 @@ function livePart(first, { described, lost: broken }) {
 
   function news(next) {
     collection = next;
-    tell();
+    redraw();
   }
 
-  const told = {
+  const handlers = {
     collection: news,
     member: grid.put,
     progress: grid.move,
     finished: news,
   };
   show(lost, false);
-  tell();
+  redraw();
   const stop = followCollection(first.collection_id, {
-    heard: (kind, data) => told[kind]?.(data),
+    onEvent: (kind, data) => handlers[kind]?.(data),
     connected: (on) => {
       show(lost, !on);
       if (!on) broken();

@@ -1,4 +1,4 @@
-// The list of collections, page by page; it moves by itself.
+// The list of collections, page by page, live.
 
 import { listCollections } from "../api.js";
 import { collectionRow } from "../components/collectionrow.js";

@@ -17,17 +17,17 @@ const LIMIT = 20;
 
 export function deadLettersView(query) {
   document.title = `${t("dead.title")} · ytcaption`;
-  const wish = { reason: query.get("reason") ?? "", tokens: query.getAll("p") };
+  const filters = { reason: query.get("reason") ?? "", tokens: query.getAll("p") };
   const total = h("p", { class: "faint total", role: "status" });
   const list = h("ul", { class: "rows" });
   const nothing = h("div", {}, skeleton());
-  const filter = reasonFilter(wish, (reason) => ask({ reason, tokens: [] }));
+  const filter = reasonFilter(filters, (reason) => ask({ reason, tokens: [] }));
   const paging = pages((tokens) => ask({ tokens }));
 
   function ask(change) {
-    Object.assign(wish, change);
-    const noted = new URLSearchParams(wish.reason ? { reason: wish.reason } : {});
-    for (const token of wish.tokens) noted.append("p", token);
+    Object.assign(filters, change);
+    const noted = new URLSearchParams(filters.reason ? { reason: filters.reason } : {});
+    for (const token of filters.tokens) noted.append("p", token);
     note("/dead-letters", noted);
     return load();
   }
@@ -37,8 +37,8 @@ export function deadLettersView(query) {
       draw(
         await listDeadLetters({
           limit: LIMIT,
-          reason: wish.reason,
-          page_token: wish.tokens.at(-1),
+          reason: filters.reason,
+          page_token: filters.tokens.at(-1),
         }),
       );
     } catch (problem) {
@@ -52,8 +52,8 @@ export function deadLettersView(query) {
     show(total, letters.length > 0);
     list.replaceChildren(...letters.map((letter) => row(letter, load)));
     filter.seen(letters.map((letter) => letter.reason));
-    paging.update(wish.tokens, next);
-    const why = wish.reason
+    paging.update(filters.tokens, next);
+    const why = filters.reason
       ? empty("search", t("dead.noMatch"))
       : empty("check", t("dead.none"), t("dead.noneText"));
     nothing.replaceChildren(...(letters.length ? [] : [why]));
@@ -121,7 +121,7 @@ function row(letter, changed) {
   );
 }
 
-/** True if the list is no longer true; a job is gone to instead. */
+/** True if the list must be reloaded; a replayed job is opened instead. */
 async function replayed(letter) {
   try {
     const job = await replayDeadLetter(letter.letter_id);
@@ -152,14 +152,14 @@ async function discarded(letter) {
 }
 
 /** Offers the reasons that were seen; the server may know more on later pages. */
-function reasonFilter(wish, chosen) {
-  const known = new Set(wish.reason ? [wish.reason] : []);
+function reasonFilter(filters, chosen) {
+  const known = new Set(filters.reason ? [filters.reason] : []);
   const select = h("select", { id: "reason", on: { change: () => chosen(select.value) } });
   const draw = () => {
     select.replaceChildren(
       h("option", { value: "", text: t("dead.anyReason") }),
       ...[...known].sort().map((reason) =>
-        h("option", { value: reason, text: reason, selected: reason === wish.reason })
+        h("option", { value: reason, text: reason, selected: reason === filters.reason })
       ),
     );
   };

@@ -1,4 +1,4 @@
-// A job that is over: its player and text if anything was heard, else why not.
+// A job that is over: its player and text if anything was transcribed, else the reason.
 
 import { getCues } from "../api.js";
 import { Edits } from "../captions/edits.js";
@@ -9,6 +9,7 @@ import { empty, notLoaded, skeleton } from "../components/empty.js";
 import { failureCard } from "../components/failure.js";
 import { player } from "../components/player.js";
 import { lineAt, transcript } from "../components/transcript.js";
+import { warnings } from "../components/warnings.js";
 import { button, h, isTyping, show } from "../dom.js";
 import { t } from "../i18n.js";
 
@@ -19,16 +20,17 @@ export function endedPart(job, { retry }) {
     kind: job.state === "succeeded" ? "small" : "primary small",
     act: retry,
   });
-  const heard = (job.transcription_segments ?? []).length > 0;
+  const hasText = (job.transcription_segments ?? []).length > 0;
   const parts = [];
   let study = null;
   if (job.state === "failed") {
     parts.push(failureCard(job.failure ?? { reason: "", message: job.error ?? "" }, again));
   } else if (job.state === "cancelled") {
-    const words = t(heard ? "job.cancelled" : "job.cancelledEmpty");
+    const words = t(hasText ? "job.cancelled" : "job.cancelledEmpty");
     parts.push(h("div", { class: "card ended-note" }, h("p", { text: words }), again));
   }
-  if (heard) {
+  parts.push(warnings(job.warnings));
+  if (hasText) {
     study = studyPart(job, job.state === "succeeded" ? again : null);
     parts.push(study.element);
   } else {

@@ -1,4 +1,4 @@
-// One job, whatever becomes of it: running, done, failed, cancelled.
+// One job in any state: running, done, failed, cancelled.
 
 import { getJob } from "../api.js";
 import { empty, notLoaded, skeleton } from "../components/empty.js";
@@ -66,7 +66,7 @@ export function jobView(_query, jobId) {
       change({ element: empty("search", t("job.gone"), t("job.goneText"), way) });
       return;
     }
-    // What is shown stays; an empty page says what is wrong. Either way it is asked again.
+    // Keeps what is shown; an empty page shows the error. Either way it retries.
     if (!part) body.replaceChildren(notLoaded(problem, () => load()));
     timer = setTimeout(load, AGAIN_MS);
   }

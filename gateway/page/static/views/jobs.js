@@ -1,4 +1,4 @@
-// The list of jobs: searched, filtered by state, page by page; it moves by itself.
+// The list of jobs: searched, filtered by state, page by page, live.
 
 import { listJobs } from "../api.js";
 import { empty } from "../components/empty.js";
@@ -16,13 +16,13 @@ const TYPING_MS = 250;
 
 export function jobsView(query) {
   document.title = `${t("jobs.title")} · ytcaption`;
-  const wish = {
+  const filters = {
     q: query.get("q") ?? "",
     state: query.get("state") ?? "",
     tokens: query.getAll("p"),
   };
   const total = h("p", { class: "faint total", role: "status" });
-  const search = searchField(wish, ask);
+  const search = searchField(filters, ask);
   const paging = pages((tokens) => ask({ tokens }));
   const list = liveList({
     follow: followJobs,
@@ -30,29 +30,29 @@ export function jobsView(query) {
     items: ({ jobs }) => jobs,
     idOf: ({ job_id: id }) => id,
     row: (job) => jobRow(job),
-    emptiness: () => emptiness(wish),
+    emptiness: () => emptiness(filters),
     drawn,
   });
 
   function ask(change) {
-    Object.assign(wish, change);
+    Object.assign(filters, change);
     const noted = new URLSearchParams();
-    if (wish.q) noted.set("q", wish.q);
-    if (wish.state) noted.set("state", wish.state);
-    for (const token of wish.tokens) noted.append("p", token);
+    if (filters.q) noted.set("q", filters.q);
+    if (filters.state) noted.set("state", filters.state);
+    for (const token of filters.tokens) noted.append("p", token);
     note("/jobs", noted);
     turn();
   }
 
   function turn() {
-    const { q, state, tokens } = wish;
+    const { q, state, tokens } = filters;
     list.turn({ limit: LIMIT, q, state, page_token: tokens.at(-1) });
   }
 
   function drawn({ jobs, total: count, next_page_token: next }) {
     write(total, counted("jobs.total", count));
     show(total, jobs.length > 0);
-    paging.update(wish.tokens, next);
+    paging.update(filters.tokens, next);
   }
 
   turn();
@@ -61,7 +61,7 @@ export function jobsView(query) {
       "div",
       { class: "list-view" },
       h("h1", { tabindex: "-1", text: t("jobs.title") }),
-      h("div", { class: "list-tools" }, search.element, stateFilter(wish, ask)),
+      h("div", { class: "list-tools" }, search.element, stateFilter(filters, ask)),
       total,
       ...list.elements,
       paging.element,
@@ -79,11 +79,11 @@ function emptiness({ q, state }) {
   return empty("list", t("jobs.none"), t("jobs.noneText"), way);
 }
 
-function searchField(wish, ask) {
+function searchField(filters, ask) {
   let typing = 0;
   const field = h("input", {
     type: "search",
-    value: wish.q,
+    value: filters.q,
     placeholder: t("jobs.search"),
     "aria-label": t("jobs.search"),
     autocomplete: "off",
@@ -99,7 +99,7 @@ function searchField(wish, ask) {
   };
 }
 
-function stateFilter(wish, ask) {
+function stateFilter(filters, ask) {
   const option = (value) =>
     h(
       "label",
@@ -108,7 +108,7 @@ function stateFilter(wish, ask) {
         type: "radio",
         name: "state",
         value,
-        checked: wish.state === value,
+        checked: filters.state === value,
         on: { change: () => ask({ state: value, tokens: [] }) },
       }),
       h("span", { text: value ? t(`state.${value}`) : t("jobs.all") }),

@@ -1,4 +1,4 @@
-// A job under way: three bars and the words as they are heard.
+// A job under way: three bars and the words as they are transcribed.
 
 import { stageBars } from "../components/bars.js";
 import { happened } from "../components/failure.js";
@@ -8,7 +8,7 @@ import { percent } from "../format.js";
 import { t } from "../i18n.js";
 import { followJob } from "../stream.js";
 
-/** `described(job)` hears of the job's news; `ended()` of its end. */
+/** `described(job)` is called on changes of the job, `ended()` at its end. */
 export function runningPart(first, { described, ended }) {
   const bars = stageBars();
   const lines = prompter();
@@ -26,10 +26,10 @@ export function runningPart(first, { described, ended }) {
     described(job);
   }
 
-  const heard = {
+  const handlers = {
     job: (data) => {
       news(data);
-      // What was said before is here already, from the job itself.
+      // Earlier segments came with the job itself.
       if (lines.count >= (data.segment_count ?? 0)) lines.live();
     },
     progress: (data) => {
@@ -37,12 +37,12 @@ export function runningPart(first, { described, ended }) {
       news({ ...data, state: "running", failure: null });
     },
     segment: (data) => lines.add(data),
-    story: (data) => told(data),
+    story: (data) => logged(data),
     finished: () => ended(),
   };
 
-  /** The story is told from its beginning: what an earlier attempt went through is no news. */
-  function told({ type, attempt, media, failure }) {
+  /** The event log is replayed from its beginning: events of earlier attempts are not shown. */
+  function logged({ type, attempt, media, failure }) {
     if (type === "media_found") {
       news({ media, title: media.title, duration_seconds: media.duration_seconds });
     }
@@ -55,7 +55,7 @@ export function runningPart(first, { described, ended }) {
   for (const segment of first.transcription_segments ?? []) lines.add(segment);
   news(first);
   const stop = followJob(first.job_id, {
-    heard: (kind, data) => heard[kind]?.(data),
+    onEvent: (kind, data) => handlers[kind]?.(data),
     connected: (on) => show(lost, !on),
   });
   return {

@@ -1,0 +1,147 @@
+"""The yt-dlp engine: each request runs in a child process of its own, a few at a time."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+
+from downloader.admission import check_address, grant
+from downloader.commands import (
+    CaptionsCommand,
+    ClientOptions,
+    Command,
+    DownloadCommand,
+    ResolveCommand,
+)
+from downloader.engine import (
+    CaptionEvent,
+    DownloadEvent,
+    DownloadOptions,
+    ListedVideo,
+    MediaLimits,
+    Purged,
+    ResolveQuery,
+)
+from downloader.fork_server import ChildProcess, running_child
+from downloader.metadata import from_json
+from downloader.relay import caption_event, download_events, messages
+from downloader.scratch import Scratch
+from mesh.errors import InvalidRequestError, LimitExceededError
+from mesh.period import wanted_days
+from mesh.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLimits:
+    """What the operator allows each request and all of them together."""
+
+    max_downloads: int = 4
+    """Concurrent downloads; lookups have as many slots of their own."""
+
+    max_videos: int = 1000
+    max_entries: int = 10_000
+    max_spool_bytes: int = 2 * 1024**3
+    allow_caller_proxy: bool = False
+
+
+class YtDlpEngine:
+    """Implements DownloaderEngine with yt-dlp."""
+
+    def __init__(
+        self, client_options: ClientOptions, scratch: Scratch, limits: ServiceLimits
+    ) -> None:
+        self._client_options = client_options
+        self._scratch = scratch
+        self._limits = limits
+        self._downloads = asyncio.Semaphore(limits.max_downloads)
+        # Separate: a slow listing must not delay a download.
+        self._lookups = asyncio.Semaphore(limits.max_downloads)
+
+    async def download(
+        self, source_url: str, limits: MediaLimits, options: DownloadOptions
+    ) -> AsyncGenerator[DownloadEvent, None]:
+        """See DownloaderEngine."""
+        check_address(source_url)
+        command = DownloadCommand(
+            source_url,
+            self._granted(options),
+            limits.max_bytes,
+            limits.max_duration.total_seconds(),
+            self._limits.max_spool_bytes,
+        )
+        async with (
+            self._child(command, self._downloads) as child,
+            aclosing(download_events(child)) as events,
+        ):
+            async for event in events:
+                yield event
+
+    async def resolve(
+        self, query: ResolveQuery, options: DownloadOptions
+    ) -> AsyncGenerator[ListedVideo, None]:
+        """See DownloaderEngine."""
+        check_address(query.source_url, searches=True)
+        days = wanted_days(query.from_date, query.to_date, query.period)
+        most = self._limits.max_videos
+        command = ResolveCommand(
+            query.source_url,
+            self._granted(options),
+            # One more than the limit shows that the list exceeds it.
+            min(query.max_videos or most + 1, most + 1),
+            self._limits.max_entries,
+            days.first,
+            days.last,
+        )
+        count = 0
+        async with (
+            self._child(command, self._lookups) as child,
+            aclosing(messages(child, "video")) as videos,
+        ):
+            async for message in videos:
+                if count == most:
+                    raise LimitExceededError(
+                        f"the list has more than the {most} recordings allowed",
+                        reason=Reason.TOO_LARGE,
+                    )
+                yield ListedVideo(message["source_url"], from_json(message["media"]))
+                count += 1
+
+    async def fetch_captions(
+        self,
+        source_url: str,
+        languages: tuple[str, ...],
+        limits: MediaLimits,
+        options: DownloadOptions,
+    ) -> AsyncGenerator[CaptionEvent, None]:
+        """See DownloaderEngine."""
+        check_address(source_url)
+        seconds = limits.max_duration.total_seconds()
+        command = CaptionsCommand(source_url, self._granted(options), languages, seconds)
+        kinds = ("found", "track", "cue", "done")
+        async with (
+            self._child(command, self._lookups) as child,
+            aclosing(messages(child, *kinds)) as found,
+        ):
+            async for message in found:
+                yield caption_event(message)
+
+    @asynccontextmanager
+    async def _child(
+        self, command: Command, slots: asyncio.Semaphore
+    ) -> AsyncIterator[ChildProcess]:
+        """A child that runs the command in a scratch folder, once a slot is free."""
+        async with slots:
+            with self._scratch.folder() as folder:
+                async with running_child(replace(command, folder=str(folder))) as child:
+                    yield child
+
+    def purge(self, *, dry_run: bool) -> Purged:
+        """See DownloaderEngine."""
+        return self._scratch.purge(dry_run=dry_run)
+
+    def _granted(self, options: DownloadOptions) -> ClientOptions:
+        if options.proxy and not self._limits.allow_caller_proxy:
+            raise InvalidRequestError(
+                "this service does not let callers choose a proxy", reason=Reason.REQUEST_INVALID
+            )
+        return grant(self._client_options, options)

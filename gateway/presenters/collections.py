@@ -1,0 +1,98 @@
+"""Presents collections and their members."""
+
+from typing import Any
+
+from gateway.presenters.jobs import EPOCH, enum_name, failure, percent, seconds, timestamp
+from gateway.schemas import collections as schemas
+from gateway.schemas.options import options_of
+from ytcaption.v1 import collection_pb2, job_pb2
+from ytcaption.v1 import collection_service_pb2 as pb
+
+
+def collection(found: collection_pb2.Collection) -> schemas.Collection:
+    """Presents a collection without its members."""
+    return schemas.Collection.of(found, **_converted(found))
+
+
+def detail(
+    found: collection_pb2.Collection, members: list[schemas.Member], next_page_token: str
+) -> schemas.CollectionDetail:
+    """Presents a collection with one page of its members."""
+    return schemas.CollectionDetail.of(
+        found, **_converted(found), members=members, next_page_token=next_page_token
+    )
+
+
+def _converted(found: collection_pb2.Collection) -> dict[str, Any]:
+    created = timestamp(found.create_time) or EPOCH
+    return {
+        "state": enum_name(
+            found.state or collection_pb2.COLLECTION_STATE_RUNNING,
+            collection_pb2.CollectionState,
+            "COLLECTION_STATE_",
+        ),
+        "listings": [_listing(one) for one in found.listings],
+        "counts": _counts(found),
+        "created_at": created,
+        "updated_at": timestamp(found.update_time) or created,
+        "deadline": timestamp(found.deadline),
+        "gathered_at": timestamp(found.end_time),
+        "options": options_of(found.options),
+        "priority": enum_name(
+            found.priority or job_pb2.PRIORITY_NORMAL, job_pb2.Priority, "PRIORITY_"
+        ),
+        "can_cancel": not found.settled
+        and found.state != collection_pb2.COLLECTION_STATE_CANCELLED,
+    }
+
+
+def _counts(found: collection_pb2.Collection) -> schemas.Counts:
+    counts = {_member_state(one.state): one.count for one in found.counts}
+    return schemas.Counts(**{name: counts.get(name, 0) for name in schemas.Counts.model_fields})
+
+
+def _member_state(state: int) -> str:
+    return enum_name(state, collection_pb2.MemberState, "MEMBER_STATE_")
+
+
+def _listing(found: collection_pb2.Listing) -> schemas.Listing:
+    failed = failure(found.failure) if found.HasField("failure") else None
+    return schemas.Listing.of(found, failure=failed)
+
+
+def member(found: collection_pb2.Member) -> schemas.Member:
+    """Presents one recording of a collection."""
+    return schemas.Member.of(
+        found,
+        state=_member_state(found.state or collection_pb2.MEMBER_STATE_PENDING),
+        progress=_member_percent(found),
+        failure=failure(found.failure) if found.HasField("failure") else None,
+        duration_seconds=seconds(found.duration) if found.HasField("duration") else None,
+        ended_at=timestamp(found.end_time),
+    )
+
+
+def member_progress(found: collection_pb2.MemberProgress) -> dict[str, object]:
+    """Presents the live progress of a member."""
+    return {
+        "number": found.number,
+        "job_id": found.job_id or None,
+        "progress": _member_percent(found),
+    }
+
+
+def _member_percent(
+    found: "collection_pb2.Member | collection_pb2.MemberProgress",
+) -> float | None:
+    """None while the duration of the recording is unknown."""
+    return percent(found.progress) if found.HasField("progress") else None
+
+
+def collection_list(
+    page: pb.ListCollectionsResponse | pb.WatchCollectionsResponse,
+) -> schemas.CollectionList:
+    """Presents one page of collections."""
+    return schemas.CollectionList(
+        collections=[collection(one) for one in page.collections],
+        next_page_token=page.next_page_token,
+    )

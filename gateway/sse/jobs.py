@@ -1,0 +1,159 @@
+"""The event stream of a job: its event log, live progress, and one shared final event."""
+
+import asyncio
+from functools import lru_cache
+from math import inf
+
+from gateway.client import Orchestrator
+from gateway.presenters import jobs as present
+from gateway.presenters.transcript import has_text, text_of
+from gateway.sse.stream import ResumableStream, encode
+from mesh.tasks import mark_retrieved
+from mesh.watching import TERMINAL, follow
+from ytcaption.v1 import event_pb2, job_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
+
+NO_TEXT = {"transcription_text", "transcription_segments"}
+CACHED_PROGRESS = 256
+
+
+class FinalEvents:
+    """Encodes the final event of a job once for all clients that wait for it."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._orchestrator = orchestrator
+        self._pending: dict[tuple[str, int], asyncio.Task[bytes]] = {}
+
+    async def of(self, job: job_pb2.Job, sequence: int) -> bytes:
+        """Returns the final event; the sequence is 0 if retention has deleted the event log."""
+        key = job.job_id, sequence
+        task = self._pending.get(key)
+        if task is None:
+            task = self._pending[key] = asyncio.create_task(self._encode(job, sequence))
+            task.add_done_callback(lambda _: self._pending.pop(key, None))
+            task.add_done_callback(mark_retrieved)
+        # A client that disconnects must not cancel the task for the others.
+        return await asyncio.shield(task)
+
+    async def _encode(self, job: job_pb2.Job, sequence: int) -> bytes:
+        detail = present.detail(job)
+        if has_text(job):
+            detail.transcription_text = await text_of(self._orchestrator, job.job_id)
+        return encode("finished", detail, sequence=sequence, exclude={"transcription_segments"})
+
+
+class JobStream(ResumableStream[pb.WatchJobResponse]):
+    """The job, its stored events, live progress while it runs, and the final event."""
+
+    def __init__(
+        self, orchestrator: Orchestrator, final_events: FinalEvents, job_id: str, after: int
+    ) -> None:
+        # Waits through any outage of the orchestrator: the stream stays open, without events.
+        updates = follow(orchestrator.pipeline, job_id, after, patience_seconds=inf)
+        super().__init__(job_id, updates, _progress_key)
+        self._final_events = final_events
+        self._job = job_pb2.Job(job_id=job_id)
+        self._end: tuple[int, job_pb2.Job] | None = None
+        """Held back until nothing follows: a replayed job has several JOB_FINISHED events."""
+
+    def _is_new(self, update: pb.WatchJobResponse) -> bool:
+        return bool(update.sequence) or update.job.state not in TERMINAL
+
+    def _encode(self, update: pb.WatchJobResponse) -> bytes:
+        data = b""
+        if self._end and update.sequence:  # the job was replayed after that end
+            data = _stored_event(self._subject, self._end[0], _finished(self._end[1]))
+            self._end = None
+        match update.WhichOneof("update"):
+            case "job":
+                self._job = update.job
+                data += encode("job", present.detail(update.job), exclude=NO_TEXT)
+            case "progress":
+                data += _progress_event(self._subject, update.progress.SerializeToString())
+            case "event" if update.event.type == event_pb2.EVENT_TYPE_JOB_FINISHED:
+                self._end = update.sequence, update.event.job_finished.job
+            case "event":
+                data += _stored_event(self._subject, update.sequence, update.event)
+        return data
+
+    async def _final_event(self) -> bytes:
+        sequence, job = self._end or (0, self._job)
+        return await self._final_events.of(job, sequence)
+
+
+def _progress_key(update: pb.WatchJobResponse) -> int | None:
+    return 0 if update.WhichOneof("update") == "progress" else None
+
+
+def _finished(job: job_pb2.Job) -> event_pb2.Event:
+    return event_pb2.Event(
+        type=event_pb2.EVENT_TYPE_JOB_FINISHED,
+        timestamp=job.end_time,
+        attempt=job.attempt,
+        job_finished=event_pb2.JobFinished(job=job),
+    )
+
+
+@lru_cache(maxsize=CACHED_PROGRESS)
+def _progress_event(job_id: str, progress: bytes) -> bytes:
+    """Cached by content: clients that watch the same job share one encoding."""
+    return encode("progress", present.progress(job_id, job_pb2.JobProgress.FromString(progress)))
+
+
+def _stored_event(job_id: str, sequence: int, event: event_pb2.Event) -> bytes:
+    match event.WhichOneof("payload"):
+        case "segment_settled":
+            segment = present.segment(event.segment_settled.segment)
+            return encode("segment", segment, sequence=sequence)
+        case "stage_changed":
+            status = event.stage_changed.stage
+            detail = present.stage(job_id, status)
+            name = present.STAGES.get(status.stage, "")
+            data = {"stage": name, "status": detail.status, "detail": detail}
+            return encode("stage", data, sequence=sequence)
+        case _:
+            data = {
+                "type": present.enum_name(event.type, event_pb2.EventType, "EVENT_TYPE_"),
+                "at": present.timestamp(event.timestamp),
+                "attempt": event.attempt,
+                **_payload(event),
+            }
+            return encode("story", data, sequence=sequence)
+
+
+def _payload(event: event_pb2.Event) -> dict[str, object]:
+    match event.WhichOneof("payload"):
+        case "attempt_started":
+            return {"resume_seconds": present.seconds(event.attempt_started.resume_offset)}
+        case "attempt_failed":
+            failed = event.attempt_failed
+            retry_at = present.timestamp(failed.retry_time)
+            return {"failure": present.failure(failed.failure), "retry_at": retry_at}
+        case "media_found":
+            return {"media": present.media(event.media_found.media)}
+        case "start_execution":
+            return {"model": event.start_execution.model or None}
+        case "execution_result":
+            result = event.execution_result
+            return {
+                **_outcome(result),
+                "language": result.language or None,
+                "model": result.model or None,
+                "segment_count": result.segment_count,
+            }
+        case "collection_result":
+            fetched = event.collection_result
+            return {**_outcome(fetched), "size_bytes": fetched.size_bytes}
+        case "job_finished":
+            state = event.job_finished.job.state
+            return {"state": present.enum_name(state, job_pb2.JobState, "JOB_STATE_")}
+        case _:
+            return {}
+
+
+def _outcome(result: event_pb2.ExecutionResult | event_pb2.CollectionResult) -> dict[str, object]:
+    failed = result.HasField("failure")
+    return {
+        "status": present.enum_name(result.state, job_pb2.StageState, "STAGE_STATE_"),
+        "failure": present.failure(result.failure) if failed else None,
+    }

@@ -1,1 +1,0 @@
-"""Events in and out: anyone may start a collection by a message, and hear what came of it."""

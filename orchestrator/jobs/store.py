@@ -1,0 +1,260 @@
+"""The store of job records: changed only by compare-and-set, with keys that reserve their ids.
+
+`RecordStore` is the part that collections share: their records are in the same bucket.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, ClassVar, Generic, TypeVar
+from uuid import UUID
+
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.timestamp import from_current_time
+from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
+
+from mesh.bus import Bus, storing
+from mesh.correlation import new_id
+from mesh.errors import InternalError, NotFoundError, UnavailableError
+from mesh.reasons import Reason
+from ytcaption.v1 import job_pb2
+
+RecordT = TypeVar("RecordT", bound=Message)
+MAX_RACES = 20
+TERMINAL = frozenset(
+    {job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED}
+)
+ACTIVE = frozenset({job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING})
+
+
+class UnreadableError(InternalError):
+    """The value of a key is not a record."""
+
+
+class ConflictError(Exception):
+    """The record was changed or created by another writer first."""
+
+
+@dataclass(slots=True)
+class Versioned(ABC, Generic[RecordT]):
+    """A record and the revision it was read or written at."""
+
+    record: RecordT
+    revision: int
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """The id of the job or collection."""
+
+    @abstractmethod
+    def touch(self) -> None:
+        """Sets the update time to now."""
+
+
+VersionedT = TypeVar("VersionedT", bound=Versioned[Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A key of the bucket that stands for a job or collection: a request, or a cached result."""
+
+    key: str
+    id: str = ""
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedId(Generic[VersionedT]):
+    """The id reserved for a request_id, and the record if the request was accepted before."""
+
+    id: str
+    request_key: str
+    """The hash of the request_id; "" without one."""
+    accepted: VersionedT | None
+
+
+class RecordStore(ABC, Generic[VersionedT]):
+    """Reads and writes records of one kind."""
+
+    root: ClassVar[str] = ""
+    """The prefix of the records' keys."""
+    requests: ClassVar[str]
+    """The prefix of the keys that stand for a request_id."""
+    what: ClassVar[str]
+    missing: ClassVar[Reason]
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    @abstractmethod
+    def _read(self, data: bytes, revision: int) -> VersionedT:
+        """Parses a record; DecodeError if it is not one."""
+
+    async def _create(self, versioned: VersionedT) -> VersionedT:
+        """Stores a new record durably; ConflictError if there is one."""
+        versioned.touch()
+        try:
+            async with storing():
+                revision = await self._bus.jobs.create(
+                    self.root + versioned.id, versioned.record.SerializeToString()
+                )
+        except KeyWrongLastSequenceError as error:
+            raise ConflictError(versioned.id) from error
+        # nats-py returns the whole acknowledgement here, unlike from update().
+        versioned.revision = getattr(revision, "seq", revision)
+        return versioned
+
+    async def get(self, id_: str) -> VersionedT:
+        """The record with that id, or NotFoundError."""
+        try:
+            async with storing():
+                entry = await self._bus.jobs.get(f"{self.root}{UUID(id_)}")
+        except (KeyNotFoundError, ValueError) as error:
+            raise NotFoundError(f"no {self.what} {id_[:64]!r}", reason=self.missing) from error
+        try:
+            return self._read(entry.value or b"", entry.revision or 0)
+        except DecodeError as error:
+            raise UnreadableError(
+                f"the record of {self.what} {id_!r} cannot be read",
+                reason=Reason.RECORD_UNREADABLE,
+            ) from error
+
+    async def exists(self, id_: str) -> bool:
+        """Whether there is a record with that id."""
+        try:
+            await self.get(id_)
+        except NotFoundError:
+            return False
+        return True
+
+    async def save(self, versioned: VersionedT) -> None:
+        """Writes the record; ConflictError if it changed since it was read."""
+        versioned.touch()
+        try:
+            async with storing():
+                saved = await self._bus.jobs.update(
+                    self.root + versioned.id,
+                    versioned.record.SerializeToString(),
+                    last=versioned.revision,
+                )
+        except KeyWrongLastSequenceError as error:
+            raise ConflictError(versioned.id) from error
+        versioned.revision = getattr(saved, "seq", saved)
+
+    async def change(self, id_: str, mutate: Callable[[Any], bool]) -> VersionedT:
+        """Applies `mutate` to the newest record until that is stored, or until it returns False."""
+        for _ in range(MAX_RACES):
+            versioned = await self.get(id_)
+            if not mutate(versioned.record):
+                return versioned
+            try:
+                await self.save(versioned)
+            except ConflictError:
+                continue
+            return versioned
+        raise UnavailableError(
+            f"the {self.what} changes too often to be changed now",
+            reason=Reason.STORAGE_UNAVAILABLE,
+        )
+
+    async def remove(self, id_: str) -> None:
+        """Removes the record; an empty tombstone stays."""
+        async with storing():
+            await self._bus.jobs.purge(self.root + id_)
+
+    async def reserve(self, request_id: str) -> ReservedId[VersionedT]:
+        """Reserves an id for a request_id, once: a repeated request gets the same id."""
+        id_ = new_id()
+        if not request_id:
+            return ReservedId(id_, "", None)
+        key = request_key(request_id)
+        try:
+            await self.point(Pointer(self.requests + key), id_)
+        except ConflictError:
+            id_ = (await self.pointer(self.requests + key)).id
+        try:
+            return ReservedId(id_, key, await self.get(id_))
+        except NotFoundError:  # new, or an earlier try died half-way
+            return ReservedId(id_, key, None)
+
+    async def reserved(self, request_id: str) -> ReservedId[VersionedT] | None:
+        """What was reserved for a request_id that made no record yet; None if nothing was."""
+        key = request_key(request_id)
+        id_ = (await self.pointer(self.requests + key)).id
+        return ReservedId(id_, key, None) if id_ else None
+
+    async def release(self, request_key: str) -> None:
+        """Frees the request_id with that key, if any."""
+        if request_key:
+            await self.remove_pointer(self.requests + request_key)
+
+    async def pointer(self, key: str) -> Pointer:
+        """Where a key points now; to "" if nowhere."""
+        try:
+            async with storing():
+                entry = await self._bus.jobs.get(key)
+        except KeyNotFoundError:
+            return Pointer(key)
+        return Pointer(key, (entry.value or b"").decode(), entry.revision or 0)
+
+    async def point(self, pointer: Pointer, id_: str) -> None:
+        """Points the key to this id; ConflictError if it was moved since it was read."""
+        bucket, value = self._bus.jobs, id_.encode()
+        try:
+            async with storing():
+                if pointer.revision:
+                    await bucket.update(pointer.key, value, last=pointer.revision)
+                else:
+                    await bucket.create(pointer.key, value)
+        except KeyWrongLastSequenceError as error:
+            raise ConflictError(pointer.key) from error
+
+    async def remove_pointer(self, key: str) -> None:
+        """Removes a pointer."""
+        async with storing():
+            await self._bus.jobs.purge(key)
+
+
+class VersionedJob(Versioned[job_pb2.JobRecord]):
+    """A job's record and the revision it was read or written at."""
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.job.job_id
+
+    @property
+    def job(self) -> job_pb2.Job:
+        """The job as callers see it."""
+        return self.record.job
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the job can no longer change."""
+        return self.job.state in TERMINAL
+
+    def touch(self) -> None:
+        """Sets the update time to now."""
+        self.job.update_time.CopyFrom(from_current_time())
+
+
+class JobStore(RecordStore[VersionedJob]):
+    """Reads and writes job records."""
+
+    requests = "request."
+    what = "job"
+    missing = Reason.JOB_NOT_FOUND
+
+    def _read(self, data: bytes, revision: int) -> VersionedJob:
+        return VersionedJob(job_pb2.JobRecord.FromString(data), revision)
+
+    async def create(self, record: job_pb2.JobRecord) -> VersionedJob:
+        """Stores a new job durably; ConflictError if its id is taken."""
+        return await self._create(VersionedJob(record, 0))
+
+
+def request_key(request_id: str) -> str:
+    """What stands for a request_id in keys."""
+    return sha256(request_id.encode()).hexdigest()

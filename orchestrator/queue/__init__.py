@@ -1,0 +1,4 @@
+"""The work queues on JetStream: lanes, dispatch, pull consumers, paging, capacity.
+
+May import mesh and settings only.
+"""

@@ -1,0 +1,298 @@
+"""Builds every object of the orchestrator once and starts its background tasks."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from mesh.bus import Bus
+from mesh.server import Service
+from mesh.stores import Limits
+from mesh.tasks import stop
+from orchestrator.api import health, stats
+from orchestrator.api.admin import AdminEngines, AdminServicer
+from orchestrator.api.collections import CollectionEngines, CollectionServicer
+from orchestrator.api.pipeline import Engines, PipelineServicer
+from orchestrator.collections.control import CollectionControl
+from orchestrator.collections.controller import Dependencies
+from orchestrator.collections.discovery import Lister
+from orchestrator.collections.feed import CollectionFeeds
+from orchestrator.collections.index import CollectionIndex, CollectionReader
+from orchestrator.collections.projection import Projections
+from orchestrator.collections.records import CollectionStore
+from orchestrator.collections.report import Reports
+from orchestrator.collections.submission import CollectionSubmission
+from orchestrator.collections.worker import CollectionWorker
+from orchestrator.events.inbox import EventReplays, Inbox
+from orchestrator.events.outbox import Outbox
+from orchestrator.jobs.caption_files import CaptionReader
+from orchestrator.jobs.control import JobControl
+from orchestrator.jobs.dedup import Dedup
+from orchestrator.jobs.index import JobIndex
+from orchestrator.jobs.replay import Replays
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.jobs.store import ACTIVE
+from orchestrator.jobs.submission import Rerun, Submission
+from orchestrator.maintenance.eviction import Eviction
+from orchestrator.maintenance.housekeeper import Housekeeper
+from orchestrator.maintenance.inventory import Inventory
+from orchestrator.maintenance.orphans import Orphans
+from orchestrator.maintenance.poison_items import PoisonItems
+from orchestrator.maintenance.reconciler import Reconciler, enqueue_job
+from orchestrator.maintenance.reset import FactoryReset
+from orchestrator.maintenance.retention import Retention
+from orchestrator.pipeline.capabilities import Capabilities
+from orchestrator.pipeline.pipeline import Pipeline
+from orchestrator.pipeline.stages import Stages, open_stages, selected_models, stage_stall_seconds
+from orchestrator.queue.capacity import Capacity
+from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
+from orchestrator.settings import Settings
+from orchestrator.watch.event_feed import JobFeeds
+from orchestrator.watch.live_pages import LivePages
+from orchestrator.webhooks.dead_letters import WebhookReplays
+from orchestrator.webhooks.deliveries import Deliveries
+from orchestrator.webhooks.queue import forget_webhooks
+from orchestrator.webhooks.relay import Relay
+from orchestrator.webhooks.sender import Sender
+from orchestrator.worker.readiness import Readiness
+from orchestrator.worker.runner import Runner
+from ytcaption.v1 import (
+    admin_service_pb2,
+    admin_service_pb2_grpc,
+    collection_service_pb2,
+    collection_service_pb2_grpc,
+    job_pb2,
+    pipeline_service_pb2,
+    pipeline_service_pb2_grpc,
+)
+
+
+@asynccontextmanager
+async def assembled(
+    settings: Settings,
+) -> AsyncIterator[tuple[list[Service], Callable[[], Awaitable[None]]]]:
+    """Runs the background tasks; yields the gRPC services and the readiness check."""
+    settings.work_dir.mkdir(parents=True, exist_ok=True)
+    limits = Limits(replicas=settings.replicas, storage_bytes=settings.storage_bytes)
+    async with (
+        Bus.connected(
+            settings.nats_url,
+            prefix=settings.prefix,
+            limits=limits,
+            name="orchestrator",
+            answer_seconds=settings.nats_seconds,
+        ) as bus,
+        open_stages(settings) as stages,
+        asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted
+    ):
+        core = build_core(settings, bus, stages)
+        collections = build_collections(core)
+        admin, housekeeper = build_maintenance(core, collections)
+        outbox = Outbox(bus)
+        inbox = Inbox(bus, collections.submission, core.storage.dead_letters)
+        relay = Relay(bus, core.deliveries)
+        sender = Sender(bus, settings, core.deliveries, core.storage.dead_letters)
+        # Consumers exist before the first event they must not miss.
+        await relay.prepare()
+        await outbox.prepare()
+        work = (
+            outbox.run(),
+            inbox.run(),
+            core.index.keep_warm(),
+            core.live_pages.run(),
+            core.runner.run(),
+            collections.worker.run(),
+            relay.run(),
+            sender.run(),
+            housekeeper.run(),
+            Reconciler(
+                "job",
+                partial(core.index.ids, ACTIVE),
+                core.queue.ids,
+                partial(enqueue_job, core.storage.jobs, core.queue),
+            ).run(),
+            Reconciler(
+                "collection",
+                collections.index.unsettled,
+                core.collection_queue.ids,
+                core.collection_queue.put,
+            ).run(),
+            PoisonItems(core.storage).run(),
+        )
+        tasks = [background.create_task(one) for one in work]
+        try:
+            yield (
+                [pipeline_service(core), admin_service(admin), collection_service(collections)],
+                core.index.catch_up,
+            )
+        finally:
+            await stop(*tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Core(Engines):
+    """The engines of jobs, and what other rooms need besides."""
+
+    storage: JobStorage
+    stages: Stages
+    queue: WorkQueue
+    readiness: Readiness
+    replays: Replays
+    runner: Runner
+    collection_queue: CollectionQueue
+    deliveries: Deliveries
+
+
+def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
+    """Builds everything a job needs."""
+    storage = JobStorage.on(bus)
+    pipeline = Pipeline(
+        stages,
+        stall_seconds=settings.stall_seconds,
+        deadline_seconds=settings.job_seconds,
+        stage_stall_seconds=stage_stall_seconds(settings),
+    )
+    queue = WorkQueue(
+        bus, ack_wait_seconds=settings.ack_wait_seconds, max_deliveries=settings.max_deliveries
+    )
+    index = JobIndex(bus)
+    feeds = JobFeeds(bus, storage.event_logs)
+    capacity = Capacity(bus, settings)
+    readiness = Readiness(stages, capacity.until_free)
+    collection_queue, deliveries = CollectionQueue(bus), Deliveries(bus)
+    replays = Replays(
+        storage,
+        queue,
+        max_attempts=settings.max_attempts,
+        resend={
+            job_pb2.LETTER_KIND_EVENT: EventReplays(bus).resend,
+            job_pb2.LETTER_KIND_WEBHOOK: WebhookReplays(
+                bus, deliveries, storage.dead_letters
+            ).resend,
+        },
+        on_member_revived=collection_queue.put,
+    )
+    dedup = Dedup(storage, settings, partial(selected_models, stages))
+    submission = Submission(bus, storage.jobs, queue, max_attempts=settings.max_attempts)
+    return Core(
+        settings=settings,
+        storage=storage,
+        stages=stages,
+        pipeline=pipeline,
+        capabilities=Capabilities(stages),
+        queue=queue,
+        index=index,
+        feeds=feeds,
+        live_pages=LivePages(index),
+        capacity=capacity,
+        readiness=readiness,
+        jobs=storage.jobs,
+        artifacts=storage.artifacts,
+        submission=submission,
+        rerun=Rerun(storage.jobs, storage.artifacts, submission, capacity, settings.work_dir),
+        control=JobControl(storage, queue, feeds.until_ended, [partial(forget_webhooks, bus)]),
+        reading=CaptionReader(storage.artifacts, storage.event_logs),
+        replays=replays,
+        runner=Runner(storage, settings, queue, pipeline, readiness, dedup, replays),
+        collection_queue=collection_queue,
+        deliveries=deliveries,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Collections(CollectionEngines):
+    """The engines of collections, and what other rooms need besides."""
+
+    worker: CollectionWorker
+    records: CollectionStore
+
+
+def build_collections(core: Core) -> Collections:
+    """Builds everything a collection needs."""
+    storage, settings, queue = core.storage, core.settings, core.collection_queue
+    records, index = CollectionStore(storage.bus), CollectionIndex(core.index)
+    feeds = CollectionFeeds(storage.bus, storage.event_logs, core.index.progress)
+    projections = Projections(storage.event_logs, records)
+    dependencies = Dependencies(
+        storage=storage,
+        records=records,
+        index=index,
+        job_index=core.index,
+        submission=core.submission,
+        control=core.control,
+        capacity=core.capacity,
+        lister=Lister(core.stages, core.readiness, settings),
+    )
+    return Collections(
+        index=index,
+        live_pages=core.live_pages,
+        feeds=feeds,
+        submission=CollectionSubmission(
+            storage, records, queue, settings, core.capabilities, core.capacity
+        ),
+        reading=CollectionReader(storage.bus, records, projections, core.index),
+        control=CollectionControl(
+            storage,
+            records,
+            queue,
+            feeds,
+            index,
+            projections,
+            core.control,
+            [partial(forget_webhooks, storage.bus)],
+        ),
+        reporting=Reports(projections.read, storage.jobs, core.reading),
+        worker=CollectionWorker(dependencies, settings),
+        records=records,
+    )
+
+
+def build_maintenance(core: Core, collections: Collections) -> tuple[AdminEngines, Housekeeper]:
+    """Builds the engines of operators: statistics, health, dead letters, removal of any kind."""
+    storage, settings, bus = core.storage, core.settings, core.storage.bus
+    inventory = Inventory(bus)
+    orphans = Orphans(storage, collections.records, inventory, settings)
+    retention = Retention(storage, inventory, core.index, core.control, collections.control)
+    eviction = Eviction(storage, inventory, settings, core.capacity, retention)
+    admin = AdminEngines(
+        stats=partial(stats.count, bus, core.index, core.queue),
+        health=partial(health.look, settings, bus, core.stages),
+        dead_letters=storage.dead_letters,
+        replays=core.replays,
+        deliveries=core.deliveries,
+        retention=retention,
+        factory_reset=FactoryReset(
+            bus, settings, core.control, core.queue, orphans, inventory, collections.control
+        ),
+        limits=stats.limits_of(settings),
+    )
+    return admin, Housekeeper(retention, eviction, orphans, settings.retention_hours)
+
+
+def pipeline_service(engines: Engines) -> Service:
+    """PipelineService: what clients do with jobs."""
+    return Service.of(
+        pipeline_service_pb2.DESCRIPTOR.services_by_name["PipelineService"],
+        pipeline_service_pb2_grpc.add_PipelineServiceServicer_to_server,
+        PipelineServicer(engines),
+        let_go=engines.live_pages.close,
+    )
+
+
+def admin_service(engines: AdminEngines) -> Service:
+    """AdminService: what operators do."""
+    return Service.of(
+        admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"],
+        admin_service_pb2_grpc.add_AdminServiceServicer_to_server,
+        AdminServicer(engines),
+    )
+
+
+def collection_service(engines: CollectionEngines) -> Service:
+    """CollectionService: what clients do with collections."""
+    return Service.of(
+        collection_service_pb2.DESCRIPTOR.services_by_name["CollectionService"],
+        collection_service_pb2_grpc.add_CollectionServiceServicer_to_server,
+        CollectionServicer(engines),
+    )

@@ -1,0 +1,109 @@
+"""Quality checks of a decode result."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transcriber.speech.decode_fallbacks import MAX_UNCERTAIN, DecodeResult, strategies
+
+BEGIN, END_OF_TEXT = 1000, 900
+"""Tokens below END_OF_TEXT are words; from BEGIN on they count fiftieths of a second."""
+
+
+class Tokens:
+    """A tokenizer with one word per token."""
+
+    timestamp_begin, eot = BEGIN, END_OF_TEXT
+
+    def decode(self, tokens: list[int]) -> str:
+        return " ".join(f"word{token}" for token in tokens)
+
+
+def at(second: float) -> int:
+    return BEGIN + round(second * 50)
+
+
+def decoded(*tokens: int, logprob: float = -0.2, no_speech: float = 0.0) -> DecodeResult:
+    """Of a window of 20 seconds."""
+    result: Any = SimpleNamespace(
+        sequences_ids=[list(tokens)],
+        scores=[logprob * (len(tokens) + 1) / len(tokens)],
+        no_speech_prob=no_speech,
+    )
+    return DecodeResult(result, Tokens(), frames=2000, longest=500, speech=[(0.0, 19.8)])
+
+
+def test_a_complete_result_is_acceptable() -> None:
+    one = decoded(at(0), 1, 2, 3, at(19.5))
+
+    assert one.is_acceptable
+    assert one.frames_decoded == 2000
+
+
+def test_a_result_that_stops_early_leaves_the_rest_to_decode() -> None:
+    one = decoded(at(0), 1, 2, 3, at(10), at(10))
+
+    assert not one.is_complete
+    assert one.frames_decoded == 1000
+
+
+def test_a_result_that_ends_before_the_speech_leaves_the_rest_to_decode() -> None:
+    one = decoded(at(0), 1, 2, 3, at(10))
+
+    assert not one.is_complete
+    assert one.frames_decoded == 1000
+
+
+@pytest.mark.parametrize(
+    "worse",
+    [
+        decoded(at(0), *[7] * 60, at(19.5)),
+        decoded(at(0), 1, 2, 3, at(17), at(17)),
+        decoded(at(0), 1, 2, 3, at(19.5), logprob=-1.5),
+    ],
+    ids=["it repeats itself", "it leaves a scrap", "it is unsure"],
+)
+def test_an_unacceptable_result_ranks_below_an_acceptable_one(worse: DecodeResult) -> None:
+    good = decoded(at(0), 1, 2, 3, at(19.5))
+
+    assert not worse.is_acceptable
+    assert max([worse, good], key=lambda one: one.rank) is good
+
+
+def test_an_uncertain_result_without_speech_has_no_phrases() -> None:
+    one = decoded(at(0), 1, 2, at(19.5), logprob=-1.5, no_speech=0.9)
+
+    assert one.is_acceptable
+    assert one.phrases(0) == []
+
+
+def test_text_that_fails_is_uncertain_and_shows_no_loop() -> None:
+    one = decoded(at(0), 1, 2, 3, at(5), at(5), *[7] * 60, at(19.5))
+
+    phrases = one.phrases(0)
+
+    assert [phrase.text for phrase in phrases] == ["word1 word2 word3", "word7 word7"]
+    assert all(phrase.uncertain and phrase.confidence <= MAX_UNCERTAIN for phrase in phrases)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [decoded(at(0), *range(100, 240), at(19.5)), decoded(at(0), 1, 2, 3, at(18))],
+    ids=["more text than the speech has time for", "words missing at the end"],
+)
+def test_text_that_does_not_fit_the_speech_is_not_acceptable(one: DecodeResult) -> None:
+    assert not one.is_acceptable
+
+
+def test_the_ways_to_decode_end_with_one_that_forbids_repetition() -> None:
+    features = np.zeros((80, 500), np.float32)
+
+    plain = strategies(features, 5, is_prompted=False)
+    prompted = strategies(features, 5, is_prompted=True)
+
+    assert [way.features.shape[1] for way in plain] == [1200, 3000, 3000, 3000]
+    assert [way.beam_size for way in plain] == [5, 5, 1, 5]
+    assert [way.forbids_repetition for way in plain] == [False, False, False, True]
+    assert [way.features.shape[1] for way in prompted] == [3000, 3000, 3000]

@@ -1,0 +1,4 @@
+"""Model weights and model processes: hub, bundled weights, fork server, restartable models, pool.
+
+May import speech and translation; never grpc.
+"""

@@ -54,7 +54,7 @@ def originals() -> dict[str, bytes]:
 class Mutant:
     """A spoiled file, and how it came to be."""
 
-    story: str
+    description: str
     data: bytes
 
 

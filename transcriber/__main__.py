@@ -13,9 +13,9 @@ from transcriber.decoder import Decoder
 from transcriber.engine import ModelInfo
 from transcriber.model.fork_server import start_fork_server
 from transcriber.model.loading import load_whisper
-from transcriber.model.pool import DecoderPool, plan_workers
-from transcriber.model.restartable import RestartableTranslator
+from transcriber.model.restartable import RestartableDecoder, RestartableTranslator
 from transcriber.model.weights import describe, locate
+from transcriber.model.workers import plan_workers
 from transcriber.servicer import TranscriberServicer
 from transcriber.settings import Settings
 from transcriber.speech.streaming import Preparation, StreamingEngine
@@ -35,9 +35,8 @@ def load(settings: Settings, preparation: Preparation) -> Models:
     weights = locate(settings.model, settings.cache_dir, device, preparation.fetching)
     preparation.loading(weights.name)
     plan = plan_workers(settings.workers, settings.cpu_threads, device, weights)
-    decoder = DecoderPool(
-        partial(load_whisper, weights, device, compute_type, plan.threads_per_worker),
-        plan.workers,
+    decoder = RestartableDecoder(
+        partial(load_whisper, weights, device, compute_type, plan.threads_per_worker, plan.workers),
         settings.idle_unload_seconds,
     )
     log.info("model loaded", model=decoder.model, device=device, compute_type=compute_type)

@@ -14,6 +14,10 @@ Audio = npt.NDArray[np.float32]
 Task = Literal["transcribe", "translate"]
 
 
+class AbandonedError(Exception):
+    """The caller abandoned the call; it may still be running."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """A model that can be loaded."""
@@ -59,6 +63,10 @@ class DecodeOptions:
     """Seconds at which a pause was cut out; a phrase that spans one gets word timestamps."""
     speech: tuple[tuple[float, float], ...] = ()
     """Begin and end of each stretch of speech, in seconds; empty: all of the window."""
+    greedy_first: bool = False
+    """Whether a greedy decode may do where the model is sure."""
+    is_urgent: bool = False
+    """Whether it comes before windows that are not: a viewer waits for the first captions."""
 
 
 class Decoder(Protocol):
@@ -72,7 +80,7 @@ class Decoder(Protocol):
     translates: bool
     """Whether it was trained to translate into English."""
     concurrency: int
-    """How many threads may call it at the same time."""
+    """Windows of one recording that keep it busy; more threads may call it at the same time."""
 
     @property
     def is_loaded(self) -> bool:
@@ -92,7 +100,7 @@ class Decoder(Protocol):
     ) -> list[Phrase]:
         """Phrases in time order. The same audio always gives the same phrases.
 
-        `abandoned` returns True once the caller no longer needs the result.
+        `abandoned` returns True once the caller no longer needs the result: AbandonedError.
         """
         ...
 

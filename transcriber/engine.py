@@ -33,6 +33,9 @@ class Request:
     languages: tuple[str, ...] = ()
     """BCP-47 tags detection chooses among; empty: every language of the model."""
 
+    live: bool = False
+    """Captions are wanted while the audio is spoken: nothing waits for later audio."""
+
 
 class Phase(Enum):
     """What a model is waiting for."""

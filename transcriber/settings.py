@@ -38,8 +38,8 @@ class Settings(ServiceSettings):
     """Threads of all workers together; 0: as many as this process may use, at most 8."""
 
     workers: int = Field(default=0, ge=0, le=16)
-    """Windows decoded at once, each by a copy of the model; 0: one for each thread, at most 4; one
-    if the model is large or on a GPU."""
+    """Threads that decode at once and share the weights; 0: one for each processor thread, at most
+    4; one if the model is large or on a GPU."""
 
     translation_model: str = ""
     """Folder of a CTranslate2 translation model with its vocabulary (NLLB, M2M100, Opus-MT); empty:

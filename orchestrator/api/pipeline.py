@@ -216,6 +216,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
             options=resolve(start.options),
             bytes_source=read_data(request_iterator, "chunk"),
             keep_audio=False,
+            live=True,
         )
         async with aclosing(transcribe_live(self._engines.pipeline, task)) as responses:
             async for response in responses:

@@ -34,6 +34,8 @@ class PipelineRequest:
     """Whether an earlier attempt began to use human-made captions."""
     settled_offset: Duration = field(default_factory=Duration)
     next_index: int = 0
+    live: bool = False
+    """Whether the media arrives as it is spoken."""
 
     def normalize_start(self, container: str) -> normalizer_pb.NormalizeStart:
         """The first frame of the normalizer's request."""
@@ -47,7 +49,10 @@ class PipelineRequest:
     def transcribe_start(self) -> transcriber_pb.TranscribeStart:
         """The first frame of the transcriber's request."""
         start = transcriber_pb.TranscribeStart(
-            job_id=self.job_id, settled_offset=self.settled_offset, next_index=self.next_index
+            job_id=self.job_id,
+            settled_offset=self.settled_offset,
+            next_index=self.next_index,
+            live=self.live,
         )
         copy_shared(self.options, start)
         if self.options.language == AUTO:

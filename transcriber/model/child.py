@@ -1,6 +1,8 @@
 """Main loop of a model process: loads one model, then answers commands from a pipe."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -9,8 +11,14 @@ from typing import Any
 from mesh.errors import MeshError
 from mesh.forking import end_with_parent
 from mesh.reasons import Reason
-from transcriber.decoder import Audio, DecodeOptions
+from transcriber.decoder import AbandonedError, Audio, DecodeOptions
 from transcriber.translation.translator import Translate
+
+MAX_CALLS = 256
+"""Threads that may wait for the model at the same time."""
+
+LOADED = 0
+"""Number of the first answer: the properties of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,29 @@ Command = Detect | Decode | Translate
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A command with the number its answer carries."""
+
+    number: int
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """The answer to a call is no longer needed."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call returned; Failed if it raised."""
+
+    number: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Error answer to the service."""
 
@@ -41,39 +72,56 @@ class Failed:
 
 
 def main(load: Callable[[], Any], describe: Callable[[Any], Any], pipe: Connection) -> None:
-    """Loads the model, then runs one command after the other until the pipe closes."""
+    """Loads the model, then answers calls, several at once, until the pipe closes."""
     end_with_parent(pipe.fileno())
     try:
         model = load()
-        pipe.send(describe(model))
+        pipe.send(Answer(LOADED, describe(model)))
     except Exception as error:  # noqa: BLE001 - any error is reported to the service
-        pipe.send(_failed(error))
+        pipe.send(Answer(LOADED, _failed(error)))
         return
     with suppress(EOFError, BrokenPipeError):  # the service is gone
+        _Calls(model, pipe).serve()
+
+
+class _Calls:
+    """Calls under way, each on a thread of its own: the model decides which to compute."""
+
+    def __init__(self, model: Any, pipe: Connection) -> None:
+        self._model = model
+        self._pipe = pipe
+        self._writing = threading.Lock()
+        self._abandoned: dict[int, threading.Event] = {}
+        self._threads = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="call")
+
+    def serve(self) -> None:
         while True:
-            pipe.send(_answer(model, pipe.recv()))
+            match self._pipe.recv():
+                case Call(number, command):
+                    self._abandoned[number] = threading.Event()
+                    self._threads.submit(self._answer, number, command)
+                case Abandon(number) if number in self._abandoned:
+                    self._abandoned[number].set()
 
+    def _answer(self, number: int, command: Command) -> None:
+        try:
+            value = self._run(command, self._abandoned[number].is_set)
+        except AbandonedError:
+            value = None
+        except Exception as error:  # noqa: BLE001 - a bad window does not cost a reload
+            value = _failed(error)
+        with self._writing, suppress(BrokenPipeError):
+            self._pipe.send(Answer(number, value))
+        del self._abandoned[number]
 
-def _answer(model: Any, command: Command) -> Any:
-    try:
-        return _run(model, command)
-    except Exception as error:  # noqa: BLE001 - a bad window does not cost a reload
-        return _failed(error)
-
-
-def _run(model: Any, command: Command) -> Any:
-    match command:
-        case Detect():
-            return model.detect(command.audio, _never)
-        case Decode():
-            return model.decode(command.audio, command.language, command.options, _never)
-        case Translate():
-            return model.translate(command, _never)
-
-
-def _never() -> bool:
-    """The service kills the process instead of abandoning a command."""
-    return False
+    def _run(self, command: Command, abandoned: Callable[[], bool]) -> Any:
+        match command:
+            case Detect(audio):
+                return self._model.detect(audio, abandoned)
+            case Decode(audio, language, options):
+                return self._model.decode(audio, language, options, abandoned)
+            case Translate():
+                return self._model.translate(command, abandoned)
 
 
 def _failed(error: Exception) -> Failed:

@@ -1,13 +1,18 @@
 """Starts model processes from a fork server that has the libraries loaded, and calls them."""
 
 import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 from mesh.errors import InternalError, MeshError, UnavailableError
-from mesh.forking import fork, kill, open_fork_server, reap, two_way_pipe
+from mesh.forking import REAPING_SECONDS, fork, kill, open_fork_server, reap, two_way_pipe
 from mesh.reasons import Reason
-from transcriber.model.child import Command, Failed, main
+from transcriber.decoder import AbandonedError
+from transcriber.model.child import LOADED, Abandon, Answer, Call, Command, Failed, main
 
 PRELOAD = "transcriber.model.preload"
 REQUIRED = {"OPENBLAS_NUM_THREADS": "1"}
@@ -28,12 +33,8 @@ MKL_DISABLE_FAST_MM: MKL otherwise keeps 1.5 MB for each length a window ever ha
 ONEDNN_PRIMITIVE_CACHE_CAPACITY: oneDNN otherwise keeps code for 1,024 shapes, 0.5 MB each.
 """
 
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.1
 """How often a waiting call checks whether it was abandoned."""
-
-
-class AbandonedError(Exception):
-    """The caller abandoned the call; the process may still be busy with it."""
 
 
 class ProcessLostError(Exception):
@@ -52,58 +53,102 @@ def start_fork_server() -> None:
 
 
 class ModelProcess:
-    """One process with one model; starts loading at once."""
+    """One process with one model; starts loading at once, and answers any number of threads."""
 
     def __init__(self, load: Callable[[], Any], describe: Callable[[Any], Any]) -> None:
-        self._info: Any = None
         pipe = two_way_pipe()
         self._process = fork(main, load, describe, pipes=[pipe])
         self._pipe, _ = pipe
         assert self._process.pid is not None  # noqa: S101 - it was started
         self.pid: int = self._process.pid
-        self.is_busy = False
-        """Whether it is running a command."""
+        self._lock = threading.Lock()
+        """Guards what follows, and the order of what is written to the pipe."""
+        self._loaded: Future[Any] = Future()
+        self._awaited: dict[int, Future[Any]] = {LOADED: self._loaded}
+        self._unwanted: set[int] = set()
+        """Abandoned calls that still run."""
+        self._numbers = count(LOADED + 1)
+        self._is_lost = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     @property
     def is_loaded(self) -> bool:
         """Whether its model is loaded."""
-        return self._info is not None
+        return self._loaded.done() and self._loaded.exception() is None
+
+    @property
+    def runs_only_unwanted(self) -> bool:
+        """Whether it computes, and no caller waits for it."""
+        with self._lock:
+            return bool(self._unwanted) and not self._awaited
 
     def info(self, abandoned: Callable[[], bool]) -> Any:
         """Properties of the model; waits until it is loaded."""
-        if self._info is None:
-            self._info = self._receive(abandoned)
-        return self._info
+        return _wait(self._loaded, abandoned)
 
     def call(self, command: Command, abandoned: Callable[[], bool]) -> Any:
-        """Runs a command; the process stays busy with it if the call is abandoned."""
+        """Runs a command; one that is abandoned runs on until the process notices."""
         self.info(abandoned)
+        with self._lock:
+            if self._is_lost:
+                raise ProcessLostError
+            number = next(self._numbers)
+            answer = self._awaited[number] = Future()
+            self._send(Call(number, command))
         try:
-            self._pipe.send(command)
-        except OSError as error:
-            raise ProcessLostError from error
-        self.is_busy = True
-        answer = self._receive(abandoned)
-        self.is_busy = False
-        return answer
+            return _wait(answer, abandoned)
+        except AbandonedError:
+            with self._lock:
+                if self._awaited.pop(number, None):
+                    self._unwanted.add(number)
+                    self._send(Abandon(number))
+            raise
 
     def kill(self) -> None:
         """Kills the process, whatever it is doing, and waits for its end."""
         kill(self._process)
         reap(self._process)
+        self._reader.join(REAPING_SECONDS)
         self._pipe.close()
 
-    def _receive(self, abandoned: Callable[[], bool]) -> Any:
+    def _send(self, message: Call | Abandon) -> None:
+        with suppress(OSError):  # the reader notices that the process is gone
+            self._pipe.send(message)
+
+    def _read(self) -> None:
+        """Passes answers on until the process is gone."""
+        with suppress(EOFError, OSError):
+            while True:
+                answer: Answer = self._pipe.recv()
+                with self._lock:
+                    self._unwanted.discard(answer.number)
+                    awaited = self._awaited.pop(answer.number, None)
+                if awaited is not None:
+                    _resolve(awaited, answer.value)
+        with self._lock:
+            self._is_lost = True
+            lost = list(self._awaited.values())
+            self._awaited.clear()
+            self._unwanted.clear()
+        for each in lost:
+            each.set_exception(ProcessLostError())
+
+
+def _resolve(awaited: Future[Any], value: Any) -> None:
+    if isinstance(value, Failed):
+        awaited.set_exception(_error(value))
+    else:
+        awaited.set_result(value)
+
+
+def _wait(answer: Future[Any], abandoned: Callable[[], bool]) -> Any:
+    while True:
         try:
-            while not self._pipe.poll(POLL_SECONDS):
-                if abandoned():
-                    raise AbandonedError
-            answer = self._pipe.recv()
-        except (EOFError, OSError) as error:
-            raise ProcessLostError from error
-        if isinstance(answer, Failed):
-            raise _error(answer)
-        return answer
+            return answer.result(POLL_SECONDS)
+        except TimeoutError:
+            if abandoned():
+                raise AbandonedError from None
 
 
 def _error(failed: Failed) -> MeshError:

@@ -10,10 +10,12 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _KEEP = 2**31 - 1
 
 
-def load_whisper(weights: Weights, device: str, compute_type: str, threads: int) -> WhisperDecoder:
+def load_whisper(
+    weights: Weights, device: str, compute_type: str, threads: int, workers: int = 1
+) -> WhisperDecoder:
     """A decoder ready for its first window; changes malloc for the whole process."""
     _keep_freed_memory()
-    decoder = WhisperDecoder(weights, device, compute_type, threads)
+    decoder = WhisperDecoder(weights, device, compute_type, threads, workers)
     decoder.warm_up()
     return decoder
 

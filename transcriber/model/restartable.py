@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -9,11 +10,10 @@ from structlog import get_logger
 
 from mesh.errors import MeshError, UnavailableError
 from mesh.reasons import Reason
-from transcriber.decoder import Audio, DecodeOptions, Decoder, Phrase
+from transcriber.decoder import AbandonedError, Audio, DecodeOptions, Decoder, Phrase
 from transcriber.model.child import Decode, Detect
 from transcriber.model.fork_server import (
     POLL_SECONDS,
-    AbandonedError,
     ModelProcess,
     ProcessLostError,
 )
@@ -23,8 +23,8 @@ log = get_logger(__name__)
 
 ResultT = TypeVar("ResultT")
 
-MAX_ATTEMPTS = 2
-"""A command whose process died is tried once more; after that it may be the cause."""
+MAX_ATTEMPTS = 3
+"""A command whose process died is tried again, without others that may be the cause."""
 
 
 class RestartableModel:
@@ -38,11 +38,14 @@ class RestartableModel:
         self._idle_seconds = idle_seconds
         """The model is freed after so long without a command, until the next; 0: never."""
         self._unload_timer = threading.Timer(0, self._unload_if_idle)
-        self._is_busy = False
+        self._calls = 0
+        """Calls under way."""
         self._process: ModelProcess | None = None
         self._closed = False
         self._lock = threading.Lock()
-        """Guards start and kill of the process: `close` comes from another thread."""
+        """Guards start and kill of the process, and the number of calls."""
+        self._suspects = threading.Lock()
+        """Held by the one command that is tried again after its process died."""
 
     @property
     def is_loaded(self) -> bool:
@@ -67,65 +70,73 @@ class RestartableModel:
 
     def _call(self, request: Callable[[ModelProcess], ResultT]) -> ResultT:
         with self._lock:
-            self._is_busy = True
+            self._calls += 1
             self._unload_timer.cancel()
         try:
             return self._call_with_retry(request)
         finally:
-            self._is_busy = False
-            self._schedule_unload()
+            with self._lock:
+                self._calls -= 1
+                self._kill_if_unwanted()
+                self._schedule_unload()
 
     def _schedule_unload(self) -> None:
-        if self._idle_seconds and not self._closed:
+        if self._idle_seconds and not self._closed and not self._calls:
             self._unload_timer = threading.Timer(self._idle_seconds, self._unload_if_idle)
             self._unload_timer.daemon = True
             self._unload_timer.start()
 
     def _unload_if_idle(self) -> None:
         with self._lock:
-            if not self._is_busy and self._process is not None:
+            if not self._calls and self._process is not None:
                 log.info("model is idle, freeing it", pid=self._process.pid)
                 self._kill()
 
     def _call_with_retry(self, request: Callable[[ModelProcess], ResultT]) -> ResultT:
-        for _ in range(MAX_ATTEMPTS):
-            process = self._running_process()
-            try:
-                return request(process)
-            except AbandonedError:
-                if process.is_busy:  # one that still loads serves the next call
-                    log.info("abandoned command, replacing its process", pid=process.pid)
-                    self._replace()
-                raise
-            except ProcessLostError:
-                log.warning("model process died, replacing it", pid=process.pid)
-                self._replace()
-            except MeshError:
-                if not process.is_loaded:
-                    self._drop()
-                raise
+        for attempt in range(MAX_ATTEMPTS):
+            with self._suspects if attempt else nullcontext():
+                process = self._running_process()
+                try:
+                    return request(process)
+                except ProcessLostError:
+                    self._replace(process)
+                except MeshError:
+                    if not process.is_loaded:
+                        self._drop(process)
+                    raise
         raise UnavailableError(
             f"the model died {MAX_ATTEMPTS} times during the same command",
             reason=Reason.STAGE_UNAVAILABLE,
         )
 
+    def _kill_if_unwanted(self) -> None:
+        """Ends work that no caller waits for; the next call finds a process that loads already."""
+        if self._process is not None and self._process.runs_only_unwanted:
+            log.info("abandoned command, replacing its process", pid=self._process.pid)
+            self._kill()
+            self._start()
+
     def _running_process(self) -> ModelProcess:
         with self._lock:
             if self._closed:
                 raise UnavailableError("the model is closed", reason=Reason.STAGE_UNAVAILABLE)
-            if self._process is None:
-                self._process = ModelProcess(self._load, self._describe)
-            return self._process
+            return self._process or self._start()
 
-    def _replace(self) -> None:
+    def _replace(self, lost: ModelProcess) -> None:
         with self._lock:
-            self._kill()
-            if not self._closed:
-                self._process = ModelProcess(self._load, self._describe)
+            if self._process is lost and not self._closed:  # only the first caller to notice
+                log.warning("model process died, replacing it", pid=lost.pid)
+                self._kill()
+                self._start()
 
-    def _drop(self) -> None:
+    def _start(self) -> ModelProcess:
+        self._process = ModelProcess(self._load, self._describe)
+        return self._process
+
+    def _drop(self, failed: ModelProcess) -> None:
         with self._lock:
-            self._kill()
+            if self._process is failed:
+                self._kill()
 
     def _kill(self) -> None:
         if self._process is not None:
@@ -134,15 +145,14 @@ class RestartableModel:
 
 
 class RestartableDecoder(RestartableModel):
-    """A speech model; called by one thread at a time."""
-
-    concurrency = 1
+    """A speech model; called by any number of threads."""
 
     def __init__(self, load: Callable[[], Decoder], idle_seconds: float = 0) -> None:
-        names = ("model", "device", "compute_type", "languages", "translates")
+        names = ("model", "device", "compute_type", "languages", "translates", "concurrency")
         super().__init__(load, attrgetter(*names), idle_seconds)
-        info: tuple[str, str, str, frozenset[str], bool] = self._info()
-        self.model, self.device, self.compute_type, self.languages, self.translates = info
+        info: tuple[str, str, str, frozenset[str], bool, int] = self._info()
+        self.model, self.device, self.compute_type = info[:3]
+        self.languages, self.translates, self.concurrency = info[3:]
 
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> Mapping[str, float]:
         """The probability of each language, by code."""

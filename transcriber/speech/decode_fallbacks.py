@@ -22,9 +22,15 @@ FRAMES_PER_TICK = 2
 FULL = 30 * FRAMES_PER_SECOND
 """The length Whisper was trained on."""
 
-QUIET_BEHIND, SHORTEST = 2 * FRAMES_PER_SECOND, 12 * FRAMES_PER_SECOND
-"""Silence appended to a window, and its least length. Without silence Whisper repeats the last
-words; the full length costs four times as much as half of it."""
+QUIET_BEHIND = 2 * FRAMES_PER_SECOND
+"""Silence appended to a window: without it Whisper repeats the last words."""
+
+LENGTHS = tuple(seconds * FRAMES_PER_SECOND for seconds in (12, 15, 20, 25, 30))
+"""What windows are padded to. The full length costs three times as much as half of it; windows of
+equal length share a batch."""
+
+SURE = -0.3
+"""Mean log probability of a token; a greedy decode above it is as good as a wide beam's."""
 
 OTHER_BEAM = 5
 """Tried after a greedy decode that failed."""
@@ -61,6 +67,8 @@ class Strategy:
     features: Features
     beam_size: int
     no_repeat_ngram_size: int = 0
+    min_logprob: float = -math.inf
+    """The next strategy is tried if the result is less probable."""
 
     @property
     def forbids_repetition(self) -> bool:
@@ -68,27 +76,33 @@ class Strategy:
         return self.no_repeat_ngram_size > 0
 
 
-def strategies(features: Features, beam_size: int, *, is_prompted: bool) -> list[Strategy]:
+def strategies(
+    features: Features, beam_size: int, *, is_prompted: bool, greedy_first: bool
+) -> list[Strategy]:
     """A short window first; then the full length, another beam, and no repetition.
 
-    With a prompt the short window is left out: the words of the prompt weigh too much there.
+    Before all of them, a greedy decode where that may do: a wide beam finds other words only where
+    the model is in doubt. With a prompt the short window is left out: the words of the prompt weigh
+    too much there.
 
     Whisper's own fallback samples at a higher temperature. This costs less and is deterministic.
     """
     full = _padded(features, FULL)
-    short = short_window(features)
+    short = full if is_prompted else short_window(features)
     other_beam = 1 if beam_size > 1 else OTHER_BEAM
     return [
-        *([] if is_prompted or short.shape == full.shape else [Strategy(short, beam_size)]),
-        Strategy(full, beam_size),
+        *([Strategy(short, 1, min_logprob=SURE)] if greedy_first and beam_size > 1 else []),
+        Strategy(short, beam_size),
+        *([] if short.shape == full.shape else [Strategy(full, beam_size)]),
         Strategy(full, other_beam),
         Strategy(full, beam_size, SHORT_REPEAT),
     ]
 
 
 def short_window(features: Features) -> Features:
-    """The window with the least silence that Whisper needs."""
-    return _padded(features, min(max(features.shape[1] + QUIET_BEHIND, SHORTEST), FULL))
+    """The window with the least silence that Whisper needs, in a length that others have too."""
+    needed = features.shape[1] + QUIET_BEHIND
+    return _padded(features, next((length for length in LENGTHS if needed <= length), FULL))
 
 
 def _padded(features: Features, frames: int) -> Features:
@@ -135,10 +149,11 @@ class DecodeResult:
         """Whether the window is decoded to its end, or nearly."""
         return self._frames - self.frames_decoded <= UNHEARD
 
-    @property
-    def is_acceptable(self) -> bool:
+    def is_acceptable(self, min_logprob: float = -math.inf) -> bool:
         """Whether no fallback is needed."""
-        unsure = self._logprob < MIN_LOGPROB and self._no_speech <= MAX_NO_SPEECH
+        unsure = self._logprob < min_logprob or (
+            self._logprob < MIN_LOGPROB and self._no_speech <= MAX_NO_SPEECH
+        )
         leaves_scrap = not self.is_complete and self._frames - self.frames_decoded < SCRAP
         return not (self.failed or unsure or leaves_scrap or Fault.WORDS_MISSING in self._faults)
 

@@ -12,7 +12,7 @@ from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
 from transcriber.decoder import Audio
 from transcriber.speech.vad import BATCH, VoiceDetector
-from transcriber.speech.windows import CHUNK, RATE, Moment, Window, Windower
+from transcriber.speech.windows import CHUNK, RATE, WHOLE_SECONDS, Moment, Window, Windower, whole
 
 SAMPLE_BYTES = 2
 MAX_WAITING = 2
@@ -56,9 +56,11 @@ ListenerEvent = AudioWindow | Position | EndOfAudio
 class Listener:
     """Buffers only the samples that a later window may contain."""
 
-    def __init__(self, detector: VoiceDetector) -> None:
+    def __init__(self, detector: VoiceDetector, *, wait_for_short: bool) -> None:
         self._detector = detector
         self._windower = Windower()
+        self._held: list[Moment] | None = [] if wait_for_short else None
+        """Moments of a recording that may yet turn out short enough for one window."""
         self._data = bytearray()
         self._first = 0
         """Index of the first sample in `_data`."""
@@ -90,19 +92,25 @@ class Listener:
             )
         total = self._total
         found = self._judge(total - self._judged) if total > self._judged else []
-        last = self._windower.finish(total)
+        last = self._windower.finish(total) if self._held is None else whole(self._held, total)
         return [*found, *self._cut(last)], EndOfAudio(offset(total))
 
     def _judge(self, count: int) -> list[AudioWindow]:
         batch = np.zeros(BATCH, np.float32)
         batch[:count] = _floats(self._bytes(self._judged, self._judged + count))
         loudness = np.sqrt(np.mean(batch.reshape(-1, CHUNK) ** 2, axis=1))
-        found: list[AudioWindow] = []
         # Chunks that are only padding do not count.
-        for number, probability in enumerate(self._detector.judge(batch)[: -(-count // CHUNK)]):
-            moment = Moment(float(probability), float(loudness[number]))
-            found += self._cut(self._windower.push(moment))
+        moments = [
+            Moment(float(probability), float(loudness[number]))
+            for number, probability in enumerate(self._detector.judge(batch)[: -(-count // CHUNK)])
+        ]
         self._judged += count
+        if self._held is not None:
+            moments = self._held = self._held + moments
+            if self._judged <= WHOLE_SECONDS * RATE:
+                return []
+            self._held = None
+        found = [one for each in moments for one in self._cut(self._windower.push(each))]
         self._forget()
         return found
 
@@ -127,10 +135,9 @@ def _floats(data: bytes) -> Audio:
 
 
 async def listen(
-    samples: AsyncIterator[bytes], detector: VoiceDetector
+    samples: AsyncIterator[bytes], listener: Listener
 ) -> AsyncGenerator[ListenerEvent, None]:
     """Windows in order, the position after each frame, and the end."""
-    listener = Listener(detector)
     async for data in samples:
         for window in await asyncio.to_thread(listener.hear, data):
             yield window
@@ -143,11 +150,11 @@ async def listen(
 
 @asynccontextmanager
 async def windows_ahead(
-    samples: AsyncIterator[bytes], detector: VoiceDetector
+    samples: AsyncIterator[bytes], listener: Listener
 ) -> AsyncIterator[AsyncIterator[ListenerEvent]]:
     """Reads ahead while the model is busy, by at most MAX_WAITING windows."""
     queue: asyncio.Queue[ListenerEvent | BaseException] = asyncio.Queue(MAX_WAITING)
-    task = asyncio.create_task(_fill(queue, samples, detector))
+    task = asyncio.create_task(_fill(queue, samples, listener))
     try:
         async with aclosing(_drain(queue)) as events:
             yield events
@@ -159,10 +166,10 @@ async def windows_ahead(
 async def _fill(
     queue: asyncio.Queue[ListenerEvent | BaseException],
     samples: AsyncIterator[bytes],
-    detector: VoiceDetector,
+    listener: Listener,
 ) -> None:
     try:
-        async with aclosing(listen(samples, detector)) as events:
+        async with aclosing(listen(samples, listener)) as events:
             async for found in events:
                 # A late position is useless and must not take a window's place.
                 if not (isinstance(found, Position) and queue.qsize()):

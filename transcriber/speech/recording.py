@@ -11,33 +11,37 @@ from typing import Protocol, TypeVar
 
 from mesh.languages import tag_of
 from mesh.tasks import stop
-from transcriber.decoder import DecodeOptions, Decoder, Task
+from transcriber.decoder import DecodeOptions, Decoder
 from transcriber.engine import Event, Finished, Progress, Request, Segment
 from transcriber.speech.language_detection import LanguageDetector
 from transcriber.speech.listener import (
     AudioWindow,
     EndOfAudio,
+    Listener,
     ListenerEvent,
     Position,
     offset,
     windows_ahead,
 )
 from transcriber.speech.timestamps import add_translations, joints, place
-from transcriber.speech.vad import VoiceDetector
 from transcriber.translation.routing import Route, TranslationRouter
 
 SECONDS_BETWEEN_PROGRESS = 0.1
-MAX_AHEAD = 4
-"""Pending windows for each decode thread: a slow window holds up few others."""
+MAX_AHEAD = 2
+"""Pending windows for each that is decoded: a slow window holds up few others."""
+
+URGENT = 2
+"""The first windows of a recording, which are short: they are decoded before other recordings'
+later ones, and with the wide beam at once, since a viewer waits for them."""
 
 ResultT = TypeVar("ResultT")
 
 
 class DecodeExecutor(Protocol):
-    """Threads that call the decoder, first come, first served."""
+    """Threads that call the decoder."""
 
     concurrency: int
-    """Number of threads."""
+    """Windows of one recording that are decoded at the same time."""
 
     def run(self, job: Callable[[], ResultT], /) -> Awaitable[ResultT]:
         """Runs a function after those submitted before."""
@@ -87,18 +91,19 @@ class Recording:
         self._waiting: deque[AudioWindow] = deque()
         """Windows that wait for the language to be decided."""
         self._pending: deque[_PendingWindow] = deque()
+        self._begun = 0
         self._boundary = timedelta(0)
         self._speech = timedelta(0)
         self._abandoned = threading.Event()
         self._pace = _Pace()
 
     async def events(
-        self, samples: AsyncIterator[bytes], detector: VoiceDetector
+        self, samples: AsyncIterator[bytes], listener: Listener
     ) -> AsyncGenerator[Event, None]:
         """Segment and Progress while audio arrives, then Finished."""
         try:
             async with (
-                windows_ahead(samples, detector) as found,
+                windows_ahead(samples, listener) as found,
                 aclosing(self._steps(found)) as steps,
             ):
                 async for step in steps:
@@ -170,7 +175,10 @@ class Recording:
     def _begin(self, window: AudioWindow) -> _PendingWindow:
         language = self._language_detector.language_of(window)
         known = offset(window.span.end) <= self._settled
-        result = self._run(lambda: [] if known else self._transcribe(window, language))
+        is_first = self._begun < URGENT
+        options = replace(self._options, is_urgent=is_first, greedy_first=not is_first)
+        self._begun += 1
+        result = self._run(lambda: [] if known else self._transcribe(window, language, options))
         return _PendingWindow(window, asyncio.ensure_future(result))
 
     def _reached(self, step: _Step) -> timedelta:
@@ -203,51 +211,52 @@ class Recording:
     def _detect_language(self, window: AudioWindow) -> None:
         self._language_detector.observe(self._decoder, window, self._abandoned.is_set)
 
-    def _transcribe(self, window: AudioWindow, language: str | None) -> list[Segment]:
+    def _transcribe(
+        self, window: AudioWindow, language: str | None, options: DecodeOptions
+    ) -> list[Segment]:
         if language is None:
             return []
-        segments = self._decode(window, language, "transcribe")
-        translated = self._translate(segments, window, language)
+        segments = self._decode(window, language, options)
+        translated = self._translate(segments, window, language, options)
         self._has_translated = self._has_translated or any(one.translation for one in translated)
         return translated
 
     def _translate(
-        self, segments: list[Segment], window: AudioWindow, language: str
+        self,
+        segments: list[Segment],
+        window: AudioWindow,
+        language: str,
+        options: DecodeOptions,
     ) -> list[Segment]:
         match self._router.route(language):
             case Route.NONE:
                 return segments
             case Route.FROM_SPEECH:
-                return add_translations(segments, self._decode(window, language, "translate"))
+                # The prompt is in the spoken language, and translated words have no times.
+                translated = DecodeOptions(
+                    options.beam_size, task="translate", is_urgent=options.is_urgent
+                )
+                return add_translations(segments, self._decode(window, language, translated))
             case Route.FROM_TEXT:
                 return self._router.translate(
                     segments, language, self._options.beam_size, self._abandoned.is_set
                 )
 
-    def _decode(self, window: AudioWindow, language: str, task: Task) -> list[Segment]:
+    def _decode(self, window: AudioWindow, language: str, options: DecodeOptions) -> list[Segment]:
         if self._abandoned.is_set():
             return []
-        phrases = self._decoder.decode(
-            window.audio(), language, self._options_for(task, window), self._abandoned.is_set
+        # A phrase that is translated, or is a translation, stays whole.
+        options = replace(
+            options,
+            joints=() if self._router.target else joints(window.span),
+            speech=window.span.speech_spans,
         )
+        phrases = self._decoder.decode(window.audio(), language, options, self._abandoned.is_set)
         segments = list(place(phrases, window.span, tag_of(language)))
         return (
             segments
             if self._options.word_timestamps
             else [replace(one, words=()) for one in segments]
-        )
-
-    def _options_for(self, task: Task, window: AudioWindow) -> DecodeOptions:
-        if task == "translate":
-            # The prompt is in the spoken language, and translated words have no times.
-            return DecodeOptions(
-                self._options.beam_size, task=task, speech=window.span.speech_spans
-            )
-        # A phrase that is translated stays whole.
-        return replace(
-            self._options,
-            joints=() if self._router.target else joints(window.span),
-            speech=window.span.speech_spans,
         )
 
 

@@ -28,6 +28,7 @@ from transcriber.speech.language_detection import (
     to_code,
     to_tags,
 )
+from transcriber.speech.listener import Listener
 from transcriber.speech.recording import Recording
 from transcriber.speech.vad import SileroDetector, VoiceDetector
 from transcriber.translation.routing import TranslationRouter
@@ -70,17 +71,18 @@ class Preparation:
 
 
 class _Model:
-    """Loaded models and the threads that call them.
+    """Loaded models and the threads that wait for them.
 
-    First come, first served is fair: each recording has at most as many windows in the queue as
-    there are threads.
+    The decoder chooses among their windows; every recording has the same number there.
     """
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Models, max_recordings: int) -> None:
         self.all = models
         self.decoder = models.decoder
         self.concurrency = models.decoder.concurrency
-        self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="decoding")
+        self._threads = ThreadPoolExecutor(
+            self.concurrency * max_recordings, thread_name_prefix="decoding"
+        )
 
     async def run(self, job: Callable[[], ResultT], /) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._threads, job)
@@ -107,6 +109,7 @@ class StreamingEngine:
         self._load = load
         self._list_models = list_models
         self._beam_size = beam_size
+        self._max_recordings = max_recordings
         self._places = asyncio.Semaphore(max_recordings)
         self._new_detector = new_detector
         self._preparation = Preparation()
@@ -122,7 +125,7 @@ class StreamingEngine:
             self._model.set_exception(error)
             self._model.exception()  # mark as retrieved even if no call waits
             raise
-        self._model.set_result(_Model(models))
+        self._model.set_result(_Model(models, self._max_recordings))
 
     def close(self) -> None:
         """Stops the fetch or decode that is under way; later calls fail."""
@@ -151,7 +154,11 @@ class StreamingEngine:
                     await self._ensure_loaded(model, needed)
             yield Started(decoder.model, decoder.device, decoder.compute_type, router.model)
             recording = Recording(decoder, request, options, language_detector, router, model)
-            async with aclosing(recording.events(samples, self._new_detector())) as events:
+            listener = Listener(
+                self._new_detector(),
+                wait_for_short=not (request.live or request.mixed_languages),
+            )
+            async with aclosing(recording.events(samples, listener)) as events:
                 async for event in events:
                     yield event
 

@@ -1,8 +1,9 @@
 """Whisper, run by CTranslate2, as a Decoder: one decode per window, then fallbacks."""
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import lru_cache
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import ctranslate2
@@ -15,6 +16,7 @@ from mesh.errors import UnavailableError
 from mesh.languages import WHISPER
 from mesh.reasons import Reason
 from transcriber.decoder import Audio, DecodeOptions, Phrase, Weights
+from transcriber.speech.batching import MAX_BATCH, Alone, Batcher, Steps, Together
 from transcriber.speech.decode_fallbacks import (
     FRAMES_PER_SECOND,
     DecodeResult,
@@ -26,6 +28,9 @@ from transcriber.speech.decode_fallbacks import (
 
 MAX_PASSES = 4
 
+CACHED_ENCODINGS = 4
+"""Of 3 MB each (base)."""
+
 NEVER_TRANSLATE = ("turbo", "distil")
 """Models that have the token but were not trained for the task."""
 
@@ -33,10 +38,29 @@ TOKENS_PER_SECOND, MIN_TOKENS = 25, 40
 """More tokens than speech needs in any script: beyond this the model loops."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    """Tokens wanted for one encoded window."""
+
+    encoded: Any
+    prompt: list[int]
+    beam_size: int
+    no_repeat_ngram_size: int
+    max_length: int
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Equal for generations that may share a batch."""
+        settings = self.beam_size, self.no_repeat_ngram_size, self.max_length
+        return self.encoded.shape[1], len(self.prompt), *settings
+
+
 class WhisperDecoder:
     """One loaded model; deterministic, so that a resumed job gives the same text."""
 
-    def __init__(self, weights: Weights, device: str, compute_type: str, threads: int) -> None:
+    def __init__(
+        self, weights: Weights, device: str, compute_type: str, threads: int, workers: int = 1
+    ) -> None:
         self.model = weights.name
         self.device = device
         self.compute_type = compute_type
@@ -46,6 +70,7 @@ class WhisperDecoder:
                 device=device,
                 compute_type=compute_type,
                 cpu_threads=threads,
+                num_workers=workers,
                 local_files_only=True,
             )
         except (RuntimeError, ValueError, OSError) as error:
@@ -58,9 +83,12 @@ class WhisperDecoder:
         self.translates = self._multilingual and not any(
             word in weights.name for word in NEVER_TRANSLATE
         )
-        self.is_loaded, self.concurrency = True, 1
-        self._encoded: tuple[Features, Any] | None = None
+        # While a batch is generated, the next is encoded.
+        self.is_loaded, self.concurrency = True, workers + 2 * MAX_BATCH
+        self._batcher = Batcher(self._generate, workers)
+        self._encode = lru_cache(maxsize=CACHED_ENCODINGS)(self._encode_uncached)
         self._tokenizer = lru_cache(maxsize=8)(self._new_tokenizer)
+        self._suppressed = get_suppressed_tokens(self._tokenizer("en", "transcribe"), [-1])
 
     def ensure_loaded(self) -> None:
         """Does nothing: the constructor loads."""
@@ -71,80 +99,114 @@ class WhisperDecoder:
 
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> dict[str, float]:
         """The probability of each language, by code."""
-        encoded = self._encode(short_window(self._features(audio)))
-        (found,) = self._whisper.model.detect_language(encoded)
-        return {token.strip("<|>"): float(probability) for token, probability in found}
+        return self._batcher.run(self._detection(audio), abandoned, is_urgent=True)
 
     def decode(
         self, audio: Audio, language: str, options: DecodeOptions, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
         """Phrases in time order."""
+        window = self._window(audio, language, options)
+        return self._batcher.run(window, abandoned, is_urgent=options.is_urgent)
+
+    def close(self) -> None:
+        """Ends the threads; memory goes with the last reference."""
+        self._batcher.close()
+
+    # The methods below run on the batcher's threads.
+
+    def _detection(self, audio: Audio) -> Steps[dict[str, float]]:
+        encoded = yield self._encoding(short_window(self._features(audio)))
+        (found,) = yield Alone(lambda: self._whisper.model.detect_language(encoded))
+        return {token.strip("<|>"): float(probability) for token, probability in found}
+
+    def _window(self, audio: Audio, language: str, options: DecodeOptions) -> Steps[list[Phrase]]:
         features = self._features(audio)
         tokenizer = self._tokenizer(language, options.task)
         found: list[Phrase] = []
         begin = 0
         for _ in range(MAX_PASSES):
-            if abandoned():
-                break
             offset = begin / FRAMES_PER_SECOND
-            decoded, strategy = self._decode_with_fallbacks(
+            decoded, strategy = yield from self._decode_with_fallbacks(
                 features[:, begin:], tokenizer, _from(offset, options)
             )
             if options.word_timestamps or decoded.spans_any(
                 joint - offset for joint in options.joints
             ):
-                decoded.add_words(self._whisper, self._encode(strategy.features))
+                encoded = yield self._encoding(strategy.features)
+                yield Alone(partial(decoded.add_words, self._whisper, encoded))
             found += decoded.phrases(offset)
             begin += decoded.frames_decoded
             if decoded.is_complete:
                 break
         return found
 
-    def close(self) -> None:
-        """Does nothing: memory goes with the last reference."""
-
     def _decode_with_fallbacks(
         self, features: Features, tokenizer: Tokenizer, options: DecodeOptions
-    ) -> tuple[DecodeResult, Strategy]:
+    ) -> Steps[tuple[DecodeResult, Strategy]]:
         """Tries strategies in order until a result is acceptable; else returns the best."""
         tried: list[tuple[DecodeResult, Strategy]] = []
         is_prompted = bool(options.initial_prompt or options.hotwords)
-        for strategy in strategies(features, options.beam_size, is_prompted=is_prompted):
+        for strategy in strategies(
+            features,
+            options.beam_size,
+            is_prompted=is_prompted,
+            greedy_first=options.greedy_first,
+        ):
             if strategy.forbids_repetition and not tried[-1][0].is_repetitive:
                 continue
-            decoded = self._try(strategy, features.shape[1], tokenizer, options)
+            decoded = yield from self._try(strategy, features.shape[1], tokenizer, options)
             tried.append((decoded, strategy))
-            if decoded.is_acceptable:
+            if decoded.is_acceptable(strategy.min_logprob):
                 break
         return max(tried, key=lambda one: one[0].rank)
 
     def _try(
         self, strategy: Strategy, frames: int, tokenizer: Tokenizer, options: DecodeOptions
-    ) -> DecodeResult:
+    ) -> Steps[DecodeResult]:
         prompt = self._whisper.get_prompt(
             tokenizer,
             tokenizer.encode(f" {options.initial_prompt}") if options.initial_prompt else [],
             hotwords=options.hotwords or None,
         )
-        longest = MIN_TOKENS + TOKENS_PER_SECOND * frames // FRAMES_PER_SECOND
-        (result,) = self._whisper.model.generate(
-            self._encode(strategy.features),
-            [prompt],
-            beam_size=strategy.beam_size,
-            max_length=min(len(prompt) + longest, self._whisper.max_length),
-            suppress_tokens=get_suppressed_tokens(tokenizer, [-1]),
-            no_repeat_ngram_size=strategy.no_repeat_ngram_size,
+        # The limit depends on the padded length: windows of one batch have the same.
+        longest = MIN_TOKENS + TOKENS_PER_SECOND * strategy.features.shape[1] // FRAMES_PER_SECOND
+        encoded = yield self._encoding(strategy.features)
+        generation = _Generation(
+            encoded,
+            prompt,
+            strategy.beam_size,
+            strategy.no_repeat_ngram_size,
+            min(len(prompt) + longest, self._whisper.max_length),
+        )
+        result = yield Together(generation.key, generation)
+        return DecodeResult(result, tokenizer, frames, longest, options.speech)
+
+    def _generate(self, generations: Sequence[_Generation]) -> Sequence[Any]:
+        first = generations[0]
+        encoded = first.encoded
+        if len(generations) > 1:
+            rows = np.concatenate([np.asarray(one.encoded) for one in generations])
+            encoded = ctranslate2.StorageView.from_array(rows)
+        results: Sequence[Any] = self._whisper.model.generate(
+            encoded,
+            [one.prompt for one in generations],
+            beam_size=first.beam_size,
+            max_length=first.max_length,
+            suppress_tokens=self._suppressed,
+            no_repeat_ngram_size=first.no_repeat_ngram_size,
             return_scores=True,
             return_no_speech_prob=True,
         )
-        return DecodeResult(result, tokenizer, frames, longest, options.speech)
+        return results
 
-    def _encode(self, features: Features) -> Any:
-        """Caches the last encoding: detect, decode and translate share the costly half."""
-        if self._encoded is None or not np.array_equal(self._encoded[0], features):
-            self._encoded = None  # frees its buffers for the next encode
-            self._encoded = features, self._whisper.encode(features)
-        return self._encoded[1]
+    def _encoding(self, features: Features) -> Alone:
+        """Detect, decode, align and translate share the encoding of a window."""
+        return Alone(partial(self._encode, _HashedFeatures(features)))
+
+    def _encode_uncached(self, features: "_HashedFeatures") -> Any:
+        # On the CPU, where encodings are joined to batches.
+        view = ctranslate2.StorageView.from_array(features.array[np.newaxis])
+        return self._whisper.model.encode(view, to_cpu=True)
 
     def _features(self, audio: Audio) -> Features:
         features: Features = self._whisper.feature_extractor(audio)[:, :-1]
@@ -156,6 +218,20 @@ class WhisperDecoder:
     def _languages(self) -> frozenset[str]:
         has = self._whisper.hf_tokenizer.token_to_id
         return frozenset(code for code in WHISPER if has(f"<|{code}|>") is not None)
+
+
+class _HashedFeatures:
+    """Features as a key: equal if all of their values are."""
+
+    def __init__(self, features: Features) -> None:
+        self.array = features
+        self._digest = hashlib.blake2b(features.tobytes(), digest_size=16).digest()
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _HashedFeatures) and self._digest == other._digest
 
 
 def _from(offset: float, options: DecodeOptions) -> DecodeOptions:

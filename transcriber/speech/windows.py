@@ -8,7 +8,7 @@ Every decision depends on the chunks alone, not on when they arrived, so a recor
 again is cut at the same places: that makes resuming exact.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -152,6 +152,40 @@ _PLANS = (
     _Plan(chunks(22), chunks(28)),
 )
 """For the first window, the second, and all others."""
+
+
+WHOLE_SECONDS = 30
+"""A recording no longer than this is heard in one window: all of the encoder's context."""
+
+WHOLE_PADDING, WHOLE_PAUSE = 2 * RATE // 5, 2 * RATE
+"""Samples kept around speech there, and the longest pause that stays: as much as faster-whisper
+leaves, whose voice detection the model's users tuned."""
+
+
+def whole(moments: Sequence[Moment], samples: int) -> Window | None:
+    """All of a short recording as one window, without long pauses; None if it has no speech."""
+    speech = list(_speech(moments))
+    if len(speech) < MIN_SPEECH:
+        return None
+    voiced = tuple(_runs(speech, samples))
+    starts = [max(0, voiced[0].start - WHOLE_PADDING)]
+    ends = []
+    for before, after in pairwise(voiced):
+        if after.start - before.end > WHOLE_PAUSE:
+            ends.append(before.end + WHOLE_PADDING)
+            starts.append(after.start - WHOLE_PADDING)
+    last = voiced[-1].end
+    ends.append(samples if samples - last <= WHOLE_PAUSE else last + WHOLE_PADDING)
+    return Window(tuple(map(Stretch, starts, ends)), voiced)
+
+
+def _speech(moments: Iterable[Moment]) -> Iterator[int]:
+    """Numbers of the chunks with speech."""
+    speaking = False
+    for number, moment in enumerate(moments):
+        speaking = moment.probability >= (KEPT if speaking else ONSET)
+        if speaking:
+            yield number
 
 
 @dataclass(frozen=True, slots=True)

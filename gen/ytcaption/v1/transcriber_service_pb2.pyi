@@ -67,6 +67,7 @@ class TranscribeStart(_message.Message):
     HOTWORDS_FIELD_NUMBER: _builtins.int
     MIXED_LANGUAGES_FIELD_NUMBER: _builtins.int
     LANGUAGES_FIELD_NUMBER: _builtins.int
+    LIVE_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job this recording belongs to; repeated in every log line."""
     language: _builtins.str
@@ -85,6 +86,10 @@ class TranscribeStart(_message.Message):
     """Words to prefer wherever the model is in doubt, separated by blanks; may be empty."""
     mixed_languages: _builtins.bool
     """Tell the language of every stretch anew, for recordings that mix languages; excludes `language`."""
+    live: _builtins.bool
+    """The audio arrives as it is spoken, and captions are wanted at once. Unset: the first captions may wait until half a
+    minute of audio is here, because a recording shorter than that is understood better as a whole.
+    """
     @_builtins.property
     def settled_offset(self) -> _duration_pb2.Duration:
         """Text up to here is settled already: hear the audio before it, but send only segments after it."""
@@ -107,10 +112,11 @@ class TranscribeStart(_message.Message):
         hotwords: _builtins.str = ...,
         mixed_languages: _builtins.bool = ...,
         languages: _abc.Iterable[_builtins.str] | None = ...,
+        live: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["settled_offset", b"settled_offset"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["beam_size", b"beam_size", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "languages", b"languages", "mixed_languages", b"mixed_languages", "next_index", b"next_index", "settled_offset", b"settled_offset", "word_timestamps", b"word_timestamps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["beam_size", b"beam_size", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "languages", b"languages", "live", b"live", "mixed_languages", b"mixed_languages", "next_index", b"next_index", "settled_offset", b"settled_offset", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -37,7 +37,7 @@ class MeteredDecoder(WhisperDecoder):
     def decode(
         self, audio: Audio, language: str, options: DecodeOptions, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
-        self._encode(short_window(self._features(audio)))
+        self._encoding(short_window(self._features(audio))).compute()
         look = ctypes.CDLL(None).mallinfo2
         look.restype = MallocInfo
         return [Phrase(0, 0, str(look().uordblks), 1)]

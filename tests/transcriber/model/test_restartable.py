@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import psutil
@@ -20,17 +19,21 @@ from mesh.reasons import Reason
 from tests.support.polling import until
 from tests.support.processes import lives
 from tests.support.speech import AlwaysSpeech, ScriptedDecoder, engine_with, events_of, recording
-from transcriber.decoder import Audio, DecodeOptions, Decoder, Phrase, Weights
+from transcriber.decoder import (
+    AbandonedError,
+    Audio,
+    DecodeOptions,
+    Decoder,
+    Phrase,
+    Weights,
+)
 from transcriber.engine import Event, Phase, Preparing, Request, Segment, Started
-from transcriber.model.fork_server import AbandonedError
 from transcriber.model.loading import load_whisper
-from transcriber.model.pool import DecoderPool
 from transcriber.model.restartable import RestartableDecoder
 from transcriber.model.weights import locate
 from transcriber.speech.whisper import WhisperDecoder
 
 OPTIONS = DecodeOptions(beam_size=1)
-DecoderT = TypeVar("DecoderT", RestartableDecoder, DecoderPool)
 ENGLISH = Request(language="en")
 QUIET = np.zeros(16_000, np.float32)
 HANG, CRASH, CRASH_ONCE, STUMBLE = 0.1, 0.2, 0.3, 0.4
@@ -51,10 +54,11 @@ class FaultyDecoder(ScriptedDecoder):
         tried = len(pids_of(self._attempts))
         with self._attempts.open("a") as attempts:
             attempts.write(f"{os.getpid()}\n")
-        if trouble == HANG:
+        crashes = trouble == CRASH or (trouble == CRASH_ONCE and not tried)
+        if crashes:
+            os.kill(os.getpid(), signal.SIGSEGV)  # any thread may get it, a moment later
+        if trouble == HANG or crashes:
             threading.Event().wait()
-        if trouble == CRASH or (trouble == CRASH_ONCE and not tried):
-            os.kill(os.getpid(), signal.SIGSEGV)
         if trouble == STUMBLE:
             raise RuntimeError("out of words")
         return super().decode(audio, language, options, abandoned)
@@ -92,7 +96,7 @@ def decoder(attempts: Path) -> Iterator[RestartableDecoder]:
 
 
 @contextmanager
-def closing(decoder: DecoderT) -> Iterator[DecoderT]:
+def closing(decoder: RestartableDecoder) -> Iterator[RestartableDecoder]:
     try:
         yield decoder
     finally:
@@ -132,7 +136,7 @@ def test_windows_that_are_not_abandoned_share_one_process(
     assert len(set(pids_of(attempts))) == 1
 
 
-def test_a_window_whose_process_crashed_is_tried_once_more(
+def test_a_window_whose_process_crashed_is_tried_again(
     decoder: RestartableDecoder, attempts: Path
 ) -> None:
     assert decoder.decode(trouble(CRASH_ONCE), "en", OPTIONS, patient)
@@ -148,8 +152,28 @@ def test_a_window_that_crashes_every_process_is_a_retryable_error_and_others_are
 
     assert caught.value.reason is Reason.STAGE_UNAVAILABLE
     assert caught.value.retryable
-    assert len(pids_of(attempts)) == 2
+    assert len(pids_of(attempts)) == 3
     assert decoder.decode(QUIET, "en", OPTIONS, patient)
+
+
+def test_a_window_that_crashes_every_process_costs_no_other_window(
+    decoder: RestartableDecoder,
+) -> None:
+    failed: list[UnavailableError] = []
+
+    def crash() -> None:
+        try:
+            decoder.decode(trouble(CRASH), "en", OPTIONS, patient)
+        except UnavailableError as error:
+            failed.append(error)
+
+    crashing = threading.Thread(target=crash)
+    crashing.start()
+    heard = [decoder.decode(QUIET, "en", OPTIONS, patient) for _ in range(20)]
+    crashing.join(60)
+
+    assert all(heard)
+    assert len(failed) == 1
 
 
 def test_an_exception_is_reported_and_costs_no_process(
@@ -238,9 +262,9 @@ async def test_an_idle_model_is_freed_and_reloaded_for_the_next_window(
 
 
 async def test_a_call_to_a_freed_model_reports_that_it_loads(attempts: Path) -> None:
-    with closing(DecoderPool(partial(faulty, attempts), workers=1, idle_seconds=0.05)) as pool:
-        engine = await engine_with(pool)
-        await until(lambda: not pool.is_loaded)
+    with closing(RestartableDecoder(partial(faulty, attempts), idle_seconds=0.05)) as decoder:
+        engine = await engine_with(decoder)
+        await until(lambda: not decoder.is_loaded)
 
         events = await events_of(engine, b"", ENGLISH)
 
@@ -248,32 +272,33 @@ async def test_a_call_to_a_freed_model_reports_that_it_loads(attempts: Path) -> 
     assert events[0] == Preparing(events[1].model, Phase.LOADING)
 
 
-async def test_a_pool_decodes_windows_in_parallel_and_returns_them_in_order(
-    attempts: Path,
+async def test_windows_are_decoded_at_the_same_time_and_returned_in_order(
+    decoder: RestartableDecoder,
 ) -> None:
     talking = np.full(90 * 16_000, 16_384, "<i2").tobytes()
-    with closing(DecoderPool(partial(faulty, attempts), workers=2)) as pool:
-        events = await events_of(
-            await engine_with(pool, new_detector=AlwaysSpeech), talking, ENGLISH
-        )
+    decoder.concurrency = 3
+
+    events = await events_of(
+        await engine_with(decoder, new_detector=AlwaysSpeech), talking, ENGLISH
+    )
 
     alone = await engine_with(ScriptedDecoder(), new_detector=AlwaysSpeech)
     assert segments(events) == segments(await events_of(alone, talking, ENGLISH))
 
 
-async def test_a_pool_decodes_two_windows_at_the_same_time(attempts: Path) -> None:
+async def test_two_windows_share_a_process_until_none_of_them_is_wanted(
+    decoder: RestartableDecoder, attempts: Path
+) -> None:
     def both_decode() -> bool:
         return len(pids_of(attempts)) == 2
 
-    with closing(DecoderPool(partial(faulty, attempts), workers=2)) as pool:
-        # Each decode hangs until both have begun. The pool loads its second decoder in the
-        # background, so the second decode waits for it, however long that takes.
-        hanging = [asyncio.to_thread(abandon, pool, both_decode) for _ in range(2)]
-        await asyncio.gather(*hanging)
+    # Each decode hangs until both have begun.
+    hanging = [asyncio.to_thread(abandon, decoder, both_decode) for _ in range(2)]
+    await asyncio.gather(*hanging)
 
-        assert len(set(pids_of(attempts))) == 2
-        await until(lambda: not any(map(is_alive, pids_of(attempts))))
-        assert pool.decode(QUIET, "en", OPTIONS, patient)
+    assert len(set(pids_of(attempts))) == 1
+    await until(lambda: not any(map(is_alive, pids_of(attempts))))
+    assert decoder.decode(QUIET, "en", OPTIONS, patient)
 
 
 def abandon(decoder: Decoder, when: Callable[[], bool]) -> None:

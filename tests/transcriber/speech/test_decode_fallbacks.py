@@ -6,7 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transcriber.speech.decode_fallbacks import MAX_UNCERTAIN, DecodeResult, strategies
+from transcriber.speech.decode_fallbacks import (
+    MAX_UNCERTAIN,
+    SURE,
+    DecodeResult,
+    strategies,
+)
 
 BEGIN, END_OF_TEXT = 1000, 900
 """Tokens below END_OF_TEXT are words; from BEGIN on they count fiftieths of a second."""
@@ -38,7 +43,7 @@ def decoded(*tokens: int, logprob: float = -0.2, no_speech: float = 0.0) -> Deco
 def test_a_complete_result_is_acceptable() -> None:
     one = decoded(at(0), 1, 2, 3, at(19.5))
 
-    assert one.is_acceptable
+    assert one.is_acceptable()
     assert one.frames_decoded == 2000
 
 
@@ -68,14 +73,14 @@ def test_a_result_that_ends_before_the_speech_leaves_the_rest_to_decode() -> Non
 def test_an_unacceptable_result_ranks_below_an_acceptable_one(worse: DecodeResult) -> None:
     good = decoded(at(0), 1, 2, 3, at(19.5))
 
-    assert not worse.is_acceptable
+    assert not worse.is_acceptable()
     assert max([worse, good], key=lambda one: one.rank) is good
 
 
 def test_an_uncertain_result_without_speech_has_no_phrases() -> None:
     one = decoded(at(0), 1, 2, at(19.5), logprob=-1.5, no_speech=0.9)
 
-    assert one.is_acceptable
+    assert one.is_acceptable()
     assert one.phrases(0) == []
 
 
@@ -94,16 +99,28 @@ def test_text_that_fails_is_uncertain_and_shows_no_loop() -> None:
     ids=["more text than the speech has time for", "words missing at the end"],
 )
 def test_text_that_does_not_fit_the_speech_is_not_acceptable(one: DecodeResult) -> None:
-    assert not one.is_acceptable
+    assert not one.is_acceptable()
 
 
 def test_the_ways_to_decode_end_with_one_that_forbids_repetition() -> None:
     features = np.zeros((80, 500), np.float32)
 
-    plain = strategies(features, 5, is_prompted=False)
-    prompted = strategies(features, 5, is_prompted=True)
+    plain = strategies(features, 5, is_prompted=False, greedy_first=False)
+    prompted = strategies(features, 5, is_prompted=True, greedy_first=False)
 
     assert [way.features.shape[1] for way in plain] == [1200, 3000, 3000, 3000]
     assert [way.beam_size for way in plain] == [5, 5, 1, 5]
     assert [way.forbids_repetition for way in plain] == [False, False, False, True]
     assert [way.features.shape[1] for way in prompted] == [3000, 3000, 3000]
+
+
+def test_a_greedy_decode_comes_first_only_where_it_is_allowed_and_must_be_sure() -> None:
+    features = np.zeros((80, 500), np.float32)
+
+    first, *others = strategies(features, 5, is_prompted=False, greedy_first=True)
+
+    assert (first.beam_size, first.features.shape[1], first.min_logprob) == (1, 1200, SURE)
+    assert len(others) == len(strategies(features, 5, is_prompted=False, greedy_first=False))
+    doubtful = decoded(at(0), 1, 2, 3, at(19.5), logprob=SURE - 0.01)
+    assert not doubtful.is_acceptable(first.min_logprob)
+    assert doubtful.is_acceptable(others[0].min_logprob)

@@ -16,9 +16,9 @@ from transcriber.speech.listener import AudioWindow, Listener
 from transcriber.speech.vad import BATCH, SileroDetector
 
 
-def windows_of(data: bytes, sizes: list[int]) -> list[AudioWindow]:
+def windows_of(data: bytes, sizes: list[int], *, is_live: bool = False) -> list[AudioWindow]:
     """Feeds chunks of these sizes in turn."""
-    listener = Listener(SileroDetector())
+    listener = Listener(SileroDetector(), wait_for_short=not is_live)
     found, position, turn = [], 0, 0
     while position < len(data):
         size = sizes[turn % len(sizes)]
@@ -27,11 +27,27 @@ def windows_of(data: bytes, sizes: list[int]) -> list[AudioWindow]:
     return [*found, *listener.finish()[0]]
 
 
+@pytest.mark.parametrize("times", [1, 4])
 @pytest.mark.parametrize("sizes", [[1001], [3, 64 * 1024], [7919, 12], [32_768]])
-def test_windows_do_not_depend_on_how_the_audio_arrives(sizes: list[int]) -> None:
-    data = recording("sample")
+def test_windows_do_not_depend_on_how_the_audio_arrives(sizes: list[int], times: int) -> None:
+    data = recording("sample") * times
 
     assert windows_of(data, sizes) == windows_of(data, [len(data)])
+
+
+def test_a_recording_of_half_a_minute_is_one_window_unless_it_is_live() -> None:
+    data = recording("sample")
+    assert 10 * SECOND < len(data) < 30 * SECOND
+
+    assert len(windows_of(data, [65_536])) == 1
+    assert len(windows_of(data, [65_536], is_live=True)) > 1
+
+
+def test_a_longer_recording_is_cut_as_if_it_were_live() -> None:
+    data = recording("sample") * 4
+    assert len(data) > 30 * SECOND
+
+    assert windows_of(data, [65_536]) == windows_of(data, [65_536], is_live=True)
 
 
 def test_a_window_has_the_samples_of_its_ranges() -> None:
@@ -75,7 +91,7 @@ def test_a_soft_voice_is_detected_after_a_loud_one_and_a_pause() -> None:
 
 
 def test_silence_is_not_buffered() -> None:
-    listener = Listener(SileroDetector())
+    listener = Listener(SileroDetector(), wait_for_short=False)
     for _ in range(60):
         listener.hear(bytes(SECOND))
 
@@ -83,7 +99,7 @@ def test_silence_is_not_buffered() -> None:
 
 
 def test_audio_that_ends_within_a_sample_is_refused() -> None:
-    listener = Listener(SileroDetector())
+    listener = Listener(SileroDetector(), wait_for_short=False)
     listener.hear(bytes(SECOND + 1))
 
     with pytest.raises(InvalidRequestError, match="middle of a sample"):
@@ -91,7 +107,7 @@ def test_audio_that_ends_within_a_sample_is_refused() -> None:
 
 
 def test_an_empty_recording_has_no_windows_and_no_duration() -> None:
-    windows, ended = Listener(SileroDetector()).finish()
+    windows, ended = Listener(SileroDetector(), wait_for_short=False).finish()
 
     assert windows == []
     assert ended.duration.total_seconds() == 0

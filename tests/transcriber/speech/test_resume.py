@@ -17,12 +17,12 @@ def segments(events: list[Event]) -> list[Segment]:
 
 async def check_every_boundary(decoder: Decoder, data: bytes, language: str) -> int:
     engine = await engine_with(decoder)
-    undisturbed = await events_of(engine, data, Request(language))
+    undisturbed = await events_of(engine, data, Request(language, live=True))
     whole = segments(undisturbed)
     boundaries = sorted({piece.settled_offset for piece in whole} - {timedelta(0)})
     for boundary in boundaries:
         kept = [piece for piece in whole if piece.end <= boundary]
-        request = Request(language, settled_offset=boundary, next_index=len(kept))
+        request = Request(language, settled_offset=boundary, next_index=len(kept), live=True)
         resumed = await events_of(engine, data, request)
         assert [*kept, *segments(resumed)] == whole
         assert resumed[-1] == undisturbed[-1]

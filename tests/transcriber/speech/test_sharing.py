@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import numpy as np
@@ -66,37 +65,33 @@ async def test_an_uncertain_language_waits_for_more_speech() -> None:
     decoder.certainty = [0.2, 0.79]
     engine = await engine_with(decoder)
 
-    events = await events_of(engine, recording("sample"))
+    events = await events_of(engine, recording("sample"), Request(live=True))
 
     assert decoder.detected == 3
     assert len(decoder.decoded) == 3
     assert [event.index for event in events if isinstance(event, Segment)] == list(range(6))
 
 
-async def test_two_recordings_take_turns_on_one_thread() -> None:
+async def test_every_recording_has_as_many_windows_at_the_decoder_as_keep_it_busy() -> None:
     decoder = ScriptedDecoder()
+    decoder.concurrency = 2
     decoder.go.clear()
     engine = await engine_with(decoder, new_detector=AlwaysSpeech)
-    waiting = (await engine._model)._threads._work_queue
-    decoder.may_end = lambda: waiting.qsize() > 0 or len(decoder.decoded) > 4
 
-    async def hear(level: int) -> None:
-        async def samples() -> AsyncIterator[bytes]:
-            for _ in range(100):
-                yield tone(level, 1)
+    def levels() -> list[int]:
+        return sorted(round(float(audio.mean()) * 32_768) for audio in decoder.decoded)
 
-        async for _ in engine.transcribe(samples(), ENGLISH):
-            pass
-
-    first = asyncio.ensure_future(hear(1000))
-    await until(decoder.busy.is_set)
-    second = asyncio.ensure_future(hear(2000))
+    recordings = [
+        asyncio.ensure_future(events_of(engine, tone(level, 100), ENGLISH))
+        for level in (1000, 2000)
+    ]
+    await until(lambda: len(decoder.decoded) == 4)
+    first = levels()
     decoder.go.set()
-    await asyncio.gather(first, second)
+    await asyncio.gather(*recordings)
 
-    turns = [round(float(audio.mean()) * 32_768) for audio in decoder.decoded]
-    assert turns[:4] == [1000, 2000, 1000, 2000]
-    assert len(decoder.threads) == 1
+    assert first == [1000, 1000, 2000, 2000]
+    assert levels().count(1000) == levels().count(2000) > 2
 
 
 async def test_a_cancelled_call_frees_its_place_and_decodes_no_further_window() -> None:

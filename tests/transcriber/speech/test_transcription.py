@@ -152,7 +152,7 @@ async def test_the_first_segment_leaves_while_audio_still_arrives(
     somebody_read_it = asyncio.Event()
 
     async def half_then_the_rest() -> AsyncIterator[pb.TranscribeRequest]:
-        yield start(language="en")
+        yield start(language="en", live=True)
         for frame in audio_frames(data[: 8 * SECOND]):
             yield frame
         await somebody_read_it.wait()

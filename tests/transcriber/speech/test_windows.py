@@ -15,11 +15,13 @@ from transcriber.speech.windows import (
     PAUSE,
     RATE,
     SILENCE,
+    WHOLE_PADDING,
     Moment,
     Stretch,
     Window,
     Windower,
     chunks,
+    whole,
 )
 
 fewer_examples = settings(max_examples=60)
@@ -206,3 +208,40 @@ def test_the_last_window_ends_with_the_recording() -> None:
     (window,) = cut([Moment(1.0, 0.1)] * 100, samples)
 
     assert window.end == window.voiced[-1].end == samples
+
+
+def quiet(seconds: float) -> list[Moment]:
+    return [Moment(0.0, 0.0)] * chunks(seconds)
+
+
+def speech(seconds: float) -> list[Moment]:
+    return [Moment(0.9, 0.1)] * chunks(seconds)
+
+
+def test_a_short_recording_is_one_window_that_keeps_short_pauses() -> None:
+    moments = [*quiet(1), *speech(2), *quiet(1.5), *speech(2), *quiet(1)]
+    samples = len(moments) * CHUNK
+
+    window = whole(moments, samples)
+
+    assert window is not None
+    assert window.stretches == (Stretch(chunks(1) * CHUNK - WHOLE_PADDING, samples),)
+    assert len(window.voiced) == 2
+
+
+def test_a_short_recording_loses_the_middle_of_its_long_pauses_and_its_long_end() -> None:
+    moments = [*speech(2), *quiet(3), *speech(2), *quiet(3)]
+    first, second = Stretch(0, chunks(2) * CHUNK), chunks(2) + chunks(3)
+
+    window = whole(moments, len(moments) * CHUNK)
+
+    assert window is not None
+    assert window.stretches == (
+        Stretch(0, first.end + WHOLE_PADDING),
+        Stretch(second * CHUNK - WHOLE_PADDING, (second + chunks(2)) * CHUNK + WHOLE_PADDING),
+    )
+
+
+def test_a_short_recording_without_speech_has_no_window() -> None:
+    assert whole(quiet(5), 5 * RATE) is None
+    assert whole([*quiet(1), *speech(0.05), *quiet(1)], 2 * RATE) is None

@@ -18,7 +18,7 @@ from tests.support.polling import until
 from tests.support.speech import audio_frames, recording, start
 from tests.support.tiny_translation import ENGLISH, GERMAN, TO_GERMAN, patient
 from tests.support.transcriber_process import process, until_serving
-from transcriber.model.fork_server import AbandonedError
+from transcriber.decoder import AbandonedError
 from transcriber.model.restartable import RestartableTranslator
 from transcriber.translation.ctranslate import CTranslator
 from ytcaption.v1 import transcriber_service_pb2 as pb

@@ -29,7 +29,7 @@ LENGTHS = tuple(seconds * FRAMES_PER_SECOND for seconds in (12, 15, 20, 25, 30))
 """What windows are padded to. The full length costs three times as much as half of it; windows of
 equal length share a batch."""
 
-SURE = -0.3
+SURE = -0.4
 """Mean log probability of a token; a greedy decode above it is as good as a wide beam's."""
 
 OTHER_BEAM = 5

@@ -9,7 +9,7 @@ import imageio_ffmpeg
 
 from mesh.errors import UnsupportedError
 from mesh.reasons import Reason
-from normalizer.engine import Filter, Options
+from normalizer.engine import SAMPLE_RATE, Filter, Options
 from normalizer.filters import FilterGraph
 
 KEPT_MEDIA_TYPE = "audio/webm"
@@ -23,6 +23,17 @@ DEMUXERS = (
 """Media formats only. Playlists and concat lists would open other files and URLs."""
 
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+_BLOCK_SAMPLES = SAMPLE_RATE // 20
+"""Samples in one Matroska block: 50 ms.
+
+ffmpeg hands every frame from thread to thread, so few large frames cost less than many small ones.
+A block has one timestamp: sound after a gap may be off by a block, which normalizer.timeline
+tolerates anyway.
+"""
+
+_PACKET_MS = 120
+"""Milliseconds of sound in one Opus packet, the most there can be: six frames of 20 ms."""
 
 _GLOBAL = ("-hide_banner", "-nostdin", "-nostats", "-loglevel", "level+info")
 
@@ -46,7 +57,7 @@ def locate(configured: str) -> str:
 def environment() -> dict[str, str]:
     """The environment of ffmpeg: only the variables it needs."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    # The static build crashes on every MPEG-TS if its iconv finds the modules of another libc.
+    # A static build crashes on every MPEG-TS if its iconv finds the modules of another libc.
     return {**inherited, "LC_ALL": "C", "GCONV_PATH": "/nonexistent"}
 
 
@@ -102,7 +113,8 @@ def _chain(stream: Any, filters: tuple[Filter, ...]) -> Any:
 
 
 def _samples(audio: Any, graph: FilterGraph) -> Any:
-    return _matroska(_chain(audio, graph.samples))
+    blocks = _chain(audio, graph.samples).filter("asetnsamples", n=_BLOCK_SAMPLES, p=0)
+    return _matroska(blocks)
 
 
 def _matroska(audio: Any) -> Any:
@@ -116,7 +128,7 @@ def _kept(audio: Any, graph: FilterGraph, options: Options, kept_fd: int) -> Any
         f"pipe:{kept_fd}",
         f="webm",
         acodec="libopus",
-        frame_duration=60,  # a third of the packets, the same sound
+        frame_duration=_PACKET_MS,
         flush_packets=1,
         **_encoder_settings(options),
     )

@@ -31,7 +31,7 @@ class FilterGraph:
     shared: tuple[Filter, ...]
     samples: tuple[Filter, ...]
     kept: tuple[Filter, ...]
-    """Empty if no audio is kept."""
+    """Empty if no audio is kept, or if it is the samples themselves."""
 
     @property
     def filters(self) -> tuple[Filter, ...]:
@@ -50,10 +50,13 @@ def filter_graph(request: Request, isolation: IsolatorInfo | None = None) -> Fil
     if isolation is not None:
         isolator_input = (_mono(isolation.rate, target, "isolate_vocals"),)
         isolator = (Filter(isolation.name, isolation.settings, target, "isolate_vocals"),)
+    shared = (highpass,) if options.apply_highpass_filter else ()
+    if _keeps_the_samples(request):
+        return FilterGraph((), (), (*shared, *_resampled_once()), (_s16(),), ())
     return FilterGraph(
         before_isolation=isolator_input,
         isolation=isolator,
-        shared=(highpass,) if options.apply_highpass_filter else (),
+        shared=shared,
         samples=(
             *_mixed(options, VOICE_AND_BACKGROUND, Target.TRANSCRIBER),
             _mono(SAMPLE_RATE, Target.TRANSCRIBER),
@@ -72,6 +75,26 @@ def _check(options: Options) -> None:
         raise InvalidRequestError(
             f"loudness_lufs must be between {low:g} and {high:g}", reason=Reason.REQUEST_INVALID
         )
+
+
+def _keeps_the_samples(request: Request) -> bool:
+    """Whether the kept audio has the same sound as the samples: then one conversion feeds both."""
+    options = request.options
+    changed = options.remove_noise or options.isolate_vocals or options.loudness_lufs is not None
+    same_shape = options.convert_to_mono and options.set_sample_rate_16k
+    return request.keep_audio and same_shape and not changed
+
+
+def _resampled_once() -> tuple[Filter, ...]:
+    rate = {"sample_rates": str(SAMPLE_RATE)}
+    return (
+        Filter("aformat", {"channel_layouts": "mono"}, Target.BOTH, "convert_to_mono"),
+        Filter("aformat", rate, Target.BOTH, "set_sample_rate_16k"),
+    )
+
+
+def _s16() -> Filter:
+    return Filter("aformat", {"sample_fmts": "s16"}, Target.TRANSCRIBER)
 
 
 def _mono(rate: int, target: Target, option: str = "") -> Filter:

@@ -66,6 +66,43 @@ async def test_kept_audio_is_opus_in_webm_with_the_requested_channels_and_rate(
     assert outcome.finished[0].kept_bytes == len(outcome.kept)
 
 
+@pytest.mark.parametrize("highpass", [False, True])
+@pytest.mark.parametrize("kind", ["wav", "mp3"])
+async def test_one_conversion_feeds_both_outputs_and_changes_no_sample(
+    engine: FfmpegEngine, kind: str, highpass: bool
+) -> None:
+    data = recording(kind, "-ac", "2", sound=BROADBAND)
+    shape = {"convert_to_mono": True, "set_sample_rate_16k": True}
+
+    alone = await normalized(engine, data, Request(Options(apply_highpass_filter=highpass)))
+    both = await normalized(engine, data, keeping(apply_highpass_filter=highpass, **shape))
+
+    assert both.samples == alone.samples
+    filters = both.started[0].filters[highpass:]
+    assert [(each.parameters, each.target, each.option) for each in filters] == [
+        ("channel_layouts=mono", Target.BOTH, "convert_to_mono"),
+        ("sample_rates=16000", Target.BOTH, "set_sample_rate_16k"),
+        ("sample_fmts=s16", Target.TRANSCRIBER, ""),
+    ]
+
+
+async def test_the_kept_audio_has_the_length_of_the_samples_and_their_sound(
+    engine: FfmpegEngine,
+) -> None:
+    tone = f"sine=frequency={TONE_HZ}:sample_rate=44100:duration=3.21"  # ends within a packet
+    data = recording("wav", "-ac", "2", sound=tone)
+
+    outcome = await normalized(
+        engine, data, keeping(convert_to_mono=True, set_sample_rate_16k=True)
+    )
+
+    sound, samples = decoded(outcome.kept), wave(outcome.samples)
+    assert len(sound) == pytest.approx(len(samples), abs=16)
+    assert abs(delay(samples, np.resize(sound, len(samples)))) <= 1
+    assert pitch(sound) == pytest.approx(TONE_HZ, abs=2)
+    assert loudness(sound) == pytest.approx(loudness(samples), abs=0.5)
+
+
 async def test_a_mono_recording_stays_mono_and_surround_becomes_stereo(
     engine: FfmpegEngine,
 ) -> None:

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
+import imageio_ffmpeg
+import numpy as np
 import pytest
 
-from normalizer.engine import SAMPLE_RATE, Request
+from normalizer.engine import BYTES_PER_SECOND, SAMPLE_RATE, Request
 from normalizer.ffmpeg_engine import FfmpegEngine
+from tests.normalizer.conftest import EngineMaker
 from tests.normalizer.media import (
     PICTURE,
     SECONDS,
@@ -87,6 +90,30 @@ async def test_a_gap_in_the_recording_becomes_silence_of_its_length(engine: Ffmp
     assert outcome.seconds == pytest.approx(600 + SECONDS, abs=0.1)
     assert not sound[3 * SAMPLE_RATE : 600 * SAMPLE_RATE].any()
     assert loudness(sound[603 * SAMPLE_RATE :]) > -30
+
+
+async def test_sound_next_to_a_gap_is_off_by_at_most_50_ms(engine: FfmpegEngine) -> None:
+    jump = "asetpts='PTS+gte(T,2.03)*5/TB'"  # within a block
+    data = recording("mkv", "-af", f"asetnsamples=n=333:p=0,{jump}", "-c:a", "pcm_s16le")
+
+    outcome = await normalized(engine, data)
+
+    sound = np.flatnonzero(wave(outcome.samples))
+    widest = int(np.argmax(np.diff(sound)))
+    tolerance = round(0.06 * SAMPLE_RATE)  # with the frame at which the timestamps jump
+    assert sound[widest] == pytest.approx(2.03 * SAMPLE_RATE, abs=tolerance)
+    assert sound[widest + 1] == pytest.approx(7.03 * SAMPLE_RATE, abs=tolerance)
+    assert outcome.seconds == pytest.approx(SECONDS + 5, abs=0.05)
+
+
+@pytest.mark.parametrize("make", [fast_m4a, slow_m4a], ids=["index first", "index last"])
+async def test_the_padding_of_the_last_aac_frame_is_not_sound(
+    make_engine: EngineMaker, make: Callable[[], bytes]
+) -> None:
+    installed = make_engine(imageio_ffmpeg.get_ffmpeg_exe())  # others may leave the padding in
+    outcome = await normalized(installed, make())
+
+    assert len(outcome.samples) == SECONDS * BYTES_PER_SECOND
 
 
 async def test_a_change_of_sample_rate_midway_shifts_nothing(engine: FfmpegEngine) -> None:

@@ -1,13 +1,15 @@
 """Over a real socket events flow while bytes arrive, at the pace of the slower side."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from mesh.frames import MAX_FRAME_BYTES
-from normalizer.engine import Request, Samples
+from normalizer.engine import Options, Request, Samples
 from normalizer.ffmpeg_engine import FfmpegEngine
 from tests.normalizer.conftest import EngineMaker, ScriptMaker
 from tests.normalizer.media import SECONDS, endless_wav, normalized, recording, sent
@@ -71,6 +73,43 @@ async def test_first_samples_arrive_before_everything_was_sent(
             first_samples.set()
 
     assert size / 32_000 == pytest.approx(60, abs=0.05)
+
+
+async def test_few_seconds_of_sound_suffice_for_the_first_samples(engine: FfmpegEngine) -> None:
+    data = recording("mp3", "-b:a", "128k", sound="sine=duration=60:sample_rate=44100")
+    first_samples = asyncio.Event()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        begin = 5 * 128_000 // 8
+        yield data[:begin]
+        async with asyncio.timeout(60):
+            await first_samples.wait()
+        yield data[begin:]
+
+    options = Options(convert_to_mono=True, set_sample_rate_16k=True)
+    async for event in engine.normalize(chunks(), Request(options, keep_audio=True)):
+        if isinstance(event, Samples):
+            first_samples.set()
+
+    assert first_samples.is_set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has batch scheduling")
+async def test_every_thread_of_ffmpeg_is_batch_work(engine: FfmpegEngine, newborn: Newborn) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for chunk in endless_wav(50 * MEGABYTE):
+            yield chunk
+
+    events = engine.normalize(chunks(), Request(keep_audio=True))
+    async for event in events:
+        if isinstance(event, Samples):
+            break
+    (ffmpeg,) = newborn()
+    policies = [os.sched_getscheduler(thread.id) for thread in ffmpeg.threads()]
+    await events.aclose()
+
+    assert len(policies) > 1
+    assert set(policies) == {os.SCHED_BATCH}
 
 
 async def test_an_engine_whose_events_are_not_read_stops_reading(engine: FfmpegEngine) -> None:

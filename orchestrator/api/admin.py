@@ -12,7 +12,6 @@ from google.protobuf.duration_pb2 import Duration
 from structlog.contextvars import bind_contextvars
 
 from mesh.errors import InvalidRequestError
-from mesh.reasons import Reason
 from orchestrator.jobs.dead_letters import DeadLetterFilter, DeadLetters
 from orchestrator.jobs.replay import Replays
 from orchestrator.maintenance.reset import FactoryReset
@@ -130,6 +129,4 @@ def _age(given: Duration) -> timedelta:
     try:
         return to_timedelta(given)
     except (OverflowError, ValueError) as error:
-        raise InvalidRequestError(
-            "max_age is not a valid duration", reason=Reason.REQUEST_INVALID
-        ) from error
+        raise InvalidRequestError("max_age is not a valid duration") from error

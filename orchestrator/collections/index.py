@@ -10,7 +10,6 @@ from nats.js.errors import NotFoundError
 
 from mesh.bus import Bus, storing
 from mesh.errors import InvalidRequestError
-from mesh.reasons import Reason
 from orchestrator.collections.members import RUNNING, copy_of
 from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import ROOT, CollectionStore, VersionedCollection
@@ -102,10 +101,7 @@ class CollectionReader:
     async def page(self, collection_id: str, size: int, token: str) -> MemberPage:
         """Members in the order in which they were found; a token is the last number shown."""
         if size < 0 or not (token == "" or token.isdecimal()):
-            raise InvalidRequestError(
-                "page_size must not be negative, and page_token one of ours",
-                reason=Reason.REQUEST_INVALID,
-            )
+            raise InvalidRequestError("page_size must not be negative, and page_token one of ours")
         if not size:
             versioned = await self._records.get(collection_id)
             if not await self._is_behind(versioned):

@@ -124,8 +124,7 @@ class EventReplays:
         if len(letter.content) < letter.content_size_bytes:
             raise InvalidRequestError(
                 f"only the first {len(letter.content):,} of {letter.content_size_bytes:,} bytes of"
-                " the event were stored: its sender must send it again",
-                reason=Reason.REQUEST_INVALID,
+                " the event were stored: its sender must send it again"
             )
         headers = {MESSAGE_ID: f"replay-{letter.letter_id}"}
         await self._bus.publish(letter.subject, letter.content, headers)

@@ -26,13 +26,10 @@ def format_for(job: job_pb2.Job, format_: FormatId, *, word_cues: bool) -> Forma
         return found
     if not found.word_cues:
         able = ", ".join(entry.name for entry in FORMATS.values() if entry.word_cues)
-        raise InvalidRequestError(
-            f"{found.name} cannot carry word_cues; {able} can", reason=Reason.REQUEST_INVALID
-        )
+        raise InvalidRequestError(f"{found.name} cannot carry word_cues; {able} can")
     if not job.options.word_timestamps:
         raise InvalidRequestError(
-            "the words have no times: the job was run without word_timestamps",
-            reason=Reason.REQUEST_INVALID,
+            "the words have no times: the job was run without word_timestamps"
         )
     return found.with_word_cues()
 
@@ -70,7 +67,7 @@ def rules_in_force(language: str, *asked: media_pb2.CueRules) -> Rules:
             limits |= _limits(one)
         return changed(rules_for(language), **limits)
     except ValueError as error:
-        raise InvalidRequestError(f"cue_rules: {error}", reason=Reason.REQUEST_INVALID) from error
+        raise InvalidRequestError(f"cue_rules: {error}") from error
 
 
 def _limits(asked: media_pb2.CueRules) -> dict[str, float]:

@@ -18,7 +18,6 @@ from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError
-from mesh.reasons import Reason
 from mesh.tasks import SingleFlight
 from orchestrator.pipeline.stages import StateId
 from orchestrator.queue.paging import page_size
@@ -56,9 +55,7 @@ class JobQuery:
     ) -> "JobQuery":
         """A caller's query; InvalidRequestError if it is invalid."""
         if len(query) > MAX_QUERY:
-            raise InvalidRequestError(
-                f"query is over {MAX_QUERY} characters", reason=Reason.REQUEST_INVALID
-            )
+            raise InvalidRequestError(f"query is over {MAX_QUERY} characters")
         return cls(page_size(size), token, frozenset(states), query)
 
 

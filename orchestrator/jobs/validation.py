@@ -58,23 +58,18 @@ def _resolve_languages(options: job_pb2.JobOptions) -> None:
     options.languages[:] = dict.fromkeys(map(primary, options.languages))
     if options.languages and options.language != AUTO:
         raise InvalidRequestError(
-            "languages are for detection to choose among: leave out either languages or language",
-            reason=Reason.REQUEST_INVALID,
+            "languages are for detection to choose among: leave out either languages or language"
         )
 
 
 def _check_captions_policy(options: job_pb2.JobOptions) -> None:
     options.captions_policy = options.captions_policy or TRANSCRIBE
     if options.captions_policy not in (TRANSCRIBE, PREFER_HUMAN):
-        raise InvalidRequestError(
-            f"captions_policy {options.captions_policy} is unknown",
-            reason=Reason.REQUEST_INVALID,
-        )
+        raise InvalidRequestError(f"captions_policy {options.captions_policy} is unknown")
     if options.captions_policy == PREFER_HUMAN and options.word_timestamps:
         raise InvalidRequestError(
             "human-made captions have no word times: leave out either PREFER_HUMAN or "
-            "word_timestamps",
-            reason=Reason.REQUEST_INVALID,
+            "word_timestamps"
         )
 
 
@@ -84,7 +79,7 @@ def check_scheduling(
     """Caller and priority of a request; raises if either is invalid."""
     priority = request.priority or job_pb2.PRIORITY_NORMAL
     if priority not in PRIORITIES:
-        raise InvalidRequestError(f"priority {priority} is unknown", reason=Reason.REQUEST_INVALID)
+        raise InvalidRequestError(f"priority {priority} is unknown")
     return SchedulingKey(check_word(request.caller, "caller"), priority)
 
 
@@ -92,11 +87,10 @@ def _check_values(options: job_pb2.JobOptions) -> None:
     for option in UNGROUPED:
         given = option.kind is Kind.TEXTS or options.HasField(option.name)  # type: ignore[arg-type]
         if given and (fault := option.fault(getattr(options, option.name))):
-            raise InvalidRequestError(fault, reason=Reason.REQUEST_INVALID)
+            raise InvalidRequestError(fault)
     if options.mixed_languages and options.language != AUTO:
         raise InvalidRequestError(
-            "mixed_languages detects the language of every stretch: leave out language",
-            reason=Reason.REQUEST_INVALID,
+            "mixed_languages detects the language of every stretch: leave out language"
         )
 
 
@@ -118,8 +112,5 @@ def check_url(url: str) -> str:
 def check_word(value: str, field: str) -> str:
     """A caller's own identifier: short and printable."""
     if len(value) > MAX_WORD or not value.isprintable():
-        raise InvalidRequestError(
-            f"{field} must be at most {MAX_WORD} printable characters",
-            reason=Reason.REQUEST_INVALID,
-        )
+        raise InvalidRequestError(f"{field} must be at most {MAX_WORD} printable characters")
     return value

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from mesh.errors import InvalidRequestError, NotFoundError
-from mesh.reasons import Reason
 from orchestrator.collections.control import CollectionControl
 from orchestrator.jobs.control import JobControl, Removed
 from orchestrator.jobs.index import JobIndex
@@ -47,7 +46,7 @@ class Retention:
         """Removes everything that ended longer ago than `max_age`, with every trace."""
         age = DEFAULT_AGE if max_age is None else max_age
         if age < timedelta():
-            raise InvalidRequestError("max_age must not be negative", reason=Reason.REQUEST_INVALID)
+            raise InvalidRequestError("max_age must not be negative")
         try:
             before = datetime.now(UTC) - age
         except OverflowError:  # older than the calendar

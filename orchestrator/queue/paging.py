@@ -8,7 +8,6 @@ from typing import Generic, TypeVar
 
 from mesh.bus import Bus, Stored, storing
 from mesh.errors import InvalidRequestError
-from mesh.reasons import Reason
 from mesh.tasks import map_concurrently
 
 DEFAULT_PAGE = 50
@@ -31,7 +30,7 @@ class Page(Generic[T]):
 def page_size(asked: int) -> int:
     """The size of a page; the default for 0."""
     if asked < 0:
-        raise InvalidRequestError("page_size must not be negative", reason=Reason.REQUEST_INVALID)
+        raise InvalidRequestError("page_size must not be negative")
     return min(asked or DEFAULT_PAGE, MAX_PAGE)
 
 
@@ -40,9 +39,7 @@ def sequence_of(token: str) -> int | None:
     if not token:
         return None
     if not (token.isascii() and token.isdigit() and len(token) < 20):
-        raise InvalidRequestError(
-            "page_token is not one we gave out", reason=Reason.REQUEST_INVALID
-        )
+        raise InvalidRequestError("page_token is not one we gave out")
     return int(token)
 
 

@@ -6,7 +6,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from mesh.bus import storing
 from mesh.errors import MeshError, NotFoundError, UnavailableError
 from mesh.reasons import Reason
 from mesh.tasks import map_concurrently
@@ -167,10 +166,7 @@ class CollectionControl:
         await self._queue.withdraw(versioned.id)
         for forget in self._on_delete:  # first: the event log names what belongs to it
             await forget(versioned.collection)
-        async with storing():
-            await self._bus.jetstream.purge_stream(
-                names.events_stream, subject=names.event(versioned.id, "*")
-            )
+        await self._bus.purge(names.events_stream, names.event(versioned.id, "*"))
         await self._records.release(versioned.record.request_id)
         await self._records.remove(versioned.id)
 

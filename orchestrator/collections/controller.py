@@ -101,19 +101,17 @@ class CollectionController:
             self._fan_in.mark_stale()
             self._wake.set()
 
-        names, client = self._dependencies.storage.bus.names, self._dependencies.storage.bus.client
-        cancels = await client.subscribe(names.cancel(self._collection.collection_id), cb=on_cancel)
-        try:
-            await self._fan_in.open()
-            if not self._gathered and not self._collection.discovery_complete:
-                self._discovering = asyncio.create_task(self._discovery.run())
-            while not await self._step():
-                await self._until_woken()
-        finally:
-            await stop(*(task for task in (self._discovering, self._stopping) if task))
-            await self._fan_in.close()
-            if not client.is_closed:
-                await cancels.unsubscribe()
+        bus = self._dependencies.storage.bus
+        async with bus.subscribed(bus.names.cancel(self._collection.collection_id), on_cancel):
+            try:
+                await self._fan_in.open()
+                if not self._gathered and not self._collection.discovery_complete:
+                    self._discovering = asyncio.create_task(self._discovery.run())
+                while not await self._step():
+                    await self._until_woken()
+            finally:
+                await stop(*(task for task in (self._discovering, self._stopping) if task))
+                await self._fan_in.close()
 
     async def _until_woken(self) -> None:
         seconds = LOOK_SECONDS

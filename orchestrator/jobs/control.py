@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
-from mesh.bus import storing
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
 from orchestrator.jobs.completion import end_job
@@ -124,6 +123,5 @@ class JobControl:
         count = 0
         async for _ in self.storage.bus.read(stream, subject):
             count += 1
-        async with storing():
-            await self.storage.bus.jetstream.purge_stream(stream, subject=subject)
+        await self.storage.bus.purge(stream, subject)
         return count

@@ -217,12 +217,8 @@ class JobIndex:
         async def hint(_: Msg) -> None:
             notify()
 
-        listening = await self._bus.client.subscribe(f"{self._root}>", cb=hint)
-        try:
+        async with self._bus.subscribed(f"{self._root}>", hint):
             yield
-        finally:
-            if not self._bus.client.is_closed:
-                await listening.unsubscribe()
 
     async def keep_warm(self) -> None:
         """Catches up every second, so that a query has little left to read."""

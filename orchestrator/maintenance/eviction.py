@@ -125,12 +125,12 @@ class Eviction:
     async def _oldest_event(self) -> datetime | None:
         """When the oldest event still there was stored."""
         bus = self.storage.bus
-        jetstream, stream = bus.jetstream, bus.names.events_stream
+        stream = bus.names.events_stream
+        state = await bus.state(stream)
         with suppress(NoMessageError):  # removed meanwhile
-            async with storing():
-                state = (await jetstream.stream_info(stream)).state
-                if state.messages:
-                    return (await jetstream.get_msg(stream, state.first_seq)).time
+            if state.messages:
+                async with storing():
+                    return (await bus.jetstream.get_msg(stream, state.first_seq)).time
         return None
 
     def _next_batch(

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from structlog import get_logger
 
-from mesh.bus import storing
 from orchestrator.collections.records import REQUESTS, CollectionStore
 from orchestrator.jobs.control import Removed
 from orchestrator.jobs.storage import JobStorage
@@ -115,10 +114,7 @@ class Orphans:
             claimed_for = stored.data.decode(errors="replace")
             if stored.deleted or _created(claimed_for) > before or await exists(claimed_for):
                 continue
-            async with storing():
-                await self.storage.bus.jetstream.purge_stream(
-                    stream, subject=stored.subject, seq=stored.sequence + 1
-                )
+            await self.storage.bus.purge(stream, stored.subject, until=stored.sequence)
 
 
 def _created(id_: str) -> datetime:

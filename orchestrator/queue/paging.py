@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Generic, TypeVar
 
-from mesh.bus import Bus, Stored, storing
+from mesh.bus import Bus, Stored
 from mesh.errors import InvalidRequestError
 from mesh.tasks import map_concurrently
 
@@ -85,8 +85,7 @@ async def _newest_first(  # noqa: PLR0913 # what is read, from where, and which 
     wanted: Callable[[T], bool],
 ) -> AsyncIterator[list[tuple[int, T]]]:
     """Wanted messages with their sequence numbers, newest first, at most `size` at a time."""
-    async with storing():
-        state = (await bus.jetstream.stream_info(stream)).state
+    state = await bus.state(stream)
     end = state.last_seq + 1 if before is None else min(before, state.last_seq + 1)
     window = FIRST_WINDOW
     while end > state.first_seq:

@@ -86,15 +86,13 @@ class EventFeed(ABC, Generic[EntryT, ProgressT]):
     async def running(self) -> AsyncIterator[None]:
         """Follows the event log inside this block."""
         subject = self._bus.names.live(self._owner_id, "*")
-        live = await self._bus.client.subscribe(subject, cb=self._on_live)
-        rereading = asyncio.create_task(self._reread_periodically())
-        publishing = asyncio.create_task(self._publish_progress())
-        try:
-            yield
-        finally:
-            await stop(rereading, publishing)
-            if not self._bus.client.is_closed:
-                await live.unsubscribe()
+        async with self._bus.subscribed(subject, self._on_live):
+            rereading = asyncio.create_task(self._reread_periodically())
+            publishing = asyncio.create_task(self._publish_progress())
+            try:
+                yield
+            finally:
+                await stop(rereading, publishing)
 
     @property
     def empty(self) -> bool:

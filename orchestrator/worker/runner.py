@@ -190,15 +190,9 @@ class Runner:
         async def on_cancel(_: Msg) -> None:
             lease.cancel_requested.set()
 
-        cancels = await self._bus.client.subscribe(
-            self._bus.names.cancel(versioned.job.job_id), cb=on_cancel
-        )
-        try:
+        async with self._bus.subscribed(self._bus.names.cancel(versioned.job.job_id), on_cancel):
             attempt = Attempt(self._storage, self._settings, self._pipeline, lease, resume_state)
             return await attempt.run()
-        finally:
-            if not self._bus.client.is_closed:
-                await cancels.unsubscribe()
 
     async def _resume_state(self, accepted: job_pb2.Job) -> ResumeState:
         """Reads the event log; opens it first if it is missing or ends with an earlier life."""

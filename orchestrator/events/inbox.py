@@ -4,7 +4,6 @@ from typing import Protocol
 
 from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
-from nats.js import api
 from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
@@ -45,12 +44,9 @@ class Inbox:
         self._consumer = Consumer(
             bus,
             bus.names.inbox_stream,
-            api.ConsumerConfig(
-                durable_name="inbox",
-                ack_policy=api.AckPolicy.EXPLICIT,
-                ack_wait=ACK_WAIT_SECONDS,
-                max_ack_pending=1000,
-            ),
+            "inbox",
+            ACK_WAIT_SECONDS,
+            max_ack_pending=1000,
             retry_after=lambda message, _: BACKOFF.delay(message.metadata.num_delivered),
         )
 

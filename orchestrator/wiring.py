@@ -233,7 +233,7 @@ def build_collections(core: Core) -> Collections:
         ),
         reading=CollectionReader(storage.bus, records, projections, core.index),
         control=CollectionControl(
-            storage,
+            storage.bus,
             records,
             queue,
             feeds,

@@ -11,6 +11,7 @@ from mesh.correlation import adopt, new_id
 from mesh.errors import NotFoundError
 from mesh.frames import read_data, read_start
 from mesh.reasons import Reason
+from mesh.watching import TERMINAL
 from orchestrator.api.stats import limits_of
 from orchestrator.api.uploads import plain_name, received
 from orchestrator.jobs.artifacts import UPLOAD, Artifacts
@@ -18,7 +19,7 @@ from orchestrator.jobs.caption_files import CaptionReader
 from orchestrator.jobs.captions import format_infos
 from orchestrator.jobs.control import JobControl
 from orchestrator.jobs.index import JobIndex, JobQuery
-from orchestrator.jobs.store import TERMINAL, JobStore
+from orchestrator.jobs.store import JobStore
 from orchestrator.jobs.submission import JobSpec, Rerun, Submission
 from orchestrator.jobs.validation import check_scheduling, check_url, check_word, resolve
 from orchestrator.pipeline.capabilities import Capabilities

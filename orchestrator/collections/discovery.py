@@ -66,7 +66,7 @@ class Lister:
         self._stages = stages
         self._readiness = readiness
         self._settings = settings
-        self._backoff = Backoff(settings.retry_seconds, settings.retry_limit_seconds)
+        self.backoff = Backoff(settings.retry_seconds, settings.retry_limit_seconds)
         self.max_attempts = settings.max_attempts
 
     async def listed(
@@ -94,10 +94,6 @@ class Lister:
         """Waits until the downloader is ready; costs no attempt."""
         if not await self._readiness.can_fetch():
             await self._readiness.until_can_fetch()
-
-    def pause_seconds(self, failures: int, error: MeshError) -> float:
-        """Before the next try."""
-        return self._backoff.delay_after(error, failures)
 
 
 class Discovery:
@@ -147,7 +143,7 @@ class Discovery:
                 if not error.retryable or failures >= self._lister.max_attempts:
                     return Listed(place, len(seen), _failure(error, failures))
                 log.warning("a listing broke off", source=source, error=str(error))
-                await asyncio.sleep(self._lister.pause_seconds(failures, error))
+                await asyncio.sleep(self._lister.backoff.delay_after(error, failures))
             else:
                 return Listed(place, len(seen))
 

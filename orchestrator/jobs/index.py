@@ -193,7 +193,8 @@ class JobIndex:
         self._bus = bus
         self._stream = f"KV_{bus.names.jobs_bucket}"
         self._root = f"$KV.{bus.names.jobs_bucket}."
-        self._sequence = 0
+        self.sequence = 0
+        """The sequence of the newest change that was read."""
         self._table = JobTable()
         self._read_changes = SingleFlight(self._read)
         self._others: dict[str, Callable[[str, bytes], None]] = {}
@@ -204,11 +205,6 @@ class JobIndex:
         Called before the first reading, so that one reading serves both.
         """
         self._others[root] = take
-
-    @property
-    def sequence(self) -> int:
-        """The sequence of the newest change that was read."""
-        return self._sequence
 
     @asynccontextmanager
     async def hints(self, notify: Callable[[], None]) -> AsyncIterator[None]:
@@ -234,7 +230,7 @@ class JobIndex:
         await self._read_changes()
 
     async def _read(self) -> None:
-        changes = self._bus.read(self._stream, f"{self._root}>", self._sequence, batch=READ_BATCH)
+        changes = self._bus.read(self._stream, f"{self._root}>", self.sequence, batch=READ_BATCH)
         async for change in changes:
             key = change.subject.removeprefix(self._root)
             data = b"" if change.deleted else change.data
@@ -243,7 +239,7 @@ class JobIndex:
                 self._table.apply(key, data)
             elif take := self._others.get(root):
                 take(rest, data)
-            self._sequence = change.sequence
+            self.sequence = change.sequence
 
     def stored(self, job_id: str) -> bytes | None:
         """A job's record as last read; the same object until it changes."""

@@ -18,13 +18,11 @@ from mesh.bus import Bus, storing
 from mesh.correlation import new_id
 from mesh.errors import InternalError, NotFoundError, UnavailableError
 from mesh.reasons import Reason
+from mesh.watching import TERMINAL
 from ytcaption.v1 import job_pb2
 
 RecordT = TypeVar("RecordT", bound=Message)
 MAX_RACES = 20
-TERMINAL = frozenset(
-    {job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED}
-)
 ACTIVE = frozenset({job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING})
 
 

@@ -1,5 +1,6 @@
 """Validates what a job request asks for and fills in the defaults of the option table."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -33,8 +34,7 @@ class SchedulingKey:
 
 def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     """The options in force; raises if one of them cannot be honoured."""
-    options = job_pb2.JobOptions()
-    options.CopyFrom(DEFAULTS)
+    options = deepcopy(DEFAULTS)
     options.MergeFrom(asked)
     options.language = primary(options.language) if options.language not in ("", AUTO) else AUTO
     _resolve_translation(options)

@@ -10,11 +10,11 @@ from structlog import get_logger
 
 from mesh.bus import storing
 from mesh.errors import NotFoundError
+from mesh.watching import TERMINAL
 from orchestrator.collections.control import AT_ANY_TIME
 from orchestrator.jobs.artifacts import SOURCE, TRANSCRIPT, UPLOAD
 from orchestrator.jobs.control import Removed
 from orchestrator.jobs.storage import JobStorage
-from orchestrator.jobs.store import TERMINAL
 from orchestrator.maintenance.inventory import Inventory, StoredFile
 from orchestrator.maintenance.retention import Ended, Retention
 from orchestrator.queue.capacity import Capacity

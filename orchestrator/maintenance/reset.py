@@ -84,7 +84,7 @@ class FactoryReset:
             files += file.job_id in states
         return Removed(
             jobs=len(states),
-            collections=await self.collections.count(),
+            collections=len(await self.collections.index.ids()),
             files=files,
             work_items=len(items.keys() & states.keys()) + len(_stray(items, states)),
             size=orphans.scratch.size + await self._stored_bytes(),

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from mesh.errors import InvalidRequestError, NotFoundError
+from mesh.watching import TERMINAL
 from orchestrator.collections.control import CollectionControl
 from orchestrator.jobs.control import JobControl, Removed
 from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.storage import JobStorage
-from orchestrator.jobs.store import TERMINAL
 from orchestrator.maintenance.inventory import Inventory
 from orchestrator.queue.paging import MAX_PAGE
 from ytcaption.v1 import job_pb2

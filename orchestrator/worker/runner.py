@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
@@ -180,8 +181,7 @@ class Runner:
         return await self._attempt(versioned)
 
     async def _attempt(self, versioned: VersionedJob) -> float | None:
-        accepted = job_pb2.Job()
-        accepted.CopyFrom(versioned.job)
+        accepted = deepcopy(versioned.job)
         lease = Lease(self._jobs, versioned)
         # First of all: a crash from here on counts as an attempt.
         await lease.take()

@@ -63,13 +63,12 @@ def percent(share: float) -> float:
 
 def summary(job: job_pb2.Job) -> schemas.JobSummary:
     """Presents a job as an entry of a list."""
-    return schemas.JobSummary.model_construct(**_summary(job))
+    return schemas.JobSummary.of(job, **_summary(job))
 
 
 def _summary(job: job_pb2.Job) -> dict[str, Any]:
     created = timestamp(job.create_time) or EPOCH
     return {
-        "job_id": job.job_id,
         "youtube_url": job.source.url,
         "title": job.media.title,
         "file_name": job.source.upload.file_name,
@@ -82,7 +81,6 @@ def _summary(job: job_pb2.Job) -> dict[str, Any]:
         "duration_seconds": (
             seconds(job.media.duration) if job.media.HasField("duration") else None
         ),
-        "language": job.language or None,
         "failure": failure(job.failure) if job.HasField("failure") else None,
     }
 
@@ -224,19 +222,15 @@ def _filter(found: media_pb2.AppliedFilter) -> schemas.AppliedFilter:
 def segment(found: media_pb2.Segment) -> schemas.Segment:
     """Presents one segment of the transcript."""
     start, end = seconds(found.start_offset), seconds(found.end_offset)
-    return schemas.Segment.model_construct(
-        index=found.index,
-        text=found.text,
+    return schemas.Segment.of(
+        found,
         start=start,
         end=end,
         duration=round(end - start, 3),
-        translation=found.translation or None,
         confidence=_confidence(found),
-        uncertain=found.uncertain,
-        language=found.language,
         words=[
-            schemas.Word.model_construct(
-                text=word.text,
+            schemas.Word.of(
+                word,
                 start=seconds(word.start_offset),
                 end=seconds(word.end_offset),
                 confidence=_confidence(word),

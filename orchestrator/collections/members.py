@@ -8,7 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from mesh.errors import MeshError
 from mesh.watching import TERMINAL
-from orchestrator.pipeline.stages import StateId
+from orchestrator.pipeline.stages import StateId, failure_of
 from ytcaption.v1 import collection_pb2, job_pb2
 
 MemberStateId: TypeAlias = "collection_pb2.MemberState.ValueType"
@@ -97,7 +97,5 @@ def never_begun(member: collection_pb2.Member, state: MemberStateId) -> collecti
 def refused(member: collection_pb2.Member, error: MeshError) -> collection_pb2.Member:
     """The member whose job was refused permanently."""
     changed = never_begun(member, FAILED)
-    changed.failure.CopyFrom(
-        job_pb2.Failure(reason=error.reason, message=str(error), retryable=error.retryable)
-    )
+    changed.failure.CopyFrom(failure_of(error))
     return changed

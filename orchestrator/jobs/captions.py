@@ -10,7 +10,7 @@ from captions.rules import DURATIONS, LIMITS, Rules, changed, rules_for
 from captions.translation import translated
 from mesh.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from mesh.languages import tag_of
-from mesh.messages import enum_name
+from mesh.messages import dataclass_from, enum_name
 from mesh.reasons import Reason
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -80,14 +80,9 @@ def _limits(asked: media_pb2.CueRules) -> dict[str, float]:
 
 def from_wire(transcript: media_pb2.Transcript) -> Transcript:
     """The stored transcript as the `captions` package takes it."""
-    known = transcript.HasField("language_probability")
-    return Transcript(
-        segments=tuple(map(_segment, transcript.segments)),
-        language=transcript.language,
-        language_probability=transcript.language_probability if known else None,
-        duration=_ms(transcript.duration),
-        model=transcript.model,
-        language_out=transcript.language_out,
+    segments = tuple(map(_segment, transcript.segments))
+    return dataclass_from(
+        Transcript, transcript, segments=segments, duration=_ms(transcript.duration)
     )
 
 
@@ -114,16 +109,9 @@ def in_translation(transcript: Transcript) -> Transcript:
 
 
 def _segment(segment: media_pb2.Segment) -> Segment:
-    return Segment(
-        start=_ms(segment.start_offset),
-        end=_ms(segment.end_offset),
-        text=segment.text,
-        words=tuple(map(_word, segment.words)),
-        confidence=segment.confidence if segment.HasField("confidence") else None,
-        language=segment.language,
-        translation=segment.translation,
-        uncertain=segment.uncertain,
-    )
+    start, end = _ms(segment.start_offset), _ms(segment.end_offset)
+    words = tuple(map(_word, segment.words))
+    return dataclass_from(Segment, segment, start=start, end=end, words=words)
 
 
 def _word(word: media_pb2.Word) -> Word:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, I
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from nats.aio.msg import Msg
 from structlog import get_logger
@@ -32,15 +32,8 @@ JOIN_SECONDS = 0.02
 """Less urgent events come in bursts: they wait this long for the rest of the burst."""
 
 
-class Entry(Protocol):
-    """What a feed keeps of one stored event."""
-
-    @property
-    def sequence(self) -> int:
-        """Its place in the event log."""
-
-
-EntryT = TypeVar("EntryT", bound=Entry)
+EntryT = TypeVar("EntryT")
+"""What a feed keeps of one stored event."""
 ProgressT = TypeVar("ProgressT")
 
 

@@ -2,13 +2,17 @@
 
 from collections.abc import Iterable
 
-from google.protobuf.duration import to_timedelta
-
 from mesh.errors import InvalidRequestError, MeshError
 from mesh.messages import copy_shared
 from mesh.period import wanted_days
 from mesh.searches import is_search
-from orchestrator.jobs.validation import check_scheduling, check_url, check_word, resolve
+from orchestrator.jobs.validation import (
+    check_duration,
+    check_scheduling,
+    check_url,
+    check_word,
+    resolve,
+)
 from orchestrator.settings import Settings
 from orchestrator.webhooks.addresses import check_webhook
 from ytcaption.v1 import collection_service_pb2 as pb
@@ -93,10 +97,7 @@ def _check_days(request: pb.CreateCollectionRequest) -> None:
 
 
 def _check_timeout(request: pb.CreateCollectionRequest) -> None:
-    try:
-        seconds = to_timedelta(request.timeout).total_seconds()
-    except (OverflowError, ValueError) as error:
-        raise InvalidRequestError("timeout is not a valid duration") from error
+    seconds = check_duration(request.timeout, "timeout").total_seconds()
     if not 0 < seconds <= MAX_DAYS * 86_400:
         raise InvalidRequestError(f"timeout must be above 0 and at most {MAX_DAYS} days")
 

@@ -2,7 +2,11 @@
 
 from copy import deepcopy
 from dataclasses import dataclass
+from datetime import timedelta
 from urllib.parse import urlsplit
+
+from google.protobuf.duration import to_timedelta
+from google.protobuf.duration_pb2 import Duration
 
 from mesh.errors import InvalidRequestError
 from mesh.job_options import UNGROUPED, Kind
@@ -107,6 +111,14 @@ def check_url(url: str) -> str:
             f"{url[:200]!r} is not an http or https address", reason=Reason.UNSUPPORTED_URL
         )
     return url
+
+
+def check_duration(value: Duration, field: str) -> timedelta:
+    """The duration; raises if it is out of range."""
+    try:
+        return to_timedelta(value)
+    except (OverflowError, ValueError) as error:
+        raise InvalidRequestError(f"{field} is not a valid duration") from error
 
 
 def check_word(value: str, field: str) -> str:

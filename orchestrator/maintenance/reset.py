@@ -154,13 +154,8 @@ class FactoryReset:
         return deleted
 
     async def _states(self) -> dict[str, StateId]:
-        bucket = self.bus.names.jobs_bucket
-        root = f"$KV.{bucket}."
-        return {
-            stored.subject.removeprefix(root): _state(stored.data)
-            async for stored in self.bus.read(f"KV_{bucket}", f"{root}*")
-            if not stored.deleted
-        }
+        stored = self.control.storage.jobs.stored()
+        return {job_id: _state(record) async for job_id, record in stored}
 
     async def _items(self) -> dict[str, datetime]:
         """Work items by job, with their enqueue time."""

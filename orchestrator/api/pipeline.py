@@ -115,7 +115,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
             request.page_size, request.page_token, frozenset(request.states), request.query
         )
         return pb.ListJobsResponse(
-            jobs=page.jobs, next_page_token=page.next_token, total_size=page.total
+            jobs=page.items, next_page_token=page.next_token, total_size=page.total
         )
 
     async def WatchJobs(
@@ -128,7 +128,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         async with aclosing(watch) as pages:
             async for page in pages:
                 yield pb.WatchJobsResponse(
-                    jobs=page.jobs, next_page_token=page.next_token, total_size=page.total
+                    jobs=page.items, next_page_token=page.next_token, total_size=page.total
                 )
 
     async def WatchJob(

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError
 from nats.aio.msg import Msg
@@ -20,7 +20,7 @@ from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError
 from mesh.tasks import SingleFlight
 from orchestrator.pipeline.stages import StateId
-from orchestrator.queue.paging import page_size
+from orchestrator.queue.paging import Page, page_size
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
@@ -31,13 +31,7 @@ MAX_QUERY = 200
 ID_BEGINS = re.compile("[0-9a-f-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class JobPage:
-    """One page of jobs and the token of the next."""
-
-    jobs: list[job_pb2.Job]
-    next_token: str
-    total: int
+JobPage: TypeAlias = Page[job_pb2.Job]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +156,8 @@ class JobTable(RecordTable[StateId]):
         if wanted := _comparable(query):
             chosen = [self._matching(ids, wanted) for ids in chosen]
         records, next_token = self._page(chosen, size, token)
-        return JobPage(
-            jobs=[job_pb2.JobRecord.FromString(data).job for data in records],
-            next_token=next_token,
-            total=sum(map(len, chosen)),
-        )
+        jobs = [job_pb2.JobRecord.FromString(data).job for data in records]
+        return Page(jobs, next_token, total=sum(map(len, chosen)))
 
     def _matching(self, ids: list[str], wanted: str) -> list[str]:
         words = self._words

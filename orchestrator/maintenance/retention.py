@@ -93,7 +93,7 @@ class Retention:
         token = _first_id_after(before)
         while True:
             page = await self.index.page(MAX_PAGE, token, TERMINAL)
-            for job in page.jobs:
+            for job in page.items:
                 if _end_of(job) < before:
                     yield job
             token = page.next_token

@@ -25,6 +25,8 @@ class Page(Generic[T]):
 
     items: list[T]
     next_token: str
+    total: int = 0
+    """The length of the whole list, where it is known."""
 
 
 def page_size(asked: int) -> int:

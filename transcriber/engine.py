@@ -34,7 +34,7 @@ class Request:
     """BCP-47 tags detection chooses among; empty: every language of the model."""
 
     live: bool = False
-    """Captions are wanted while the audio is spoken: nothing waits for later audio."""
+    """The audio may arrive slowly: captions do not wait for later audio."""
 
 
 class Phase(Enum):

@@ -35,7 +35,7 @@ class PipelineRequest:
     settled_offset: Duration = field(default_factory=Duration)
     next_index: int = 0
     live: bool = False
-    """Whether the media arrives as it is spoken."""
+    """Whether captions are wanted before all of the media is here."""
 
     def normalize_start(self, container: str) -> normalizer_pb.NormalizeStart:
         """The first frame of the normalizer's request."""

@@ -158,6 +158,8 @@ class Attempt:
             spool=spool if size is None else None,
             settled_offset=resume_state.settled_offset,
             next_index=resume_state.next_index,
+            # By the job, not by the attempt: a retry must cut the recording at the same places.
+            live=bool(job.source.url),
         )
 
     async def _succeeded(self, tracker: JobTracker, spool: Path) -> None:

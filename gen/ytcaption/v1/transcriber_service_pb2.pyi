@@ -87,8 +87,8 @@ class TranscribeStart(_message.Message):
     mixed_languages: _builtins.bool
     """Tell the language of every stretch anew, for recordings that mix languages; excludes `language`."""
     live: _builtins.bool
-    """The audio arrives as it is spoken, and captions are wanted at once. Unset: the first captions may wait until half a
-    minute of audio is here, because a recording shorter than that is understood better as a whole.
+    """The audio may arrive slowly, and captions are wanted before it ends. Unset: the first captions wait until half a
+    minute of audio is here, because a recording no longer than that is understood better as a whole.
     """
     @_builtins.property
     def settled_offset(self) -> _duration_pb2.Duration:

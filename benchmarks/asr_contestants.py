@@ -99,7 +99,7 @@ def _note(response: pb.TranscribeResponse, heard: Heard, at: float) -> None:
             segment = response.segment
             start = to_timedelta(segment.start_offset).total_seconds()
             end = to_timedelta(segment.end_offset).total_seconds()
-            heard.pieces.append(Piece(start, end, segment.text, at))
+            heard.pieces.append(Piece(start, end, segment.text, at, segment.confidence))
         case "finished":
             heard.wall_seconds = at
             heard.ended_at = to_timedelta(response.finished.duration).total_seconds()

@@ -22,6 +22,8 @@ class Piece:
     text: str
     at: float
     """Wall seconds since the recording was handed over."""
+    confidence: float | None = None
+    """None if the contestant gives none."""
 
 
 @dataclass(slots=True)

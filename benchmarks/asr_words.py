@@ -79,6 +79,24 @@ def _count(said: Sequence[str], found: Sequence[str]) -> Errors:
     return Errors(len(said), aligned.substitutions, aligned.deletions, aligned.insertions)
 
 
+def right_words(reference: str, heard: Sequence[str], language: str) -> list[list[bool]]:
+    """For each text heard, whether each of its words was said."""
+    said = words_of(reference, language)
+    texts = [words_of(text, language) for text in heard]
+    found = [word for words in texts for word in words]
+    if not said or not found:
+        return [[False] * len(words) for words in texts]
+    aligned = jiwer.process_words(" ".join(said), " ".join(found))
+    right = {
+        number
+        for chunk in aligned.alignments[0]
+        if chunk.type == "equal"
+        for number in range(chunk.hyp_start_idx, chunk.hyp_end_idx)
+    }
+    numbers = iter(range(len(found)))
+    return [[next(numbers) in right for _ in words] for words in texts]
+
+
 def _prefix_distances(said: Sequence[str], found: Sequence[str]) -> list[int]:
     """The edit distance between all words found and each prefix of those said."""
     row = list(range(len(said) + 1))

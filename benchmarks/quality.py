@@ -29,10 +29,24 @@ from benchmarks.load_figures import Figure, to_json
 from benchmarks.load_figures import table as targets_table
 from benchmarks.quality_cache import Cache
 from benchmarks.quality_corpus import NO_SPEECH, Clip, decode, read_corpus, select
-from benchmarks.quality_figures import MUTATED, Judged, by_class, compare, count_all, targets
+from benchmarks.quality_figures import (
+    MUTATED,
+    Judged,
+    by_class,
+    compare,
+    count_all,
+    reliability,
+    targets,
+)
 from benchmarks.quality_hearing import hear_all
 from benchmarks.quality_mutations import MUTATIONS, PLAIN, plan
-from benchmarks.quality_tables import class_table, comparison_lines, counts_table, mutation_table
+from benchmarks.quality_tables import (
+    class_table,
+    comparison_lines,
+    counts_table,
+    mutation_table,
+    reliability_table,
+)
 from benchmarks.results import write_json
 from mesh.tasks import map_concurrently
 
@@ -122,6 +136,8 @@ def report(judged: Sequence[Judged]) -> tuple[str, list[Figure]]:
         parts.append("* errors of characters: no spaces between words. Classes sum both kinds.")
     if any(key[0] == MUTATED for key in rows):
         parts.append(f"Word errors in %, by mutation\n{mutation_table(rows, WAYS)}")
+    if bins := reliability(judged):
+        parts.append(f"Confidence of our words against what was said\n{reliability_table(bins)}")
     parts.append(f"Other faults\n{counts_table(counts)}")
     parts.append(f"Ours against the better bare way\n{comparison_lines(compare(judged))}")
     parts.append(f"Targets\n{targets_table(figures)}")
@@ -141,6 +157,7 @@ def write_result(
         "rows": rows,
         "counts": [asdict(one) for one in count_all(judged)],
         "figures": to_json(figures),
+        "reliability": [asdict(one) for one in reliability(judged)],
         "compared": [asdict(one) for one in compare(judged)],
         "heard": [asdict(one) for one in judged],
     }

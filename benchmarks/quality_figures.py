@@ -3,11 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from benchmarks.asr_contestants import OURS
 from benchmarks.asr_cues import judge_captions
 from benchmarks.asr_heard import Heard
-from benchmarks.asr_words import Errors, count_cut_errors, count_errors
+from benchmarks.asr_words import Errors, count_cut_errors, count_errors, right_words
 from benchmarks.load_figures import Figure
 from benchmarks.quality_corpus import NO_SPEECH
 from benchmarks.quality_loops import Loop, find_loops, split_words
@@ -21,6 +22,7 @@ LANGUAGE_CLASSES = {"en": "English", "pt": "Portuguese"}
 SHORT, MIDDLE, LONG = "< 10 s", "10-30 s", "> 30 s"
 LENGTH_CLASSES = (SHORT, MIDDLE, LONG)
 WORST = 10
+BINS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Judged:
     within_rules: int
     """Cues that keep every rule but the reading speed."""
     readable: int
+    confidences: tuple[tuple[float, bool], ...] = ()
+    """The confidence of each word, which is that of its segment, and whether the word was said."""
 
     @property
     def variant(self) -> tuple[str, str]:
@@ -79,7 +83,20 @@ def _judge(variant: Variant, way: str, heard: Heard) -> Judged:
         cues=verdict.cues,
         within_rules=verdict.within_hard_rules,
         readable=verdict.within_reading_speed,
+        confidences=tuple(_confidences(variant, heard)),
     )
+
+
+def _confidences(variant: Variant, heard: Heard) -> Iterator[tuple[float, bool]]:
+    # Where a recording is cut, the words said are not known.
+    if variant.reference is None or variant.kept < 1:
+        return
+    pieces = [piece for piece in heard.pieces if piece.confidence is not None]
+    texts = [piece.text for piece in pieces]
+    for piece, words in zip(
+        pieces, right_words(variant.reference, texts, variant.language), strict=True
+    ):
+        yield from ((float(piece.confidence or 0), right) for right in words)
 
 
 def _errors(variant: Variant, text: str) -> Errors | None:
@@ -186,6 +203,43 @@ def _count(scope: str, way: str, ones: Sequence[Judged]) -> Counts:
         within_rules=sum(one.within_rules for one in ones),
         readable=sum(one.readable for one in ones),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Words whose confidence lies between two values."""
+
+    low: float
+    high: float
+    words: int
+    confidence: float
+    """Their mean, in percent."""
+    right: float
+    """Percent of them that were said."""
+
+
+def reliability(judged: Iterable[Judged]) -> list[Bin]:
+    """How often words of each confidence are right, for our transcripts."""
+    groups: dict[int, list[tuple[float, bool]]] = defaultdict(list)
+    for one in judged:
+        for confidence, right in one.confidences if one.way == OURS else ():
+            groups[min(int(confidence * BINS), BINS - 1)].append((confidence, right))
+    return [
+        Bin(
+            number / BINS,
+            (number + 1) / BINS,
+            len(words),
+            100 * fmean(confidence for confidence, _ in words),
+            100 * fmean(right for _, right in words),
+        )
+        for number, words in sorted(groups.items())
+    ]
+
+
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """The mean distance between confidence and correctness of a word, in percent points."""
+    words = sum(one.words for one in bins)
+    return sum(one.words * abs(one.confidence - one.right) for one in bins) / words
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,11 @@ from benchmarks.quality_figures import (
     MUTATED,
     OTHERS,
     WORST,
+    Bin,
     Comparison,
     Counts,
     Row,
+    calibration_error,
 )
 from benchmarks.quality_mutations import PLAIN
 
@@ -49,6 +51,23 @@ def _class_cells(row: Row, ways: Sequence[str]) -> list[str]:
     for way in ways:
         cells += [_percent(row.errors.get(way)), _parts(row.errors.get(way))]
     return cells
+
+
+def reliability_table(bins: Sequence[Bin]) -> str:
+    """One line for each range of confidence: what was claimed, and what was right."""
+    head = ["confidence", "words", "claimed %", "right %", ""]
+    lines = [
+        [
+            f"{one.low:.1f}-{one.high:.1f}",
+            str(one.words),
+            f"{one.confidence:.1f}",
+            f"{one.right:.1f}",
+            "#" * round(one.right / 5),
+        ]
+        for one in bins
+    ]
+    error = f"mean distance {calibration_error(bins):.1f} points"
+    return f"{aligned([head, *lines], names=1)}\n{error}"
 
 
 def mutation_table(rows: Rows, ways: Sequence[str]) -> str:

@@ -6,17 +6,19 @@ import pytest
 from benchmarks.asr_contestants import OURS
 from benchmarks.asr_heard import Heard, Piece
 from benchmarks.asr_recordings import RATE
-from benchmarks.asr_words import Errors, count_cut_errors, count_errors
+from benchmarks.asr_words import Errors, count_cut_errors, count_errors, right_words
 from benchmarks.quality import report
 from benchmarks.quality_figures import (
     ALL,
     MUTATED,
     Judged,
     by_class,
+    calibration_error,
     compare,
     count_all,
     judge_heard,
     length_class,
+    reliability,
     targets,
 )
 from benchmarks.quality_mutations import PLAIN, Variant
@@ -220,3 +222,31 @@ def test_the_report_names_languages_counted_by_characters_and_the_worst_texts() 
     assert "ours, 2 wrong: the sky" in text
     assert "MISSED" in text
     assert [figure.met for figure in figures].count(False) == 1
+
+
+def test_the_words_of_a_text_that_were_said_are_found_across_its_pieces() -> None:
+    heard = ["The cat sat", "on a mat today"]
+
+    assert right_words("the cat sat on the mat", heard, "en") == [
+        [True, True, True],
+        [True, False, True, False],
+    ]
+    assert right_words("the cat", [], "en") == []
+    assert right_words("", ["a word"], "en") == [[False, False]]
+
+
+def test_confidence_is_compared_with_how_many_words_were_said() -> None:
+    said = "the sky is blue and grass grows green"
+    variant = Variant("clip", PLAIN, "en", said, True, np.zeros(10 * RATE, np.int16))
+    pieces = [
+        Piece(0, 1, "the sky is blue", 1.0, 0.95),
+        Piece(1, 2, "and glass grows grey", 2.0, 0.75),
+    ]
+    judged = judge_heard(variant, {OURS: Heard(pieces=pieces)})
+
+    low, high = reliability(judged)
+
+    assert (low.words, high.words) == (4, 4)
+    assert [low.confidence, low.right] == pytest.approx([75, 50])
+    assert [high.confidence, high.right] == pytest.approx([95, 100])
+    assert calibration_error([low, high]) == pytest.approx(15)

@@ -124,3 +124,12 @@ def test_a_greedy_decode_comes_first_only_where_it_is_allowed_and_must_be_sure()
     doubtful = decoded(at(0), 1, 2, 3, at(19.5), logprob=SURE - 0.01)
     assert not doubtful.is_acceptable(first.min_logprob)
     assert doubtful.is_acceptable(others[0].min_logprob)
+
+
+def test_the_confidence_grows_with_the_probability_and_stays_between_zero_and_one() -> None:
+    grades = [-1000.0, -1.5, -0.6, -0.4, -0.2, -0.05, 0.0]
+    found = [decoded(at(0), 1, 2, at(19.5), logprob=grade).confidence for grade in grades]
+
+    assert found == sorted(found)
+    assert 0 <= found[0] < 0.01
+    assert 0.9 < found[4] < found[-1] <= 1

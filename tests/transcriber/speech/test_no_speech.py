@@ -20,7 +20,18 @@ NOISE = {
     f"{colour} noise": f"anoisesrc=c={colour}:r=16000:a=0.4:seed=1"
     for colour in ("white", "pink", "brown")
 }
-SOUNDS = {"silence": SILENCE, **NOISE, **MUSIC}
+CLAPS = "+".join(
+    f"0.3*(2*random({number})-1)*exp(-35*mod(t*{rate},1))"
+    for number, rate in enumerate((3.1, 3.7, 4.3, 5.2, 5.9, 6.4))
+)
+"""Hands that clap at rates of their own."""
+RING = "0.3*(sin(2*PI*440*t)+sin(2*PI*480*t))*(0.6+0.4*sin(2*PI*20*t))*lt(mod(t,6),2)"
+"""Two seconds of ringing, four of silence."""
+EVENTS = {
+    "applause": f"aevalsrc='{CLAPS}':s=16000",
+    "a ringing telephone": f"aevalsrc='{RING}':s=16000",
+}
+SOUNDS = {"silence": SILENCE, **NOISE, **MUSIC, **EVENTS}
 
 
 def made_by_ffmpeg(source: str) -> bytes:

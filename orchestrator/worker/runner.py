@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
@@ -16,6 +15,7 @@ from structlog.contextvars import bound_contextvars
 
 from mesh.bus import outlast
 from mesh.errors import NotFoundError
+from mesh.messages import copy_of
 from mesh.tasks import side_by_side
 from orchestrator.jobs.artifacts import SOURCE
 from orchestrator.jobs.completion import complete_event_log
@@ -181,7 +181,7 @@ class Runner:
         return await self._attempt(versioned)
 
     async def _attempt(self, versioned: VersionedJob) -> float | None:
-        accepted = deepcopy(versioned.job)
+        accepted = copy_of(versioned.job)
         lease = Lease(self._jobs, versioned)
         # First of all: a crash from here on counts as an attempt.
         await lease.take()

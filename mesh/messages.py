@@ -20,13 +20,6 @@ Field: TypeAlias = Any
 """Descriptors: protobuf has two classes of each, and its types know only one."""
 
 
-def copy_of(message: MessageT) -> MessageT:
-    """A copy that may be changed. Not `copy.deepcopy`: with it the process crashed now and then."""
-    copied = type(message)()
-    copied.CopyFrom(message)
-    return copied
-
-
 def enum_names(enum: Enum) -> tuple[str, ...]:
     """The names of every value but UNSPECIFIED, in the order of their numbers."""
     return tuple(enum_name(enum, value.number) for value in enum.values if value.number)

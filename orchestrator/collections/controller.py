@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,7 +13,6 @@ from structlog import get_logger
 
 from mesh.bus import outlast
 from mesh.errors import MeshError, NotFoundError
-from mesh.messages import copy_of
 from mesh.tasks import map_concurrently, stop
 from orchestrator.collections.discovery import Discovery, Exhausted, Found, Listed, Lister
 from orchestrator.collections.fan_in import FanIn
@@ -159,7 +159,7 @@ class CollectionController:
         self._wake.set()
 
     async def _append_listing(self, listed: Listed) -> None:
-        changed = copy_of(self._collection)
+        changed = deepcopy(self._collection)
         listing = changed.listings[listed.place]
         listing.complete, listing.found = True, listed.found
         if listed.failure is not None:
@@ -169,7 +169,7 @@ class CollectionController:
 
     async def _append_exhausted(self) -> None:
         if not self._collection.discovery_complete:
-            changed = copy_of(self._collection)
+            changed = deepcopy(self._collection)
             changed.discovery_complete = True
             await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
 
@@ -202,7 +202,7 @@ class CollectionController:
         if not record.cancel_requested or replayed:
             return
         if not cancelled:
-            changed = copy_of(self._collection)
+            changed = deepcopy(self._collection)
             changed.state = collection_pb2.COLLECTION_STATE_CANCELLED
             changed.cancel_note = record.collection.cancel_note
             await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
@@ -224,7 +224,7 @@ class CollectionController:
         await self._end_pending(TIMED_OUT)
         for member in list(self._events.projection.members):
             if member.state in (PENDING, RUNNING):
-                late = copy_of(member)
+                late = deepcopy(member)
                 late.state = TIMED_OUT
                 await self._events.append_member(late)
         await self._gather()
@@ -247,7 +247,7 @@ class CollectionController:
             if not found or projection.count(PENDING) or projection.count(RUNNING):
                 return False
             await self._gather()
-        changed = copy_of(self._collection)
+        changed = deepcopy(self._collection)
         changed.state, changed.settled = projection.outcome, self._fan_in.in_flight == 0
         if changed.settled and not projection.settled:
             await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_SETTLED, changed)
@@ -258,7 +258,7 @@ class CollectionController:
         return changed.settled
 
     async def _gather(self) -> None:
-        changed = copy_of(self._collection)
+        changed = deepcopy(self._collection)
         changed.state = self._events.projection.outcome
         changed.end_time.CopyFrom(from_current_time())
         await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_GATHERED, changed)

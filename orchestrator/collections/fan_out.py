@@ -7,13 +7,13 @@ the collection has ended meanwhile.
 """
 
 from collections import deque
+from copy import deepcopy
 from time import monotonic
 
 from structlog import get_logger
 
 from mesh.bus import outlast
 from mesh.errors import MeshError
-from mesh.messages import copy_of
 from mesh.reasons import Reason
 from orchestrator.collections.fan_in import FanIn
 from orchestrator.collections.members import PENDING, refused
@@ -104,7 +104,7 @@ class FanOut:
         if not member.job_id:
             await self._capacity.check()
             reservation = await self._submission.reserve(self._request_id(member))
-            intended = copy_of(member)
+            intended = deepcopy(member)
             intended.job_id = reservation.id
             await self._events.append_member(intended)
             await self._fan_in.follow(intended)

@@ -4,13 +4,13 @@ The job index feeds this one: both are read from the same bucket.
 """
 
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 
 from nats.js.errors import NotFoundError
 
 from mesh.bus import Bus, storing
 from mesh.errors import InvalidRequestError
-from mesh.messages import copy_of
 from orchestrator.collections.members import RUNNING
 from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import ROOT, CollectionStore, VersionedCollection
@@ -131,6 +131,6 @@ class CollectionReader:
         progress = self.index.progress(member.job_id) if member.state == RUNNING else None
         if progress is None:
             return member
-        shown = copy_of(member)
+        shown = deepcopy(member)
         shown.progress = progress
         return shown

@@ -1,12 +1,12 @@
 """The states of a collection's members, and how a member changes as its job runs and ends."""
 
+from copy import deepcopy
 from typing import TypeAlias
 
 from google.protobuf.timestamp import from_current_time
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from mesh.errors import MeshError
-from mesh.messages import copy_of
 from mesh.watching import TERMINAL
 from orchestrator.pipeline.stages import StateId, failure_of
 from ytcaption.v1 import collection_pb2, job_pb2
@@ -39,7 +39,7 @@ def updated_from_job(
     member: collection_pb2.Member, job: job_pb2.Job, deadline: Timestamp | None
 ) -> collection_pb2.Member | None:
     """The member as its job has it; None if no event is needed."""
-    changed = copy_of(member)  # the projection's own changes only with the event log
+    changed = deepcopy(member)  # the projection's own changes only with the event log
     changed.attempt = job.attempt
     # The title of a listing is better than that of a plain file, its file name.
     changed.title = member.title or job.media.title
@@ -81,7 +81,7 @@ def _needs_event(before: collection_pb2.Member, after: collection_pb2.Member) ->
 
 def ended(member: collection_pb2.Member, state: MemberStateId) -> collection_pb2.Member:
     """The member ended without a job's result."""
-    changed = copy_of(member)
+    changed = deepcopy(member)
     changed.state = state
     changed.end_time.CopyFrom(from_current_time())
     return changed

@@ -1,5 +1,6 @@
 """Validates what a job request asks for and fills in the defaults of the option table."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from mesh.errors import InvalidRequestError
 from mesh.job_options import UNGROUPED, Kind
 from mesh.languages import primary
-from mesh.messages import copy_of, fill
+from mesh.messages import fill
 from mesh.reasons import Reason
 from orchestrator.jobs.captions import rules_in_force
 from orchestrator.pipeline.request import AUTO
@@ -37,7 +38,7 @@ class SchedulingKey:
 
 def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     """The options in force; raises if one of them cannot be honoured."""
-    options = copy_of(DEFAULTS)
+    options = deepcopy(DEFAULTS)
     options.MergeFrom(asked)
     options.language = primary(options.language) if options.language not in ("", AUTO) else AUTO
     _resolve_translation(options)

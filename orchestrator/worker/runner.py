@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
@@ -15,7 +16,6 @@ from structlog.contextvars import bound_contextvars
 
 from mesh.bus import outlast
 from mesh.errors import NotFoundError
-from mesh.messages import copy_of
 from mesh.tasks import side_by_side
 from orchestrator.jobs.artifacts import SOURCE
 from orchestrator.jobs.completion import complete_event_log
@@ -181,7 +181,7 @@ class Runner:
         return await self._attempt(versioned)
 
     async def _attempt(self, versioned: VersionedJob) -> float | None:
-        accepted = copy_of(versioned.job)
+        accepted = deepcopy(versioned.job)
         lease = Lease(self._jobs, versioned)
         # First of all: a crash from here on counts as an attempt.
         await lease.take()

@@ -141,5 +141,7 @@ class YtDlpEngine:
 
     def _granted(self, options: DownloadOptions) -> ClientOptions:
         if options.proxy and not self._limits.allow_caller_proxy:
-            raise InvalidRequestError("this service does not let callers choose a proxy")
+            raise InvalidRequestError(
+                "this service does not let callers choose a proxy", reason=Reason.REQUEST_INVALID
+            )
         return grant(self._client_options, options)

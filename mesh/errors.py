@@ -12,8 +12,6 @@ MeshError
 └── InternalError         a bug in the service
 """
 
-from typing import Any
-
 from mesh.reasons import RETRYABLE, Reason
 
 
@@ -36,12 +34,7 @@ class MeshError(Exception):
 
 
 class InvalidRequestError(MeshError):
-    """The request can never succeed as written; the reason tells more where a program needs it."""
-
-    def __init__(
-        self, message: str, *, reason: Reason = Reason.REQUEST_INVALID, **more: Any
-    ) -> None:
-        super().__init__(message, reason=reason, **more)
+    """The request can never succeed as written."""
 
 
 class NotFoundError(MeshError):

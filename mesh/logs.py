@@ -2,7 +2,6 @@
 
 import logging
 import sys
-from functools import partial
 
 import structlog
 
@@ -18,7 +17,7 @@ def configure_logs(service: str, level: str, log_format: LogFormat) -> None:
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
-        partial(_add_service, service),
+        _name_service(service),
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -43,10 +42,14 @@ def configure_logs(service: str, level: str, log_format: LogFormat) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
-def _add_service(
-    service: str, _logger: object, _method: str, event: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
-    return {**event, "service": service}
+def _name_service(service: str) -> structlog.typing.Processor:
+    def add(
+        logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        event["service"] = service
+        return event
+
+    return add
 
 
 def _rendering(log_format: LogFormat) -> list[structlog.typing.Processor]:

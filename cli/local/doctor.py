@@ -98,7 +98,10 @@ def check_broker() -> Finding:
 
 def check_yt_dlp() -> Finding:
     """Shows the version: old ones stop working with changed sites."""
-    return _package("yt-dlp", "yt-dlp", "", 'pip install "yt-dlp[default,deno]"')
+    try:
+        return Finding("yt-dlp", "ok", metadata.version("yt-dlp"))
+    except metadata.PackageNotFoundError:
+        return Finding("yt-dlp", "missing", "not installed", 'pip install "yt-dlp[default,deno]"')
 
 
 def check_js_runtime() -> Finding:
@@ -113,15 +116,10 @@ def check_js_runtime() -> Finding:
 
 def check_whisper() -> Finding:
     """The transcription engine."""
-    package = "faster-whisper"
-    return _package("whisper", package, f"{package} ", f"pip install {package}")
-
-
-def _package(name: str, package: str, prefix: str, remedy: str) -> Finding:
     try:
-        return Finding(name, "ok", f"{prefix}{metadata.version(package)}")
+        return Finding("whisper", "ok", f"faster-whisper {metadata.version('faster-whisper')}")
     except metadata.PackageNotFoundError:
-        return Finding(name, "missing", "not installed", remedy)
+        return Finding("whisper", "missing", "not installed", "pip install faster-whisper")
 
 
 def check_weights() -> Finding:

@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.status import Status
@@ -11,7 +12,7 @@ from rich.text import Text
 from cli.render.text import for_terminal
 
 
-class Screen(AbstractContextManager["Screen"]):
+class Screen:
     """stdout and stderr of the command."""
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -24,7 +25,15 @@ class Screen(AbstractContextManager["Screen"]):
         """Whether stderr may show live views."""
         return self.console.is_terminal and not self.quiet
 
-    def __exit__(self, *_: object) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.status("")
 
     def line(self, text: str) -> None:

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
+from nats.js import api
 from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
@@ -44,9 +45,12 @@ class Inbox:
         self._consumer = Consumer(
             bus,
             bus.names.inbox_stream,
-            "inbox",
-            ACK_WAIT_SECONDS,
-            max_ack_pending=1000,
+            api.ConsumerConfig(
+                durable_name="inbox",
+                ack_policy=api.AckPolicy.EXPLICIT,
+                ack_wait=ACK_WAIT_SECONDS,
+                max_ack_pending=1000,
+            ),
             retry_after=lambda message, _: BACKOFF.delay(message.metadata.num_delivered),
         )
 
@@ -120,7 +124,8 @@ class EventReplays:
         if len(letter.content) < letter.content_size_bytes:
             raise InvalidRequestError(
                 f"only the first {len(letter.content):,} of {letter.content_size_bytes:,} bytes of"
-                " the event were stored: its sender must send it again"
+                " the event were stored: its sender must send it again",
+                reason=Reason.REQUEST_INVALID,
             )
         headers = {MESSAGE_ID: f"replay-{letter.letter_id}"}
         await self._bus.publish(letter.subject, letter.content, headers)

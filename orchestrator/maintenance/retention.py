@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from mesh.errors import InvalidRequestError, NotFoundError
-from mesh.watching import TERMINAL
+from mesh.reasons import Reason
 from orchestrator.collections.control import CollectionControl
 from orchestrator.jobs.control import JobControl, Removed
 from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.storage import JobStorage
+from orchestrator.jobs.store import TERMINAL
 from orchestrator.maintenance.inventory import Inventory
 from orchestrator.queue.paging import MAX_PAGE
 from ytcaption.v1 import job_pb2
@@ -46,7 +47,7 @@ class Retention:
         """Removes everything that ended longer ago than `max_age`, with every trace."""
         age = DEFAULT_AGE if max_age is None else max_age
         if age < timedelta():
-            raise InvalidRequestError("max_age must not be negative")
+            raise InvalidRequestError("max_age must not be negative", reason=Reason.REQUEST_INVALID)
         try:
             before = datetime.now(UTC) - age
         except OverflowError:  # older than the calendar
@@ -93,7 +94,7 @@ class Retention:
         token = _first_id_after(before)
         while True:
             page = await self.index.page(MAX_PAGE, token, TERMINAL)
-            for job in page.items:
+            for job in page.jobs:
                 if _end_of(job) < before:
                     yield job
             token = page.next_token

@@ -3,9 +3,27 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol
 
 from mesh.frames import MAX_FRAME_BYTES
+
+
+class Frames(Protocol):
+    """What a stage writes into and the next one reads from."""
+
+    async def put(self, frame: bytes) -> None:
+        """Takes a frame; may wait for the reader. Frames for a reader that left are dropped."""
+
+    async def end(self) -> None:
+        """Nothing follows."""
+
+    def abandon(self) -> None:
+        """The reader needs no more frames: a waiting writer goes on."""
+
+    def close(self) -> None:
+        """Releases its resources; nothing is read or written afterwards."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
 
 
 class Pipe:
@@ -15,18 +33,15 @@ class Pipe:
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(frames)
         self._abandoned = False
 
-    async def put(self, frame: bytes) -> None:
-        """Waits for the reader; drops frames for a reader that left."""
+    async def put(self, frame: bytes) -> None:  # noqa: D102
         if not self._abandoned:
             await self._queue.put(frame)
 
-    async def end(self) -> None:
-        """Nothing follows."""
+    async def end(self) -> None:  # noqa: D102
         if not self._abandoned:
             await self._queue.put(None)
 
-    def abandon(self) -> None:
-        """The reader needs no more frames: a waiting writer goes on."""
+    def abandon(self) -> None:  # noqa: D102
         self._abandoned = True
         while not self._queue.empty():
             self._queue.get_nowait()
@@ -80,7 +95,3 @@ class Spool:
             if self._ended:
                 return
             await self._grown.wait()
-
-
-Frames: TypeAlias = Pipe | Spool
-"""What a stage writes into and the next one reads from."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, I
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from nats.aio.msg import Msg
 from structlog import get_logger
@@ -32,8 +32,15 @@ JOIN_SECONDS = 0.02
 """Less urgent events come in bursts: they wait this long for the rest of the burst."""
 
 
-EntryT = TypeVar("EntryT")
-"""What a feed keeps of one stored event."""
+class Entry(Protocol):
+    """What a feed keeps of one stored event."""
+
+    @property
+    def sequence(self) -> int:
+        """Its place in the event log."""
+
+
+EntryT = TypeVar("EntryT", bound=Entry)
 ProgressT = TypeVar("ProgressT")
 
 
@@ -79,13 +86,15 @@ class EventFeed(ABC, Generic[EntryT, ProgressT]):
     async def running(self) -> AsyncIterator[None]:
         """Follows the event log inside this block."""
         subject = self._bus.names.live(self._owner_id, "*")
-        async with self._bus.subscribed(subject, self._on_live):
-            rereading = asyncio.create_task(self._reread_periodically())
-            publishing = asyncio.create_task(self._publish_progress())
-            try:
-                yield
-            finally:
-                await stop(rereading, publishing)
+        live = await self._bus.client.subscribe(subject, cb=self._on_live)
+        rereading = asyncio.create_task(self._reread_periodically())
+        publishing = asyncio.create_task(self._publish_progress())
+        try:
+            yield
+        finally:
+            await stop(rereading, publishing)
+            if not self._bus.client.is_closed:
+                await live.unsubscribe()
 
     @property
     def empty(self) -> bool:

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
 from time import thread_time
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from mesh.errors import MeshError
-from orchestrator.jobs.index import JobIndex
 
 GATHER_SECONDS = 0.25
 """Changes within this time are gathered into one page."""
@@ -21,6 +20,20 @@ REST_FACTOR = 9
 
 WantedT = TypeVar("WantedT", bound=Hashable)
 PageT = TypeVar("PageT")
+
+
+class Changing(Protocol):
+    """The in-memory index pages are looked up in."""
+
+    @property
+    def sequence(self) -> int:
+        """Of the newest change that was read."""
+
+    async def catch_up(self) -> None:
+        """Reads everything acknowledged before the call."""
+
+    def hints(self, on_hint: Callable[[], None]) -> AbstractAsyncContextManager[None]:
+        """Calls `on_hint` on changes; perhaps before they are stored, perhaps not at all."""
 
 
 class _SharedPage(Generic[PageT]):
@@ -48,7 +61,7 @@ class _SharedPage(Generic[PageT]):
 class LivePages:
     """The pages that are being watched here."""
 
-    def __init__(self, index: JobIndex) -> None:
+    def __init__(self, index: Changing) -> None:
         self._index = index
         self._pages: dict[Hashable, _SharedPage[Any]] = {}
         self._wanted = asyncio.Event()

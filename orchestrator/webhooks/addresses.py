@@ -36,7 +36,7 @@ def check_webhook(url: str, settings: "Settings") -> str:
 
 def _parts(url: str) -> SplitResult:
     if len(url) > MAX_URL:
-        raise InvalidRequestError(f"webhook_url is over {MAX_URL} characters")
+        raise _unusable(f"webhook_url is over {MAX_URL} characters", Reason.REQUEST_INVALID)
     clean = url.isascii() and url.isprintable() and " " not in url
     try:
         parts = urlsplit(url)
@@ -44,17 +44,21 @@ def _parts(url: str) -> SplitResult:
     except ValueError:  # an invalid port, or half a bracket
         usable = False
     if not clean or not usable:
-        raise InvalidRequestError(
+        raise _unusable(
             "webhook_url is not an http or https address of ASCII characters",
-            reason=Reason.UNSUPPORTED_URL,
+            Reason.UNSUPPORTED_URL,
         )
     if "@" in parts.netloc:
-        raise InvalidRequestError("webhook_url must not hold a user name or password")
+        raise _unusable("webhook_url must not hold a user name or password", Reason.REQUEST_INVALID)
     return parts
 
 
 def _host(parts: SplitResult) -> str:
     return (parts.hostname or "").rstrip(".")
+
+
+def _unusable(message: str, reason: Reason) -> InvalidRequestError:
+    return InvalidRequestError(message, reason=reason)
 
 
 def is_forbidden_host(host: str) -> bool:

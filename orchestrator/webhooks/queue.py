@@ -135,5 +135,6 @@ async def forget_webhook(bus: Bus, event_id: str) -> None:
         names.deliveries_stream: names.delivery(event_id),
         names.dead_letter_stream: names.dead_letter(event_id),
     }
-    for stream, subject in where.items():
-        await bus.purge(stream, subject)
+    async with storing():
+        for stream, subject in where.items():
+            await bus.jetstream.purge_stream(stream, subject=subject)

@@ -30,15 +30,14 @@ class Relay:
     def __init__(self, bus: Bus, deliveries: Deliveries) -> None:
         self._bus = bus
         self._deliveries = deliveries
-        self._consumer = Consumer(
-            bus,
-            bus.names.events_stream,
-            DURABLE,
-            ACK_WAIT_SECONDS,
+        config = api.ConsumerConfig(
+            durable_name=DURABLE,
             filter_subjects=[bus.names.event("*", kind) for kind in KINDS],
             deliver_policy=api.DeliverPolicy.NEW,
-            at_once=AT_ONCE,
+            ack_policy=api.AckPolicy.EXPLICIT,
+            ack_wait=ACK_WAIT_SECONDS,
         )
+        self._consumer = Consumer(bus, bus.names.events_stream, config, at_once=AT_ONCE)
 
     async def prepare(self) -> None:
         """From here on no final event is missed."""

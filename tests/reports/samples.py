@@ -77,7 +77,6 @@ TRANSLATED = Text(
     "Olá a todos.\n\nAté breve.",
     complete=True,
     language="pt-BR",
-    language_name="Portuguese (pt-BR)",
-    translation=Translation("en", HOSTILE_TEXT, "English (en)"),
+    translation=Translation("en", HOSTILE_TEXT),
 )
 """A text whose translation is hostile, too."""

@@ -1,9 +1,10 @@
 """Interface of a speech model: one window of audio in, phrases out."""
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,25 @@ Audio = npt.NDArray[np.float32]
 
 Task = Literal["transcribe", "translate"]
 
+ResultT = TypeVar("ResultT")
+
+
+POLL_SECONDS = 0.1
+"""How often a waiting call checks whether it was abandoned."""
+
 
 class AbandonedError(Exception):
     """The caller abandoned the call; it may still be running."""
+
+
+def wait_for(result: Future[ResultT], abandoned: Callable[[], bool]) -> ResultT:
+    """The result of a call; raises AbandonedError once the caller no longer needs it."""
+    while True:
+        try:
+            return result.result(POLL_SECONDS)
+        except TimeoutError:
+            if abandoned():
+                raise AbandonedError from None
 
 
 @dataclass(frozen=True, slots=True)

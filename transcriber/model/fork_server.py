@@ -11,7 +11,7 @@ from typing import Any
 from mesh.errors import InternalError, MeshError, UnavailableError
 from mesh.forking import REAPING_SECONDS, fork, kill, open_fork_server, reap, two_way_pipe
 from mesh.reasons import Reason
-from transcriber.decoder import AbandonedError
+from transcriber.decoder import AbandonedError, wait_for
 from transcriber.model.child import LOADED, Abandon, Answer, Call, Command, Failed, main
 
 PRELOAD = "transcriber.model.preload"
@@ -32,9 +32,6 @@ no cost. AVX2 and COMPATIBLE make machines more alike, but take 1.5 and 18 times
 MKL_DISABLE_FAST_MM: MKL otherwise keeps 1.5 MB for each length a window ever had.
 ONEDNN_PRIMITIVE_CACHE_CAPACITY: oneDNN otherwise keeps code for 1,024 shapes, 0.5 MB each.
 """
-
-POLL_SECONDS = 0.1
-"""How often a waiting call checks whether it was abandoned."""
 
 
 class ProcessLostError(Exception):
@@ -85,7 +82,7 @@ class ModelProcess:
 
     def info(self, abandoned: Callable[[], bool]) -> Any:
         """Properties of the model; waits until it is loaded."""
-        return _wait(self._loaded, abandoned)
+        return wait_for(self._loaded, abandoned)
 
     def call(self, command: Command, abandoned: Callable[[], bool]) -> Any:
         """Runs a command; one that is abandoned runs on until the process notices."""
@@ -97,7 +94,7 @@ class ModelProcess:
             answer = self._awaited[number] = Future()
             self._send(Call(number, command))
         try:
-            return _wait(answer, abandoned)
+            return wait_for(answer, abandoned)
         except AbandonedError:
             with self._lock:
                 if self._awaited.pop(number, None):
@@ -140,15 +137,6 @@ def _resolve(awaited: Future[Any], value: Any) -> None:
         awaited.set_exception(_error(value))
     else:
         awaited.set_result(value)
-
-
-def _wait(answer: Future[Any], abandoned: Callable[[], bool]) -> Any:
-    while True:
-        try:
-            return answer.result(POLL_SECONDS)
-        except TimeoutError:
-            if abandoned():
-                raise AbandonedError from None
 
 
 def _error(failed: Failed) -> MeshError:

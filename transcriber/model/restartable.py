@@ -10,10 +10,16 @@ from structlog import get_logger
 
 from mesh.errors import MeshError, UnavailableError
 from mesh.reasons import Reason
-from transcriber.decoder import AbandonedError, Audio, DecodeOptions, Decoder, Phrase
+from transcriber.decoder import (
+    POLL_SECONDS,
+    AbandonedError,
+    Audio,
+    DecodeOptions,
+    Decoder,
+    Phrase,
+)
 from transcriber.model.child import Decode, Detect
 from transcriber.model.fork_server import (
-    POLL_SECONDS,
     ModelProcess,
     ProcessLostError,
 )

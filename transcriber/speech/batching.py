@@ -13,13 +13,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Generic, TypeVar
 
-from transcriber.decoder import AbandonedError
+from transcriber.decoder import AbandonedError, wait_for
 
 MAX_BATCH = 4
 """Windows generated together. A fifth gains little on a processor and costs 37 MB (base)."""
-
-POLL_SECONDS = 0.1
-"""How often a waiting call checks whether it was abandoned."""
 
 ResultT = TypeVar("ResultT")
 
@@ -93,12 +90,7 @@ class Batcher:
         with self._changed:
             self._tasks.append(task)
             self._changed.notify()
-        while True:
-            try:
-                return task.result.result(POLL_SECONDS)
-            except TimeoutError:
-                if abandoned():
-                    raise AbandonedError from None
+        return wait_for(task.result, abandoned)
 
     def close(self) -> None:
         """Ends the threads after their current step."""

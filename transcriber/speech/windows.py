@@ -59,6 +59,10 @@ class Moment:
     probability: float
     loudness: float
 
+    def is_speech(self, *, after_speech: bool) -> bool:
+        """Whether speech begins here, or lasts."""
+        return self.probability >= (KEPT if after_speech else ONSET)
+
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
@@ -183,7 +187,7 @@ def _speech(moments: Iterable[Moment]) -> Iterator[int]:
     """Numbers of the chunks with speech."""
     speaking = False
     for number, moment in enumerate(moments):
-        speaking = moment.probability >= (KEPT if speaking else ONSET)
+        speaking = moment.is_speech(after_speech=speaking)
         if speaking:
             yield number
 
@@ -219,7 +223,7 @@ class Windower:
 
     def push(self, moment: Moment) -> Window | None:
         """Takes the next chunk; returns the window it completes, if any."""
-        self._speaking = moment.probability >= (KEPT if self._speaking else ONSET)
+        self._speaking = moment.is_speech(after_speech=self._speaking)
         if self._speaking and not self._open:
             self._start = self._padded(self._seen)
         if self._speaking or self._open:

@@ -128,16 +128,7 @@ def hard_faults(cue: Cue, previous: Cue | None, rules: Rules) -> Iterator[str]:
         yield f"{cue.start - previous.end} ms after the one before"
 
 
-def within_hard_rules(cue: Cue, previous: Cue | None, rules: Rules) -> bool:
-    """Whether a cue keeps every rule but the reading speed."""
-    return next(hard_faults(cue, previous, rules), None) is None
-
-
 def within_reading_speed(cue: Cue, rules: Rules) -> bool:
     """Whether there is time to read it; a line break counts as a space."""
-    return shown_columns(cue) <= (cue.end - cue.start) * rules.columns_per_ms + 1e-6
-
-
-def shown_columns(cue: Cue) -> int:
-    """Columns to read, line breaks included."""
-    return sum(map(width, cue.lines)) + len(cue.lines) - 1
+    columns = sum(map(width, cue.lines)) + len(cue.lines) - 1
+    return columns <= (cue.end - cue.start) * rules.columns_per_ms + 1e-6

@@ -69,4 +69,4 @@ def _check(options: DownloadOptions) -> None:
     elif options.proxy and not is_proxy(options.proxy):
         wrong = f"proxy must be a URL with one of the schemes {', '.join(PROXY_SCHEMES)}"
     if wrong:
-        raise InvalidRequestError(wrong, reason=Reason.REQUEST_INVALID)
+        raise InvalidRequestError(wrong)

@@ -160,13 +160,11 @@ class DownloaderEngine(Protocol):
 
         Closing the generator stops the download at once.
         """
-        ...
 
     def resolve(
         self, query: ResolveQuery, options: DownloadOptions
     ) -> AsyncGenerator[ListedVideo, None]:
         """Yields each recording behind the address as it is found; fetches none of them."""
-        ...
 
     def fetch_captions(
         self,
@@ -177,8 +175,6 @@ class DownloaderEngine(Protocol):
     ) -> AsyncGenerator[CaptionEvent, None]:
         """Yields MediaInfo, then CaptionsFinished; between them, if there are human-made captions,
         CaptionTrack and each Cue."""
-        ...
 
     def purge(self, *, dry_run: bool) -> Purged:
         """Removes files that no running download uses."""
-        ...

@@ -26,7 +26,6 @@ from downloader.engine import (
 )
 from mesh.errors import InvalidRequestError
 from mesh.messages import dataclass_from, message_from
-from mesh.reasons import Reason
 from mesh.server import Service
 from ytcaption.v1 import downloader_service_pb2 as pb
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
@@ -57,7 +56,7 @@ class DownloaderServicer(rpc.DownloaderServiceServicer):
         self, request: pb.ResolveRequest, context: Context
     ) -> AsyncIterator[pb.ResolveResponse]:
         if request.max_videos < 0:
-            raise InvalidRequestError("max_videos is negative", reason=Reason.REQUEST_INVALID)
+            raise InvalidRequestError("max_videos is negative")
         query = dataclass_from(ResolveQuery, request)
         options = dataclass_from(DownloadOptions, request.options)
         resolving = self._engine.resolve(query, options)
@@ -109,7 +108,7 @@ def _limits(
         ),
     )
     if limits.max_duration.total_seconds() <= 0:
-        raise InvalidRequestError("max_duration must be positive", reason=Reason.REQUEST_INVALID)
+        raise InvalidRequestError("max_duration must be positive")
     return limits.within(ceiling)
 
 

@@ -141,7 +141,5 @@ class YtDlpEngine:
 
     def _granted(self, options: DownloadOptions) -> ClientOptions:
         if options.proxy and not self._limits.allow_caller_proxy:
-            raise InvalidRequestError(
-                "this service does not let callers choose a proxy", reason=Reason.REQUEST_INVALID
-            )
+            raise InvalidRequestError("this service does not let callers choose a proxy")
         return grant(self._client_options, options)

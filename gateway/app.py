@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from operator import attrgetter
 from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 
 from gateway.client import connect
@@ -74,7 +74,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        generate_unique_id_function=_operation_id,
+        generate_unique_id_function=attrgetter("name"),
         redirect_slashes=False,
     )
     for router in ROUTERS:
@@ -96,10 +96,6 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(SecurityMiddleware, settings=settings)
     app.add_middleware(ObservabilityMiddleware)
     return app
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def split(address: str) -> tuple[str, int]:
     """Host and port of "127.0.0.1:50051" or "[::]:50051"."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise InvalidRequestError(f"{address!r} is not host:port", reason=Reason.REQUEST_INVALID)
+        raise InvalidRequestError(f"{address!r} is not host:port")
     return host.strip("[]"), int(port)
 
 

@@ -12,6 +12,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
+from nats.js.api import StreamState
 from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError, NotFoundError
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
@@ -111,6 +112,30 @@ class Bus:
                 raise
             return None
 
+    async def purge(self, stream: str, subject: str, *, until: int | None = None) -> None:
+        """Removes the messages under a subject filter: all, or those up to a sequence."""
+        seq = None if until is None else until + 1
+        async with storing():
+            await self.jetstream.purge_stream(stream, subject=subject, seq=seq)
+
+    async def state(self, stream: str) -> StreamState:
+        """How much a stream holds, and its first and last sequence."""
+        async with storing():
+            return (await self.jetstream.stream_info(stream)).state
+
+    @asynccontextmanager
+    async def subscribed(
+        self, subject: str, receive: Callable[[Msg], Awaitable[None]]
+    ) -> AsyncIterator[None]:
+        """Passes core NATS messages on inside this block."""
+        async with storing():
+            subscription = await self.client.subscribe(subject, cb=receive)
+        try:
+            yield
+        finally:
+            if not self.client.is_closed:
+                await subscription.unsubscribe()
+
     async def read(
         self,
         stream: str,
@@ -137,19 +162,14 @@ class Bus:
         inbox = self.client.new_inbox()
         found: list[Stored] = []
         answers: asyncio.Queue[Msg] = asyncio.Queue()
-        async with storing():
-            # Not next_msg(): its wait_for may swallow a cancellation.
-            listening = await self.client.subscribe(inbox, cb=answers.put)
-            try:
-                await self.client.publish(
-                    f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox
-                )
-                async with asyncio.timeout(self._answer_seconds):
-                    while (stored := _stored(await answers.get())) is not None:
-                        found.append(stored)
-            finally:
-                if not self.client.is_closed:
-                    await listening.unsubscribe()
+        # Not next_msg(): its wait_for may swallow a cancellation.
+        async with storing(), self.subscribed(inbox, answers.put):
+            await self.client.publish(
+                f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox
+            )
+            async with asyncio.timeout(self._answer_seconds):
+                while (stored := _stored(await answers.get())) is not None:
+                    found.append(stored)
         return found
 
 

@@ -12,6 +12,8 @@ MeshError
 └── InternalError         a bug in the service
 """
 
+from typing import Any
+
 from mesh.reasons import RETRYABLE, Reason
 
 
@@ -34,7 +36,12 @@ class MeshError(Exception):
 
 
 class InvalidRequestError(MeshError):
-    """The request can never succeed as written."""
+    """The request can never succeed as written; the reason tells more where a program needs it."""
+
+    def __init__(
+        self, message: str, *, reason: Reason = Reason.REQUEST_INVALID, **more: Any
+    ) -> None:
+        super().__init__(message, reason=reason, **more)
 
 
 class NotFoundError(MeshError):

@@ -14,8 +14,8 @@ hi Hindi, hr Croatian, ht Haitian Creole, hu Hungarian, hy Armenian, id Indonesi
 it Italian, ja Japanese, jw Javanese, ka Georgian, kk Kazakh, km Khmer, kn Kannada, ko Korean,
 la Latin, lb Luxembourgish, ln Lingala, lo Lao, lt Lithuanian, lv Latvian, mg Malagasy, mi Maori,
 mk Macedonian, ml Malayalam, mn Mongolian, mr Marathi, ms Malay, mt Maltese, my Burmese,
-ne Nepali, nl Dutch, nn Nynorsk, no Norwegian, oc Occitan, pa Punjabi, pl Polish, ps Pashto,
-pt Portuguese, ro Romanian, ru Russian, sa Sanskrit, sd Sindhi, si Sinhala, sk Slovak,
+ne Nepali, nl Dutch, nn Norwegian Nynorsk, no Norwegian, oc Occitan, pa Punjabi, pl Polish,
+ps Pashto, pt Portuguese, ro Romanian, ru Russian, sa Sanskrit, sd Sindhi, si Sinhala, sk Slovak,
 sl Slovenian, sn Shona, so Somali, sq Albanian, sr Serbian, su Sundanese, sv Swedish, sw Swahili,
 ta Tamil, te Telugu, tg Tajik, th Thai, tk Turkmen, tl Tagalog, tr Turkish, tt Tatar,
 uk Ukrainian, ur Urdu, uz Uzbek, vi Vietnamese, yi Yiddish, yo Yoruba, yue Cantonese, zh Chinese
@@ -57,6 +57,12 @@ def name_of(tag: str) -> str:
         return _NAMES[primary(tag)]
     except InvalidRequestError:
         return tag
+
+
+def described(tag: str) -> str:
+    """`Portuguese (pt-BR)`; only the tag if the language is unknown."""
+    name = name_of(tag)
+    return tag if name == tag else f"{name} ({tag})"
 
 
 def tag_of(code: str) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from functools import partial
 
 import structlog
 
@@ -17,7 +18,7 @@ def configure_logs(service: str, level: str, log_format: LogFormat) -> None:
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
-        _name_service(service),
+        partial(_add_service, service),
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -42,14 +43,10 @@ def configure_logs(service: str, level: str, log_format: LogFormat) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
-def _name_service(service: str) -> structlog.typing.Processor:
-    def add(
-        logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
-    ) -> structlog.typing.EventDict:
-        event["service"] = service
-        return event
-
-    return add
+def _add_service(
+    service: str, _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    return {**event, "service": service}
 
 
 def _rendering(log_format: LogFormat) -> list[structlog.typing.Processor]:

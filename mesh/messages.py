@@ -30,6 +30,12 @@ def enum_name(enum: Enum, number: int) -> str:
     return str(enum.values_by_number[number].name).removeprefix(_prefix(enum)).lower()
 
 
+def enum_word(enum: Any, number: int) -> str:
+    """The plain name of a value of a generated enum; an unknown value as its number."""
+    known = number in enum.DESCRIPTOR.values_by_number
+    return enum_name(enum.DESCRIPTOR, number) if known else str(number)
+
+
 def enum_number(enum: Enum, name: str) -> int:
     """The number of a value; raises KeyError if the enum has no such name."""
     return int(enum.values_by_name[f"{_prefix(enum)}{name.upper()}"].number)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from mesh.errors import InvalidRequestError
-from mesh.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +35,18 @@ def wanted_days(from_date: str, to_date: str, period: str) -> Days:
     """The days of a request; raises if they are invalid."""
     if period:
         if from_date or to_date:
-            raise _invalid("give a period or two days, not both")
+            raise InvalidRequestError("give a period or two days, not both")
         return _period(period)
     days = Days(_checked(from_date), _checked(to_date))
     if days.first and days.last and days.first > days.last:
-        raise _invalid("the last day is before the first")
+        raise InvalidRequestError("the last day is before the first")
     return days
 
 
 def _period(text: str) -> Days:
     found = re.fullmatch(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", text, re.ASCII)
     if not found:
-        raise _invalid("a period is a year, a month or a day, such as 2025-10")
+        raise InvalidRequestError("a period is a year, a month or a day, such as 2025-10")
     year, month, day = found.groups()
     if day:
         return Days(_checked(text), _checked(text))
@@ -64,9 +63,5 @@ def _checked(day: str) -> str:
         except ValueError:
             is_day = False
         if not is_day:
-            raise _invalid("a day is written YYYY-MM-DD")
+            raise InvalidRequestError("a day is written YYYY-MM-DD")
     return day
-
-
-def _invalid(why: str) -> InvalidRequestError:
-    return InvalidRequestError(why, reason=Reason.REQUEST_INVALID)

@@ -21,10 +21,14 @@ EXIT_MISCONFIGURED = 78
 EXIT_UNAVAILABLE = 69
 
 
+async def _ready_at_once() -> None:
+    """Needs no preparation."""
+
+
 async def serve(
     settings: ServiceSettings,
     services: Sequence[Service],
-    get_ready: Callable[[], Awaitable[None]] | None = None,
+    get_ready: Callable[[], Awaitable[None]] = _ready_at_once,
 ) -> None:
     """Serves until SIGTERM or SIGINT; healthy once `get_ready` has returned."""
     stopping = asyncio.Event()
@@ -37,7 +41,7 @@ async def serve(
     ) as server:
         log.info("listening", port=server.port)
         stopped = asyncio.ensure_future(stopping.wait())
-        preparing = asyncio.ensure_future(_prepare(get_ready))
+        preparing = asyncio.ensure_future(get_ready())
         await asyncio.wait({stopped, preparing}, return_when=asyncio.FIRST_COMPLETED)
         if preparing.done():
             preparing.result()
@@ -47,11 +51,6 @@ async def serve(
         else:
             preparing.cancel()
         log.info("stopping")
-
-
-async def _prepare(get_ready: Callable[[], Awaitable[None]] | None) -> None:
-    if get_ready is not None:
-        await get_ready()
 
 
 def run_process(

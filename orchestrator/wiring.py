@@ -122,10 +122,7 @@ async def assembled(
         )
         tasks = [background.create_task(one) for one in work]
         try:
-            yield (
-                [pipeline_service(core), admin_service(admin), collection_service(collections)],
-                core.index.catch_up,
-            )
+            yield services_of(core, admin, collections), core.index.catch_up
         finally:
             await stop(*tasks)
 
@@ -233,7 +230,7 @@ def build_collections(core: Core) -> Collections:
         ),
         reading=CollectionReader(storage.bus, records, projections, core.index),
         control=CollectionControl(
-            storage,
+            storage.bus,
             records,
             queue,
             feeds,
@@ -270,29 +267,25 @@ def build_maintenance(core: Core, collections: Collections) -> tuple[AdminEngine
     return admin, Housekeeper(retention, eviction, orphans, settings.retention_hours)
 
 
-def pipeline_service(engines: Engines) -> Service:
-    """PipelineService: what clients do with jobs."""
-    return Service.of(
-        pipeline_service_pb2.DESCRIPTOR.services_by_name["PipelineService"],
-        pipeline_service_pb2_grpc.add_PipelineServiceServicer_to_server,
-        PipelineServicer(engines),
-        let_go=engines.live_pages.close,
-    )
-
-
-def admin_service(engines: AdminEngines) -> Service:
-    """AdminService: what operators do."""
-    return Service.of(
-        admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"],
-        admin_service_pb2_grpc.add_AdminServiceServicer_to_server,
-        AdminServicer(engines),
-    )
-
-
-def collection_service(engines: CollectionEngines) -> Service:
-    """CollectionService: what clients do with collections."""
-    return Service.of(
-        collection_service_pb2.DESCRIPTOR.services_by_name["CollectionService"],
-        collection_service_pb2_grpc.add_CollectionServiceServicer_to_server,
-        CollectionServicer(engines),
-    )
+def services_of(
+    core: Engines, admin: AdminEngines, collections: CollectionEngines
+) -> list[Service]:
+    """What clients do with jobs and with collections, and what operators do."""
+    return [
+        Service.of(
+            pipeline_service_pb2.DESCRIPTOR.services_by_name["PipelineService"],
+            pipeline_service_pb2_grpc.add_PipelineServiceServicer_to_server,
+            PipelineServicer(core),
+            let_go=core.live_pages.close,
+        ),
+        Service.of(
+            admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"],
+            admin_service_pb2_grpc.add_AdminServiceServicer_to_server,
+            AdminServicer(admin),
+        ),
+        Service.of(
+            collection_service_pb2.DESCRIPTOR.services_by_name["CollectionService"],
+            collection_service_pb2_grpc.add_CollectionServiceServicer_to_server,
+            CollectionServicer(collections),
+        ),
+    ]

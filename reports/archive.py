@@ -11,7 +11,6 @@ from reports.words import (
     failure_text,
     heading,
     incomplete_listing,
-    language_name,
     name,
     on_one_line,
     state,
@@ -51,16 +50,19 @@ class CaptionsZip:
         self._zip = zipfile.ZipFile(self._buffer, "w", zipfile.ZIP_DEFLATED)
         self._lines: list[str] = []
 
-    def add(self, member: Member, captions: bytes, suffix: str, translated_into: str = "") -> bytes:
+    def add(
+        self,
+        member: Member,
+        captions: bytes,
+        suffix: str,
+        translated_into: str = "",
+        language_name: str = "",
+    ) -> bytes:
         """Adds a member's captions or their translation; returns the bytes ready to send."""
         total = len(self._collection.members)
         file = numbered(member.number, total, name(member), suffix, translated_into)
         self._put(file, captions)
-        kind = (
-            f"\n    translation: {language_name(on_one_line(translated_into))}"
-            if translated_into
-            else ""
-        )
+        kind = f"\n    translation: {on_one_line(language_name)}" if translated_into else ""
         self._lines.append(f"{file}{kind}\n")
         return self._buffer.drain()
 

@@ -72,6 +72,8 @@ class Translation:
     language: str
     content: str
     """Paragraphs with an empty line between them."""
+    language_name: str = ""
+    """The language in words and as a tag, such as `Portuguese (pt-BR)`."""
 
     @property
     def paragraphs(self) -> list[str]:
@@ -91,6 +93,7 @@ class Text:
     """Why there is no text, or not all of it; for readers."""
     language: str = ""
     """Language of the text; the member itself may not have it yet."""
+    language_name: str = ""
     translation: Translation | None = None
     """None if it was not translated."""
 
@@ -131,6 +134,7 @@ class Collection:
     cancel_note: str = ""
     language_out: str = ""
     """The requested language of translations; the texts say which exist."""
+    language_out_name: str = ""
 
     @property
     def counts(self) -> dict[MemberState, int]:

@@ -19,32 +19,6 @@ COLUMNS = ("#", "Title", "State", "Length", "Language", "Failure")
 """Columns of the table of recordings."""
 _JOINERS = "\u200c\u200d\u00ad"
 """Invisible characters that belong to words; others hide text or reverse its direction."""
-_LANGUAGES = """
-af Afrikaans, am Amharic, ar Arabic, as Assamese, az Azerbaijani, ba Bashkir, be Belarusian,
-bg Bulgarian, bn Bengali, bo Tibetan, br Breton, bs Bosnian, ca Catalan, cs Czech, cy Welsh,
-da Danish, de German, el Greek, en English, es Spanish, et Estonian, eu Basque, fa Persian,
-fi Finnish, fo Faroese, fr French, gl Galician, gu Gujarati, ha Hausa, haw Hawaiian, he Hebrew,
-hi Hindi, hr Croatian, ht Haitian Creole, hu Hungarian, hy Armenian, id Indonesian, is Icelandic,
-it Italian, ja Japanese, jv Javanese, ka Georgian, kk Kazakh, km Khmer, kn Kannada, ko Korean,
-la Latin, lb Luxembourgish, ln Lingala, lo Lao, lt Lithuanian, lv Latvian, mg Malagasy, mi Maori,
-mk Macedonian, ml Malayalam, mn Mongolian, mr Marathi, ms Malay, mt Maltese, my Burmese, ne Nepali,
-nl Dutch, nn Norwegian Nynorsk, no Norwegian, oc Occitan, pa Punjabi, pl Polish, ps Pashto,
-pt Portuguese, ro Romanian, ru Russian, sa Sanskrit, sd Sindhi, si Sinhala, sk Slovak, sl Slovenian,
-sn Shona, so Somali, sq Albanian, sr Serbian, su Sundanese, sv Swedish, sw Swahili, ta Tamil,
-te Telugu, tg Tajik, th Thai, tk Turkmen, tl Tagalog, tr Turkish, tt Tatar, uk Ukrainian, ur Urdu,
-uz Uzbek, vi Vietnamese, yi Yiddish, yo Yoruba, yue Cantonese, zh Chinese
-"""
-
-LANGUAGE_NAMES = {
-    tag: name for tag, _, name in (entry.strip().partition(" ") for entry in _LANGUAGES.split(","))
-}
-"""English names of languages by the primary subtag."""
-
-
-def language_name(tag: str) -> str:
-    """`Portuguese (pt-BR)`; only the tag if the language is unknown."""
-    name = LANGUAGE_NAMES.get(tag.partition("-")[0].lower())
-    return f"{name} ({tag})" if name else tag
 
 
 def on_one_line(text: str) -> str:
@@ -122,7 +96,7 @@ def collection_fields(collection: Collection) -> list[tuple[str, str]]:
         ("Published", _period(collection)),
         ("Created", moment(collection.create_time)),
         ("Requested by", on_one_line(collection.caller)),
-        ("Translation requested", language_name(on_one_line(collection.language_out))),
+        ("Translation requested", on_one_line(collection.language_out_name)),
         ("Deadline", moment(collection.deadline) or "none"),
         ("Ended", moment(collection.end_time) or "not yet"),
         ("Cancellation reason", on_one_line(collection.cancel_note)),
@@ -225,10 +199,14 @@ def text_blocks(member: Member, text: Text) -> list[TextBlock]:
         return [TextBlock("", language, text.paragraphs)] if text.paragraphs else []
     other = on_one_line(text.translation.language)
     return [
-        TextBlock(_label("Original", language), language, text.paragraphs),
-        TextBlock(_label("Translation", other), other, text.translation.paragraphs),
+        TextBlock(_label("Original", text.language_name), language, text.paragraphs),
+        TextBlock(
+            _label("Translation", text.translation.language_name),
+            other,
+            text.translation.paragraphs,
+        ),
     ]
 
 
-def _label(kind: str, language: str) -> str:
-    return f"{kind}: {language_name(language)}" if language else kind
+def _label(kind: str, language_name: str) -> str:
+    return f"{kind}: {on_one_line(language_name)}" if language_name else kind

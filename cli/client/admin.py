@@ -12,8 +12,9 @@ from cli.channel import call, connected
 from cli.client.lists import print_list
 from cli.exits import Exit
 from cli.render.live_listing import ListSpec
-from cli.render.messages import as_dict, enum_word
+from cli.render.messages import as_dict
 from cli.render.text import for_terminal, size, to_json
+from mesh.messages import enum_word
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2 as job_pb
 

@@ -14,10 +14,11 @@ from cli.exits import CommandError, Exit
 from cli.render.bars import bars_for
 from cli.render.job_updates import JobRenderer, job_exit
 from cli.render.live_listing import ListSpec
-from cli.render.messages import enum_word, failure_line, job_source, job_state, message_json
+from cli.render.messages import failure_line, job_source, job_state, message_json
 from cli.render.screen import Screen
 from cli.render.tables import minute, print_facts
 from cli.render.text import for_terminal, to_json
+from mesh.messages import enum_word
 from mesh.reasons import Reason
 from mesh.status import reason_of
 from mesh.watching import follow

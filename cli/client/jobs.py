@@ -13,7 +13,6 @@ from cli.files.captions import write_whole
 from cli.render.bars import figure
 from cli.render.live_listing import ListSpec
 from cli.render.messages import (
-    enum_word,
     failure_line,
     job_source,
     job_state,
@@ -22,6 +21,7 @@ from cli.render.messages import (
 )
 from cli.render.tables import minute, print_facts
 from cli.render.text import lines_for_terminal
+from mesh.messages import enum_word
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 

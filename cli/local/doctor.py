@@ -98,10 +98,7 @@ def check_broker() -> Finding:
 
 def check_yt_dlp() -> Finding:
     """Shows the version: old ones stop working with changed sites."""
-    try:
-        return Finding("yt-dlp", "ok", metadata.version("yt-dlp"))
-    except metadata.PackageNotFoundError:
-        return Finding("yt-dlp", "missing", "not installed", 'pip install "yt-dlp[default,deno]"')
+    return _package("yt-dlp", "yt-dlp", "", 'pip install "yt-dlp[default,deno]"')
 
 
 def check_js_runtime() -> Finding:
@@ -116,10 +113,15 @@ def check_js_runtime() -> Finding:
 
 def check_whisper() -> Finding:
     """The transcription engine."""
+    package = "faster-whisper"
+    return _package("whisper", package, f"{package} ", f"pip install {package}")
+
+
+def _package(name: str, package: str, prefix: str, remedy: str) -> Finding:
     try:
-        return Finding("whisper", "ok", f"faster-whisper {metadata.version('faster-whisper')}")
+        return Finding(name, "ok", f"{prefix}{metadata.version(package)}")
     except metadata.PackageNotFoundError:
-        return Finding("whisper", "missing", "not installed", "pip install faster-whisper")
+        return Finding(name, "missing", "not installed", remedy)
 
 
 def check_weights() -> Finding:

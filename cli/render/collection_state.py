@@ -7,14 +7,8 @@ from cli.render.messages import member_state
 from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import collection_service_pb2 as service_pb
 
-ENDED = frozenset(
-    {
-        pb.MEMBER_STATE_COMPLETED,
-        pb.MEMBER_STATE_FAILED,
-        pb.MEMBER_STATE_TIMED_OUT,
-        pb.MEMBER_STATE_CANCELLED,
-    }
-)
+GOING = (pb.MEMBER_STATE_UNSPECIFIED, pb.MEMBER_STATE_PENDING, pb.MEMBER_STATE_RUNNING)
+ENDED = frozenset(pb.MemberState.values()) - frozenset(GOING)
 ORDER = ("completed", "running", "pending", "failed", "timed out", "cancelled")
 """The order in which counts are shown."""
 

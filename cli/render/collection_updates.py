@@ -8,13 +8,13 @@ from cli.render.collection_state import ENDED, CollectionProjection, count_summa
 from cli.render.messages import (
     as_dict,
     collection_state,
-    enum_word,
     failure_line,
     member_state,
     member_title,
 )
 from cli.render.screen import ConnectionNotice, Screen
 from cli.render.text import for_terminal, to_json
+from mesh.messages import enum_word
 from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import collection_service_pb2 as service_pb
 

@@ -1,12 +1,12 @@
 """Contract messages as JSON and as words for people."""
 
-import re
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from cli.render.text import for_terminal, to_json
+from mesh.messages import enum_word
 from ytcaption.v1 import collection_pb2 as collection_pb
 from ytcaption.v1 import job_pb2 as job_pb
 
@@ -19,14 +19,6 @@ def as_dict(message: Message) -> dict[str, Any]:
 def message_json(message: Message) -> str:
     """The message as one line of JSON."""
     return to_json(as_dict(message))
-
-
-def enum_word(enum: Any, value: int) -> str:
-    """JOB_STATE_SUCCEEDED as "succeeded"; a value that only a newer server knows as a number."""
-    if value not in enum.values():
-        return str(value)
-    prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.DESCRIPTOR.name).upper()
-    return str(enum.Name(value)).removeprefix(f"{prefix}_").lower()
 
 
 def job_state(job: job_pb.Job) -> str:

@@ -2,8 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
+from contextlib import AbstractContextManager
 
 from rich.console import Console
 from rich.status import Status
@@ -12,7 +11,7 @@ from rich.text import Text
 from cli.render.text import for_terminal
 
 
-class Screen:
+class Screen(AbstractContextManager["Screen"]):
     """stdout and stderr of the command."""
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -25,15 +24,7 @@ class Screen:
         """Whether stderr may show live views."""
         return self.console.is_terminal and not self.quiet
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.status("")
 
     def line(self, text: str) -> None:

@@ -7,6 +7,7 @@ messages about what was found, then a last one, `done` or `failed`.
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from downloader.child.captions import CaptionsTask
@@ -22,35 +23,29 @@ from mesh.forking import end_with_parent
 from mesh.reasons import Reason
 
 
-class ControlPipe:
-    """The child's end of the control pipe."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def send(self, kind: str, **fields: Any) -> None:
-        """Writes one message as a line of JSON."""
-        line = memoryview(json.dumps({"kind": kind, **fields}).encode() + b"\n")
-        while line:
-            line = line[os.write(self._descriptor, line) :]
-
-
 def main(command: Command, media: int, control: int) -> None:
     """Executes one command and exits the process."""
     end_with_parent(control)
     os.chdir(command.folder)
     _redirect_standard_streams()
     guard = Guard(command.client_options.exempt_addresses)
-    pipe = ControlPipe(control)
-    task = _task(command, guard, pipe.send, media)
+    send = partial(_send, control)
+    task = _task(command, guard, send, media)
     try:
         _confine(command, guard)
-        pipe.send("done", **task.run())
+        send("done", **task.run())
     except BaseException as error:  # noqa: BLE001 - the service must learn of every failure
-        pipe.send("failed", **_describe_failure(error, guard, task))
+        send("failed", **_describe_failure(error, guard, task))
     finally:
         # No cleanup is needed, and yt-dlp's threads must not delay the exit.
         os._exit(0)
+
+
+def _send(control: int, kind: str, **fields: Any) -> None:
+    """Writes one message to the control pipe, as a line of JSON."""
+    line = memoryview(json.dumps({"kind": kind, **fields}).encode() + b"\n")
+    while line:
+        line = line[os.write(control, line) :]
 
 
 def _redirect_standard_streams() -> None:

@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from gateway.presenters.jobs import EPOCH, STAGES, enum_name, seconds, timestamp
+from gateway.presenters.jobs import EPOCH, STAGES, seconds, timestamp
 from gateway.schemas import mesh as schemas
+from mesh.messages import enum_word
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2
 
@@ -37,7 +38,7 @@ def delivery(found: pb.WebhookDelivery) -> schemas.Delivery:
     state = found.state or pb.DELIVERY_STATE_PENDING
     return schemas.Delivery.of(
         found,
-        state=enum_name(state, pb.DeliveryState, "DELIVERY_STATE_"),
+        state=enum_word(pb.DeliveryState, state),
         attempts=[_attempt(one) for one in found.attempts],
         next_attempt_at=timestamp(found.next_attempt_time),
         created_at=timestamp(found.create_time) or EPOCH,

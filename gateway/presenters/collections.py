@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from gateway.presenters.jobs import EPOCH, enum_name, failure, percent, seconds, timestamp
+from gateway.presenters.jobs import EPOCH, failure, percent, seconds, timestamp
 from gateway.schemas import collections as schemas
 from gateway.schemas.options import options_of
+from mesh.messages import enum_word
 from ytcaption.v1 import collection_pb2, job_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
@@ -26,10 +27,8 @@ def detail(
 def _converted(found: collection_pb2.Collection) -> dict[str, Any]:
     created = timestamp(found.create_time) or EPOCH
     return {
-        "state": enum_name(
-            found.state or collection_pb2.COLLECTION_STATE_RUNNING,
-            collection_pb2.CollectionState,
-            "COLLECTION_STATE_",
+        "state": enum_word(
+            collection_pb2.CollectionState, found.state or collection_pb2.COLLECTION_STATE_RUNNING
         ),
         "listings": [_listing(one) for one in found.listings],
         "counts": _counts(found),
@@ -38,9 +37,7 @@ def _converted(found: collection_pb2.Collection) -> dict[str, Any]:
         "deadline": timestamp(found.deadline),
         "gathered_at": timestamp(found.end_time),
         "options": options_of(found.options),
-        "priority": enum_name(
-            found.priority or job_pb2.PRIORITY_NORMAL, job_pb2.Priority, "PRIORITY_"
-        ),
+        "priority": enum_word(job_pb2.Priority, found.priority or job_pb2.PRIORITY_NORMAL),
         "can_cancel": not found.settled
         and found.state != collection_pb2.COLLECTION_STATE_CANCELLED,
     }
@@ -52,7 +49,7 @@ def _counts(found: collection_pb2.Collection) -> schemas.Counts:
 
 
 def _member_state(state: int) -> str:
-    return enum_name(state, collection_pb2.MemberState, "MEMBER_STATE_")
+    return enum_word(collection_pb2.MemberState, state)
 
 
 def _listing(found: collection_pb2.Listing) -> schemas.Listing:

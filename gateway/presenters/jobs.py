@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from gateway.schemas import jobs as schemas
 from gateway.schemas.options import CAPTION_FORMATS, options_of
+from mesh.messages import enum_word
 from mesh.preparation import in_words
 from mesh.watching import TERMINAL
 from ytcaption.v1 import job_pb2, media_pb2
@@ -31,14 +32,6 @@ _NOT_STARTED = (
     job_pb2.STAGE_STATE_SKIPPED,
 )
 AUDIO_PREFIX = "audio."
-
-
-def enum_name(number: int, enum: Any, prefix: str) -> str:
-    """Returns an enum value in lower case without its prefix; an unknown value as a number."""
-    try:
-        return str(enum.Name(number)).removeprefix(prefix).lower()
-    except ValueError:
-        return str(number)
 
 
 def job_status(state: int, stages: Any) -> schemas.JobStatus:
@@ -70,18 +63,17 @@ def percent(share: float) -> float:
 
 def summary(job: job_pb2.Job) -> schemas.JobSummary:
     """Presents a job as an entry of a list."""
-    return schemas.JobSummary.model_construct(**_summary(job))
+    return schemas.JobSummary.of(job, **_summary(job))
 
 
 def _summary(job: job_pb2.Job) -> dict[str, Any]:
     created = timestamp(job.create_time) or EPOCH
     return {
-        "job_id": job.job_id,
         "youtube_url": job.source.url,
         "title": job.media.title,
         "file_name": job.source.upload.file_name,
         "status": job_status(job.state, job.stages),
-        "state": enum_name(job.state, job_pb2.JobState, "JOB_STATE_"),
+        "state": enum_word(job_pb2.JobState, job.state),
         "progress": (100.0 if job.state == job_pb2.JOB_STATE_SUCCEEDED else percent(job.progress)),
         "created_at": created,
         "updated_at": timestamp(job.update_time) or created,
@@ -89,7 +81,6 @@ def _summary(job: job_pb2.Job) -> dict[str, Any]:
         "duration_seconds": (
             seconds(job.media.duration) if job.media.HasField("duration") else None
         ),
-        "language": job.language or None,
         "failure": failure(job.failure) if job.HasField("failure") else None,
     }
 
@@ -134,7 +125,7 @@ def detail(job: job_pb2.Job) -> schemas.JobDetail:
             if job.HasField("human_captions")
             else None
         ),
-        priority=enum_name(job.priority or job_pb2.PRIORITY_NORMAL, job_pb2.Priority, "PRIORITY_"),
+        priority=enum_word(job_pb2.Priority, job.priority or job_pb2.PRIORITY_NORMAL),
         error=job.failure.message if job.state == job_pb2.JOB_STATE_FAILED else None,
         formats=list(CAPTION_FORMATS) if succeeded or job.segment_count else [],
         can_cancel=not ended,
@@ -160,9 +151,7 @@ def stage(job_id: str, found: job_pb2.StageStatus) -> schemas.Stage:
     started = found.state not in _NOT_STARTED
     transfer = found.progress.bytes
     return schemas.Stage.model_construct(
-        status=enum_name(
-            found.state or job_pb2.STAGE_STATE_PENDING, job_pb2.StageState, "STAGE_STATE_"
-        ),
+        status=enum_word(job_pb2.StageState, found.state or job_pb2.STAGE_STATE_PENDING),
         job_id=job_id if started else None,
         progress=percent(share),
         started_at=timestamp(found.start_time),
@@ -206,7 +195,7 @@ def preparing(found: media_pb2.ModelPreparation) -> schemas.ModelPreparation:
     fetched = found.fetched
     return schemas.ModelPreparation.of(
         found,
-        phase=enum_name(found.phase, media_pb2.PreparationPhase, "PREPARATION_PHASE_"),
+        phase=enum_word(media_pb2.PreparationPhase, found.phase),
         done_bytes=fetched.done_bytes if found.HasField("fetched") else None,
         total_bytes=fetched.total_bytes if fetched.HasField("total_bytes") else None,
         text=in_words(found),
@@ -226,26 +215,22 @@ def media(found: media_pb2.MediaInfo) -> schemas.Media:
 
 
 def _filter(found: media_pb2.AppliedFilter) -> schemas.AppliedFilter:
-    target = enum_name(found.target, media_pb2.FilterTarget, "FILTER_TARGET_")
+    target = enum_word(media_pb2.FilterTarget, found.target)
     return schemas.AppliedFilter.of(found, target=target)
 
 
 def segment(found: media_pb2.Segment) -> schemas.Segment:
     """Presents one segment of the transcript."""
     start, end = seconds(found.start_offset), seconds(found.end_offset)
-    return schemas.Segment.model_construct(
-        index=found.index,
-        text=found.text,
+    return schemas.Segment.of(
+        found,
         start=start,
         end=end,
         duration=round(end - start, 3),
-        translation=found.translation or None,
         confidence=_confidence(found),
-        uncertain=found.uncertain,
-        language=found.language,
         words=[
-            schemas.Word.model_construct(
-                text=word.text,
+            schemas.Word.of(
+                word,
                 start=seconds(word.start_offset),
                 end=seconds(word.end_offset),
                 confidence=_confidence(word),

@@ -8,6 +8,7 @@ from gateway.client import Orchestrator
 from gateway.presenters import jobs as present
 from gateway.presenters.transcript import has_text, text_of
 from gateway.sse.stream import ResumableStream, encode
+from mesh.messages import enum_word
 from mesh.tasks import mark_retrieved
 from mesh.watching import TERMINAL, follow
 from ytcaption.v1 import event_pb2, job_pb2
@@ -113,7 +114,7 @@ def _stored_event(job_id: str, sequence: int, event: event_pb2.Event) -> bytes:
             return encode("stage", data, sequence=sequence)
         case _:
             data = {
-                "type": present.enum_name(event.type, event_pb2.EventType, "EVENT_TYPE_"),
+                "type": enum_word(event_pb2.EventType, event.type),
                 "at": present.timestamp(event.timestamp),
                 "attempt": event.attempt,
                 **_payload(event),
@@ -146,7 +147,7 @@ def _payload(event: event_pb2.Event) -> dict[str, object]:
             return {**_outcome(fetched), "size_bytes": fetched.size_bytes}
         case "job_finished":
             state = event.job_finished.job.state
-            return {"state": present.enum_name(state, job_pb2.JobState, "JOB_STATE_")}
+            return {"state": enum_word(job_pb2.JobState, state)}
         case _:
             return {}
 
@@ -154,6 +155,6 @@ def _payload(event: event_pb2.Event) -> dict[str, object]:
 def _outcome(result: event_pb2.ExecutionResult | event_pb2.CollectionResult) -> dict[str, object]:
     failed = result.HasField("failure")
     return {
-        "status": present.enum_name(result.state, job_pb2.StageState, "STAGE_STATE_"),
+        "status": enum_word(job_pb2.StageState, result.state),
         "failure": present.failure(result.failure) if failed else None,
     }

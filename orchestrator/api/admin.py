@@ -7,14 +7,11 @@ from importlib.metadata import version
 from time import monotonic
 from typing import Any
 
-from google.protobuf.duration import to_timedelta
-from google.protobuf.duration_pb2 import Duration
 from structlog.contextvars import bind_contextvars
 
-from mesh.errors import InvalidRequestError
-from mesh.reasons import Reason
 from orchestrator.jobs.dead_letters import DeadLetterFilter, DeadLetters
 from orchestrator.jobs.replay import Replays
+from orchestrator.jobs.validation import check_duration
 from orchestrator.maintenance.reset import FactoryReset
 from orchestrator.maintenance.retention import Retention
 from orchestrator.webhooks.deliveries import Deliveries
@@ -93,7 +90,9 @@ class AdminServicer(rpc.AdminServiceServicer):
         )
 
     async def Cleanup(self, request: pb.CleanupRequest, context: Any) -> pb.CleanupResponse:
-        max_age = _age(request.max_age) if request.HasField("max_age") else None
+        max_age = (
+            check_duration(request.max_age, "max_age") if request.HasField("max_age") else None
+        )
         removed = await self._engines.retention.cleanup(max_age, dry_run=request.dry_run)
         return pb.CleanupResponse(
             jobs_removed=removed.jobs,
@@ -124,12 +123,3 @@ class AdminServicer(rpc.AdminServiceServicer):
                 for service in services
             ]
         )
-
-
-def _age(given: Duration) -> timedelta:
-    try:
-        return to_timedelta(given)
-    except (OverflowError, ValueError) as error:
-        raise InvalidRequestError(
-            "max_age is not a valid duration", reason=Reason.REQUEST_INVALID
-        ) from error

@@ -11,6 +11,7 @@ from mesh.correlation import adopt, new_id
 from mesh.errors import NotFoundError
 from mesh.frames import read_data, read_start
 from mesh.reasons import Reason
+from mesh.watching import TERMINAL
 from orchestrator.api.stats import limits_of
 from orchestrator.api.uploads import plain_name, received
 from orchestrator.jobs.artifacts import UPLOAD, Artifacts
@@ -18,7 +19,7 @@ from orchestrator.jobs.caption_files import CaptionReader
 from orchestrator.jobs.captions import format_infos
 from orchestrator.jobs.control import JobControl
 from orchestrator.jobs.index import JobIndex, JobQuery
-from orchestrator.jobs.store import TERMINAL, JobStore
+from orchestrator.jobs.store import JobStore
 from orchestrator.jobs.submission import JobSpec, Rerun, Submission
 from orchestrator.jobs.validation import check_scheduling, check_url, check_word, resolve
 from orchestrator.pipeline.capabilities import Capabilities
@@ -114,7 +115,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
             request.page_size, request.page_token, frozenset(request.states), request.query
         )
         return pb.ListJobsResponse(
-            jobs=page.jobs, next_page_token=page.next_token, total_size=page.total
+            jobs=page.items, next_page_token=page.next_token, total_size=page.total
         )
 
     async def WatchJobs(
@@ -127,7 +128,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         async with aclosing(watch) as pages:
             async for page in pages:
                 yield pb.WatchJobsResponse(
-                    jobs=page.jobs, next_page_token=page.next_token, total_size=page.total
+                    jobs=page.items, next_page_token=page.next_token, total_size=page.total
                 )
 
     async def WatchJob(

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from google.protobuf.duration import from_timedelta
 
-from mesh.bus import Bus, storing
+from mesh.bus import Bus
 from orchestrator.jobs.index import JobIndex
 from orchestrator.queue.work_queue import WorkQueue
 from orchestrator.settings import Settings
@@ -14,14 +14,13 @@ from ytcaption.v1 import job_pb2
 
 async def count(bus: Bus, index: JobIndex, queue: WorkQueue) -> pb.GetStatsResponse:
     """Counts jobs in the index, and everything that is ours on the broker."""
-    async with storing():
-        found = {name: await bus.jetstream.stream_info(name) for name in bus.names.streams()}
+    found = {name: await bus.state(name) for name in bus.names.streams()}
     counts = sorted((await index.counts()).items())
     return pb.GetStatsResponse(
         jobs=[pb.StateCount(state=state, count=count) for state, count in counts],
         queue_depth=await queue.depth(),
-        dead_letters=found[bus.names.dead_letter_stream].state.messages,
-        stored_bytes=sum(info.state.bytes for info in found.values()),
+        dead_letters=found[bus.names.dead_letter_stream].messages,
+        stored_bytes=sum(state.bytes for state in found.values()),
     )
 
 

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from mesh.bus import storing
+from mesh.bus import Bus
 from mesh.errors import MeshError, NotFoundError, UnavailableError
 from mesh.reasons import Reason
 from mesh.tasks import map_concurrently
@@ -16,7 +17,6 @@ from orchestrator.collections.members import awaits_its_job
 from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import CollectionStore, VersionedCollection
 from orchestrator.jobs.control import STOP_SECONDS, JobControl
-from orchestrator.jobs.storage import JobStorage
 from orchestrator.queue.work_queue import CollectionQueue
 from ytcaption.v1 import collection_pb2
 
@@ -32,28 +32,18 @@ OnDelete: TypeAlias = Callable[[collection_pb2.Collection], Awaitable[None]]
 """Removes what another room stores for a collection; called before its event log is removed."""
 
 
+@dataclass(frozen=True, slots=True)
 class CollectionControl:
     """Cancels, deletes and retires collections."""
 
-    def __init__(  # noqa: PLR0913 # wiring
-        self,
-        storage: JobStorage,
-        records: CollectionStore,
-        queue: CollectionQueue,
-        feeds: CollectionFeeds,
-        index: CollectionIndex,
-        projections: Projections,
-        jobs: JobControl,
-        on_delete: Sequence[OnDelete] = (),
-    ) -> None:
-        self._bus = storage.bus
-        self._on_delete = on_delete
-        self._records = records
-        self._queue = queue
-        self._feeds = feeds
-        self._index = index
-        self._jobs = jobs
-        self._projections = projections
+    bus: Bus
+    records: CollectionStore
+    queue: CollectionQueue
+    feeds: CollectionFeeds
+    index: CollectionIndex
+    projections: Projections
+    jobs: JobControl
+    on_delete: Sequence[OnDelete] = ()
 
     async def cancel(self, collection_id: str, note: str) -> collection_pb2.Collection:
         """Returns the collection once it is settled; finished captions stay."""
@@ -65,19 +55,19 @@ class CollectionControl:
             record.collection.cancel_note = note[:MAX_NOTE]
             return True
 
-        versioned = await self._records.change(collection_id, ask)
+        versioned = await self.records.change(collection_id, ask)
         if not versioned.collection.settled:
             await self._until_settled(versioned.id)
-            versioned = await self._records.get(versioned.id)
+            versioned = await self.records.get(versioned.id)
         return versioned.collection
 
     async def _until_settled(self, collection_id: str) -> None:
         try:
-            async with asyncio.timeout(SETTLE_SECONDS), self._feeds.of(collection_id) as feed:
-                await self._bus.client.publish(self._bus.names.cancel(collection_id))
+            async with asyncio.timeout(SETTLE_SECONDS), self.feeds.of(collection_id) as feed:
+                await self.bus.client.publish(self.bus.names.cancel(collection_id))
                 await feed.until_ended()
                 # The record follows its event log.
-                while not (await self._records.get(collection_id)).collection.settled:  # noqa: ASYNC110
+                while not (await self.records.get(collection_id)).collection.settled:  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
         except TimeoutError as error:
             raise UnavailableError(
@@ -89,15 +79,15 @@ class CollectionControl:
         """Removes the collection and the jobs of its members; returns the number of jobs."""
         await self.cancel(collection_id, "deleted")
         removed = await self._delete_jobs(collection_id)
-        await self.forget(await self._records.get(collection_id))
+        await self.forget(await self.records.get(collection_id))
         return removed
 
     async def _delete_jobs(self, collection_id: str) -> int:
-        projection = await self._projections.read(collection_id)
+        projection = await self.projections.read(collection_id)
 
         async def delete(job_id: str) -> bool:
             try:
-                await self._jobs.delete(job_id)
+                await self.jobs.delete(job_id)
             except NotFoundError:  # retention, or another caller, was faster
                 return False
             return True
@@ -117,7 +107,7 @@ class CollectionControl:
                 return f"collection {collection_id}: {error}"
             return ""
 
-        unsettled = await self._index.unsettled()
+        unsettled = await self.index.unsettled()
         errors = await map_concurrently(cancel, unsettled, at_once=AT_ONCE)
         return [error for error in errors if error]
 
@@ -126,13 +116,9 @@ class CollectionControl:
         settled = await self.settled(AT_ANY_TIME)
         return sum([await self.retire(one.collection_id, AT_ANY_TIME) for one in settled])
 
-    async def count(self) -> int:
-        """The number of collections, settled or not."""
-        return len(await self._index.ids())
-
     async def settled(self, before: datetime) -> list[collection_pb2.Collection]:
         """Collections settled before that time, as last read."""
-        found = [self._index.record(one) for one in await self._index.ids()]
+        found = [self.index.record(one) for one in await self.index.ids()]
         return [
             record.collection
             for record in found
@@ -141,18 +127,18 @@ class CollectionControl:
 
     async def awaited_jobs(self, collection_ids: set[str]) -> set[str]:
         """Jobs these collections still wait for: deleted, they would count as cancelled."""
-        going = collection_ids & await self._index.unsettled() if collection_ids else set()
+        going = collection_ids & await self.index.unsettled() if collection_ids else set()
         awaited: set[str] = set()
         for collection_id in going:
             with suppress(NotFoundError):
-                members = (await self._projections.read(collection_id)).members
+                members = (await self.projections.read(collection_id)).members
                 awaited |= {member.job_id for member in members if awaits_its_job(member)}
         return awaited
 
     async def retire(self, collection_id: str, before: datetime, *, dry_run: bool = False) -> bool:
         """Removes a collection that was settled before that time; its jobs retire by themselves."""
         try:
-            versioned = await self._records.get(collection_id)
+            versioned = await self.records.get(collection_id)
         except NotFoundError:  # another replica was faster
             return False
         if not _was_settled(versioned.collection, before):
@@ -163,16 +149,13 @@ class CollectionControl:
 
     async def forget(self, versioned: VersionedCollection) -> None:
         """Removes everything stored for the collection itself."""
-        names = self._bus.names
-        await self._queue.withdraw(versioned.id)
-        for forget in self._on_delete:  # first: the event log names what belongs to it
+        names = self.bus.names
+        await self.queue.withdraw(versioned.id)
+        for forget in self.on_delete:  # first: the event log names what belongs to it
             await forget(versioned.collection)
-        async with storing():
-            await self._bus.jetstream.purge_stream(
-                names.events_stream, subject=names.event(versioned.id, "*")
-            )
-        await self._records.release(versioned.record.request_id)
-        await self._records.remove(versioned.id)
+        await self.bus.purge(names.events_stream, names.event(versioned.id, "*"))
+        await self.records.release(versioned.record.request_id)
+        await self.records.remove(versioned.id)
 
 
 def _was_settled(collection: collection_pb2.Collection, before: datetime) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -23,7 +24,6 @@ from orchestrator.collections.members import (
     RUNNING,
     TIMED_OUT,
     MemberStateId,
-    copy_of,
     ended,
     never_begun,
 )
@@ -101,19 +101,17 @@ class CollectionController:
             self._fan_in.mark_stale()
             self._wake.set()
 
-        names, client = self._dependencies.storage.bus.names, self._dependencies.storage.bus.client
-        cancels = await client.subscribe(names.cancel(self._collection.collection_id), cb=on_cancel)
-        try:
-            await self._fan_in.open()
-            if not self._gathered and not self._collection.discovery_complete:
-                self._discovering = asyncio.create_task(self._discovery.run())
-            while not await self._step():
-                await self._until_woken()
-        finally:
-            await stop(*(task for task in (self._discovering, self._stopping) if task))
-            await self._fan_in.close()
-            if not client.is_closed:
-                await cancels.unsubscribe()
+        bus = self._dependencies.storage.bus
+        async with bus.subscribed(bus.names.cancel(self._collection.collection_id), on_cancel):
+            try:
+                await self._fan_in.open()
+                if not self._gathered and not self._collection.discovery_complete:
+                    self._discovering = asyncio.create_task(self._discovery.run())
+                while not await self._step():
+                    await self._until_woken()
+            finally:
+                await stop(*(task for task in (self._discovering, self._stopping) if task))
+                await self._fan_in.close()
 
     async def _until_woken(self) -> None:
         seconds = LOOK_SECONDS
@@ -161,7 +159,7 @@ class CollectionController:
         self._wake.set()
 
     async def _append_listing(self, listed: Listed) -> None:
-        changed = copy_of(self._collection)
+        changed = deepcopy(self._collection)
         listing = changed.listings[listed.place]
         listing.complete, listing.found = True, listed.found
         if listed.failure is not None:
@@ -171,7 +169,7 @@ class CollectionController:
 
     async def _append_exhausted(self) -> None:
         if not self._collection.discovery_complete:
-            changed = copy_of(self._collection)
+            changed = deepcopy(self._collection)
             changed.discovery_complete = True
             await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
 
@@ -204,7 +202,7 @@ class CollectionController:
         if not record.cancel_requested or replayed:
             return
         if not cancelled:
-            changed = copy_of(self._collection)
+            changed = deepcopy(self._collection)
             changed.state = collection_pb2.COLLECTION_STATE_CANCELLED
             changed.cancel_note = record.collection.cancel_note
             await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
@@ -226,7 +224,7 @@ class CollectionController:
         await self._end_pending(TIMED_OUT)
         for member in list(self._events.projection.members):
             if member.state in (PENDING, RUNNING):
-                late = copy_of(member)
+                late = deepcopy(member)
                 late.state = TIMED_OUT
                 await self._events.append_member(late)
         await self._gather()
@@ -249,7 +247,7 @@ class CollectionController:
             if not found or projection.count(PENDING) or projection.count(RUNNING):
                 return False
             await self._gather()
-        changed = copy_of(self._collection)
+        changed = deepcopy(self._collection)
         changed.state, changed.settled = projection.outcome, self._fan_in.in_flight == 0
         if changed.settled and not projection.settled:
             await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_SETTLED, changed)
@@ -260,7 +258,7 @@ class CollectionController:
         return changed.settled
 
     async def _gather(self) -> None:
-        changed = copy_of(self._collection)
+        changed = deepcopy(self._collection)
         changed.state = self._events.projection.outcome
         changed.end_time.CopyFrom(from_current_time())
         await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_GATHERED, changed)

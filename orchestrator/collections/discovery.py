@@ -15,7 +15,7 @@ from mesh.reasons import Reason
 from mesh.status import to_error
 from orchestrator.collections.members import PENDING
 from orchestrator.collections.projection import Projection
-from orchestrator.pipeline.stages import Stages
+from orchestrator.pipeline.stages import Stages, failure_of
 from orchestrator.settings import Settings
 from orchestrator.worker.readiness import Readiness
 from orchestrator.worker.retry import Backoff
@@ -66,7 +66,7 @@ class Lister:
         self._stages = stages
         self._readiness = readiness
         self._settings = settings
-        self._backoff = Backoff(settings.retry_seconds, settings.retry_limit_seconds)
+        self.backoff = Backoff(settings.retry_seconds, settings.retry_limit_seconds)
         self.max_attempts = settings.max_attempts
 
     async def listed(
@@ -94,10 +94,6 @@ class Lister:
         """Waits until the downloader is ready; costs no attempt."""
         if not await self._readiness.can_fetch():
             await self._readiness.until_can_fetch()
-
-    def pause_seconds(self, failures: int, error: MeshError) -> float:
-        """Before the next try."""
-        return self._backoff.delay_after(error, failures)
 
 
 class Discovery:
@@ -145,9 +141,10 @@ class Discovery:
                 # A downloader that goes away is not the source's failure.
                 failures += error.reason != Reason.STAGE_UNAVAILABLE
                 if not error.retryable or failures >= self._lister.max_attempts:
-                    return Listed(place, len(seen), _failure(error, failures))
+                    failure = failure_of(error, job_pb2.STAGE_DOWNLOAD, failures)
+                    return Listed(place, len(seen), failure)
                 log.warning("a listing broke off", source=source, error=str(error))
-                await asyncio.sleep(self._lister.pause_seconds(failures, error))
+                await asyncio.sleep(self._lister.backoff.delay_after(error, failures))
             else:
                 return Listed(place, len(seen))
 
@@ -186,13 +183,3 @@ class Discovery:
                 f"there is more than the {self._max_members} recordings allowed",
                 reason=Reason.TOO_LARGE,
             )
-
-
-def _failure(error: MeshError, attempt: int) -> job_pb2.Failure:
-    return job_pb2.Failure(
-        reason=error.reason,
-        message=str(error),
-        retryable=error.retryable,
-        stage=job_pb2.STAGE_DOWNLOAD,
-        attempt=attempt,
-    )

@@ -4,14 +4,14 @@ The job index feeds this one: both are read from the same bucket.
 """
 
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 
 from nats.js.errors import NotFoundError
 
 from mesh.bus import Bus, storing
 from mesh.errors import InvalidRequestError
-from mesh.reasons import Reason
-from orchestrator.collections.members import RUNNING, copy_of
+from orchestrator.collections.members import RUNNING
 from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import ROOT, CollectionStore, VersionedCollection
 from orchestrator.jobs.index import JobIndex, RecordTable
@@ -88,29 +88,24 @@ class MemberPage:
     next_token: str
 
 
+@dataclass(frozen=True, slots=True)
 class CollectionReader:
     """Reads the record if that is enough, else the whole projection."""
 
-    def __init__(
-        self, bus: Bus, records: CollectionStore, projections: Projections, index: JobIndex
-    ) -> None:
-        self._bus = bus
-        self._records = records
-        self._projections = projections
-        self._index = index
+    bus: Bus
+    records: CollectionStore
+    projections: Projections
+    index: JobIndex
 
     async def page(self, collection_id: str, size: int, token: str) -> MemberPage:
         """Members in the order in which they were found; a token is the last number shown."""
         if size < 0 or not (token == "" or token.isdecimal()):
-            raise InvalidRequestError(
-                "page_size must not be negative, and page_token one of ours",
-                reason=Reason.REQUEST_INVALID,
-            )
+            raise InvalidRequestError("page_size must not be negative, and page_token one of ours")
         if not size:
-            versioned = await self._records.get(collection_id)
+            versioned = await self.records.get(collection_id)
             if not await self._is_behind(versioned):
                 return MemberPage(versioned.collection, [], "")
-        projection = await self._projections.read(collection_id)
+        projection = await self.projections.read(collection_id)
         begin = int(token or 0)
         end = begin + min(size, MAX_PAGE)
         members = [self._with_progress(member) for member in projection.members[begin:end]]
@@ -121,7 +116,7 @@ class CollectionReader:
         """Whether the event log, which watchers see, is ahead of the record."""
         if versioned.collection.settled:
             return False
-        names, jetstream = self._bus.names, self._bus.jetstream
+        names, jetstream = self.bus.names, self.bus.jetstream
         async with storing():
             for kind in ("collection_changed", "collection_gathered", "collection_settled"):
                 with suppress(NotFoundError):
@@ -133,9 +128,9 @@ class CollectionReader:
         return False
 
     def _with_progress(self, member: collection_pb2.Member) -> collection_pb2.Member:
-        progress = self._index.progress(member.job_id) if member.state == RUNNING else None
+        progress = self.index.progress(member.job_id) if member.state == RUNNING else None
         if progress is None:
             return member
-        shown = copy_of(member)
+        shown = deepcopy(member)
         shown.progress = progress
         return shown

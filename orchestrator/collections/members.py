@@ -1,18 +1,17 @@
 """The states of a collection's members, and how a member changes as its job runs and ends."""
 
-from typing import TypeAlias, TypeVar
+from copy import deepcopy
+from typing import TypeAlias
 
-from google.protobuf.message import Message
 from google.protobuf.timestamp import from_current_time
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from mesh.errors import MeshError
-from orchestrator.jobs.store import TERMINAL
-from orchestrator.pipeline.stages import StateId
+from mesh.watching import TERMINAL
+from orchestrator.pipeline.stages import StateId, failure_of
 from ytcaption.v1 import collection_pb2, job_pb2
 
 MemberStateId: TypeAlias = "collection_pb2.MemberState.ValueType"
-MessageT = TypeVar("MessageT", bound=Message)
 
 PENDING = collection_pb2.MEMBER_STATE_PENDING
 RUNNING = collection_pb2.MEMBER_STATE_RUNNING
@@ -36,18 +35,11 @@ def awaits_its_job(member: collection_pb2.Member) -> bool:
     )
 
 
-def copy_of(message: MessageT) -> MessageT:
-    """A copy to change: the projection's own changes only with the event log."""
-    copied = type(message)()
-    copied.CopyFrom(message)
-    return copied
-
-
 def updated_from_job(
     member: collection_pb2.Member, job: job_pb2.Job, deadline: Timestamp | None
 ) -> collection_pb2.Member | None:
     """The member as its job has it; None if no event is needed."""
-    changed = copy_of(member)
+    changed = deepcopy(member)  # the projection's own changes only with the event log
     changed.attempt = job.attempt
     # The title of a listing is better than that of a plain file, its file name.
     changed.title = member.title or job.media.title
@@ -89,7 +81,7 @@ def _needs_event(before: collection_pb2.Member, after: collection_pb2.Member) ->
 
 def ended(member: collection_pb2.Member, state: MemberStateId) -> collection_pb2.Member:
     """The member ended without a job's result."""
-    changed = copy_of(member)
+    changed = deepcopy(member)
     changed.state = state
     changed.end_time.CopyFrom(from_current_time())
     return changed
@@ -105,7 +97,5 @@ def never_begun(member: collection_pb2.Member, state: MemberStateId) -> collecti
 def refused(member: collection_pb2.Member, error: MeshError) -> collection_pb2.Member:
     """The member whose job was refused permanently."""
     changed = never_begun(member, FAILED)
-    changed.failure.CopyFrom(
-        job_pb2.Failure(reason=error.reason, message=str(error), retryable=error.retryable)
-    )
+    changed.failure.CopyFrom(failure_of(error))
     return changed

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TypeAlias
 
 from mesh.errors import InternalError, NotFoundError, UnsupportedError
+from mesh.languages import described
 from mesh.reasons import Reason
 from orchestrator.collections.projection import ReadProjection
 from orchestrator.collections.report_model import report_collection
@@ -124,7 +125,8 @@ class Reports:
                     continue
                 yield await _packed(archive, member, tracks.spoken)
                 if other := tracks.translated:
-                    yield await _packed(archive, member, other, other.language)
+                    named = other.language, described(other.language)
+                    yield await _packed(archive, member, other, *named)
             yield archive.end()
 
         return _framed(parts())
@@ -146,7 +148,8 @@ class Reports:
             spoken.complete,
             _note(member, spoken.complete, content.strip()),
             spoken.language,
-            Translation(other.language, other.content.decode()) if other else None,
+            described(spoken.language or member.language),
+            _translation(other) if other else None,
         )
 
     async def _tracks(self, member: Member, format_: FormatId) -> tuple[Tracks | None, str]:
@@ -170,11 +173,15 @@ def _require_pdf() -> None:
         raise UnsupportedError(str(error), reason=Reason.OPTION_UNSUPPORTED) from error
 
 
+def _translation(file: CaptionFile) -> Translation:
+    return Translation(file.language, file.content.decode(), described(file.language))
+
+
 async def _packed(
-    archive: CaptionsZip, member: Member, captions: CaptionFile, translated_into: str = ""
+    archive: CaptionsZip, member: Member, captions: CaptionFile, *translated_into: str
 ) -> bytes:
     suffix = PurePath(captions.file_name).suffix.removeprefix(".")
-    return await asyncio.to_thread(archive.add, member, captions.content, suffix, translated_into)
+    return await asyncio.to_thread(archive.add, member, captions.content, suffix, *translated_into)
 
 
 def _note(member: Member, complete: bool, content: str) -> str:

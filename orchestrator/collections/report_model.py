@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from mesh.languages import tag_of
+from mesh.languages import described, tag_of
 from mesh.messages import enum_name
 from reports.model import Collection, Failure, Listing, Member, MemberState, State
 from ytcaption.v1 import collection_pb2
@@ -22,6 +22,7 @@ def report_collection(
     report_time: datetime,
 ) -> Collection:
     """The collection and its members, without their texts."""
+    language_out = tag_of(collection.options.language_out)
     return _converted(
         Collection,
         collection,
@@ -29,7 +30,8 @@ def report_collection(
         report_time=report_time,
         members=tuple(map(_member, members)),
         listings=tuple(_converted(Listing, listing) for listing in collection.listings),
-        language_out=tag_of(collection.options.language_out),
+        language_out=language_out,
+        language_out_name=described(language_out),
     )
 
 

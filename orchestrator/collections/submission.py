@@ -1,5 +1,7 @@
 """Accepts collections: durable before the caller hears of it, once for each request_id."""
 
+from dataclasses import dataclass
+
 from structlog import get_logger
 
 from mesh.correlation import current, new_id
@@ -20,54 +22,45 @@ from ytcaption.v1 import collection_service_pb2 as pb
 log = get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class CollectionSubmission:
     """Turns requests into durable collections."""
 
-    def __init__(  # noqa: PLR0913 # wiring
-        self,
-        storage: JobStorage,
-        records: CollectionStore,
-        queue: CollectionQueue,
-        settings: Settings,
-        capabilities: Capabilities,
-        capacity: Capacity,
-    ) -> None:
-        self._bus = storage.bus
-        self._event_logs = storage.event_logs
-        self._settings = settings
-        self._capabilities = capabilities
-        self._capacity = capacity
-        self._records = records
-        self._queue = queue
+    storage: JobStorage
+    records: CollectionStore
+    queue: CollectionQueue
+    settings: Settings
+    capabilities: Capabilities
+    capacity: Capacity
 
     async def create(self, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
         """Returns once the collection cannot be lost; a repeated request gets the first one."""
-        start = checked(request, self._settings)
+        start = checked(request, self.settings)
         named = check_word(request.correlation_id, "correlation_id")
-        await self._capabilities.check(start.options)
-        reserved = await self._records.reserve(request.request_id)
+        await self.capabilities.check(start.options)
+        reserved = await self.records.reserve(request.request_id)
         if reserved.accepted:
             return reserved.accepted.collection
-        await self._capacity.check()
+        await self.capacity.check()
         owner = collection_pb2.Collection(
             collection_id=reserved.id, correlation_id=named or current() or new_id()
         )
         # The item, the event log, the record: a worker that finds an item without a record waits,
         # then drops it; and a record never lacks the addresses, which only the event log has.
-        await self._queue.put(reserved.id)
+        await self.queue.put(reserved.id)
         return await self._create_record(await self._opened(owner, start), reserved.request_key)
 
     async def _opened(
         self, owner: collection_pb2.Collection, start: event_pb2.StartCollection
     ) -> Projection:
         """Opens the event log; that of an earlier try of the request decides, if there is one."""
-        event_log = EventLogWriter(self._bus, owner, 0, patience_seconds=0)
+        event_log = EventLogWriter(self.storage.bus, owner, 0, patience_seconds=0)
         event = event_pb2.Event(type=BATCH_STARTED, start_collection=start)
         projection = Projection()
         try:
             await event_log.append_event(event)
         except ConflictError:  # an earlier try of this request did
-            projection = await read_projection(self._event_logs, owner.collection_id)
+            projection = await read_projection(self.storage.event_logs, owner.collection_id)
         else:
             projection.apply(event_log.last_sequence, event)
         return projection
@@ -80,12 +73,12 @@ class CollectionSubmission:
             collection=projection.collection,
             request_id=request_key,
             sequence=projection.sequence,
-            max_members=projection.request.max_members or self._settings.max_members,
+            max_members=projection.request.max_members or self.settings.max_members,
             force=projection.request.force,
         )
         try:
-            created = await self._records.create(record)
+            created = await self.records.create(record)
         except ConflictError:  # the same request, at the same time
-            return (await self._records.get(collection_id)).collection
+            return (await self.records.get(collection_id)).collection
         log.info("collection accepted", collection_id=collection_id)
         return created.collection

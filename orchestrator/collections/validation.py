@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable
 
-from google.protobuf.duration import to_timedelta
-
 from mesh.errors import InvalidRequestError, MeshError
 from mesh.messages import copy_shared
 from mesh.period import wanted_days
-from mesh.reasons import Reason
 from mesh.searches import is_search
-from orchestrator.jobs.validation import check_scheduling, check_url, check_word, resolve
+from orchestrator.jobs.validation import (
+    check_duration,
+    check_scheduling,
+    check_url,
+    check_word,
+    resolve,
+)
 from orchestrator.settings import Settings
 from orchestrator.webhooks.addresses import check_webhook
 from ytcaption.v1 import collection_service_pb2 as pb
@@ -51,9 +54,9 @@ def _distinct(given: Iterable[str], field: str) -> list[str]:
     """The stripped values without duplicates, in their order."""
     found = list(dict.fromkeys(one.strip() for one in given))
     if "" in found:
-        raise _invalid(f"one of {field} is empty")
+        raise InvalidRequestError(f"one of {field} is empty")
     if any(len(one.encode()) > MAX_ADDRESS_BYTES for one in found):
-        raise _invalid(f"one of {field} has more than {MAX_ADDRESS_BYTES} bytes")
+        raise InvalidRequestError(f"one of {field} has more than {MAX_ADDRESS_BYTES} bytes")
     return found
 
 
@@ -69,39 +72,40 @@ def _check_amount(
     settings: Settings,
 ) -> None:
     if not sources and not addresses:
-        raise _invalid("nothing to collect: name sources or addresses")
+        raise InvalidRequestError("nothing to collect: name sources or addresses")
     if len(sources) > MAX_SOURCES:
-        raise _invalid(f"at most {MAX_SOURCES} sources")
+        raise InvalidRequestError(f"at most {MAX_SOURCES} sources")
     if not 0 <= request.max_in_flight <= MAX_IN_FLIGHT:
-        raise _invalid(f"max_in_flight must be 1 to {MAX_IN_FLIGHT}, or 0 for the default")
+        raise InvalidRequestError(
+            f"max_in_flight must be 1 to {MAX_IN_FLIGHT}, or 0 for the default"
+        )
     if not 0 <= request.max_members <= settings.max_members:
-        raise _invalid(f"max_members must be 1 to {settings.max_members}, or 0 for that")
+        raise InvalidRequestError(f"max_members must be 1 to {settings.max_members}, or 0 for that")
     most = request.max_members or settings.max_members
     if len(addresses) > most:
-        raise _invalid(f"{len(addresses)} addresses, but at most {most} members")
+        raise InvalidRequestError(f"{len(addresses)} addresses, but at most {most} members")
     if sum(len(one.encode()) for one in (*sources, *addresses)) > MAX_BYTES:
-        raise _invalid(f"the addresses have more than {MAX_BYTES} bytes together")
+        raise InvalidRequestError(f"the addresses have more than {MAX_BYTES} bytes together")
 
 
 def _check_days(request: pb.CreateCollectionRequest) -> None:
     days = wanted_days(request.from_date, request.to_date, request.period)
     if days and not request.sources:
-        raise _invalid("from_date, to_date and period need sources: they select what these list")
+        raise InvalidRequestError(
+            "from_date, to_date and period need sources: they select what these list"
+        )
 
 
 def _check_timeout(request: pb.CreateCollectionRequest) -> None:
-    try:
-        seconds = to_timedelta(request.timeout).total_seconds()
-    except (OverflowError, ValueError) as error:
-        raise _invalid("timeout is not a valid duration") from error
+    seconds = check_duration(request.timeout, "timeout").total_seconds()
     if not 0 < seconds <= MAX_DAYS * 86_400:
-        raise _invalid(f"timeout must be above 0 and at most {MAX_DAYS} days")
+        raise InvalidRequestError(f"timeout must be above 0 and at most {MAX_DAYS} days")
 
 
 def _check_title(title: str) -> str:
     title = title.strip()
     if len(title) > MAX_TITLE or not title.isprintable():
-        raise _invalid(f"title must be at most {MAX_TITLE} printable characters")
+        raise InvalidRequestError(f"title must be at most {MAX_TITLE} printable characters")
     return title
 
 
@@ -112,7 +116,3 @@ def refusal(address: str) -> MeshError | None:
     except InvalidRequestError as error:
         return error
     return None
-
-
-def _invalid(why: str) -> InvalidRequestError:
-    return InvalidRequestError(why, reason=Reason.REQUEST_INVALID)

@@ -1,7 +1,6 @@
 """The collection worker: takes items of collections and runs a controller for each."""
 
 from nats.aio.msg import Msg
-from nats.js import api
 from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
@@ -36,13 +35,10 @@ class CollectionWorker:
         self._consumer = Consumer(
             bus,
             bus.names.collections_stream,
-            api.ConsumerConfig(
-                durable_name=DURABLE,
-                ack_policy=api.AckPolicy.EXPLICIT,
-                ack_wait=settings.ack_wait_seconds,
-                max_deliver=-1,
-                max_ack_pending=MAX_PENDING,
-            ),
+            DURABLE,
+            settings.ack_wait_seconds,
+            max_deliver=-1,
+            max_ack_pending=MAX_PENDING,
             at_once=settings.max_collections,
             retry_after=lambda message, _: backoff.delay(message.metadata.num_delivered),
             lost=(LostError, ConflictError),

@@ -4,7 +4,6 @@ from typing import Protocol
 
 from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
-from nats.js import api
 from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
@@ -45,12 +44,9 @@ class Inbox:
         self._consumer = Consumer(
             bus,
             bus.names.inbox_stream,
-            api.ConsumerConfig(
-                durable_name="inbox",
-                ack_policy=api.AckPolicy.EXPLICIT,
-                ack_wait=ACK_WAIT_SECONDS,
-                max_ack_pending=1000,
-            ),
+            "inbox",
+            ACK_WAIT_SECONDS,
+            max_ack_pending=1000,
             retry_after=lambda message, _: BACKOFF.delay(message.metadata.num_delivered),
         )
 
@@ -124,8 +120,7 @@ class EventReplays:
         if len(letter.content) < letter.content_size_bytes:
             raise InvalidRequestError(
                 f"only the first {len(letter.content):,} of {letter.content_size_bytes:,} bytes of"
-                " the event were stored: its sender must send it again",
-                reason=Reason.REQUEST_INVALID,
+                " the event were stored: its sender must send it again"
             )
         headers = {MESSAGE_ID: f"replay-{letter.letter_id}"}
         await self._bus.publish(letter.subject, letter.content, headers)

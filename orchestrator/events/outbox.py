@@ -32,14 +32,11 @@ class Outbox:
         self._consumer = Consumer(
             bus,
             bus.names.events_stream,
-            api.ConsumerConfig(
-                durable_name=DURABLE,
-                filter_subjects=[bus.names.event("*", kind) for kind in KINDS],
-                deliver_policy=api.DeliverPolicy.NEW,
-                ack_policy=api.AckPolicy.EXPLICIT,
-                ack_wait=ACK_WAIT_SECONDS,
-                max_ack_pending=1,
-            ),
+            DURABLE,
+            ACK_WAIT_SECONDS,
+            filter_subjects=[bus.names.event("*", kind) for kind in KINDS],
+            deliver_policy=api.DeliverPolicy.NEW,
+            max_ack_pending=1,
             retry_after=lambda *_: AGAIN_SECONDS,
         )
 

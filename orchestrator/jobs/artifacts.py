@@ -157,6 +157,5 @@ class Artifacts:
         """Removes the name, too: the store's own delete would keep it, and it may be personal."""
         bucket = self._bus.names.artifacts_bucket
         coded = urlsafe_b64encode(name.encode()).decode()
-        async with storing():
-            for subject in (f"$O.{bucket}.C.{nuid}", f"$O.{bucket}.M.{coded}"):
-                await self._bus.jetstream.purge_stream(f"OBJ_{bucket}", subject=subject)
+        for subject in (f"$O.{bucket}.C.{nuid}", f"$O.{bucket}.M.{coded}"):
+            await self._bus.purge(f"OBJ_{bucket}", subject)

@@ -10,7 +10,7 @@ from captions.rules import DURATIONS, LIMITS, Rules, changed, rules_for
 from captions.translation import translated
 from mesh.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from mesh.languages import tag_of
-from mesh.messages import enum_name
+from mesh.messages import dataclass_from, enum_name
 from mesh.reasons import Reason
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -26,13 +26,10 @@ def format_for(job: job_pb2.Job, format_: FormatId, *, word_cues: bool) -> Forma
         return found
     if not found.word_cues:
         able = ", ".join(entry.name for entry in FORMATS.values() if entry.word_cues)
-        raise InvalidRequestError(
-            f"{found.name} cannot carry word_cues; {able} can", reason=Reason.REQUEST_INVALID
-        )
+        raise InvalidRequestError(f"{found.name} cannot carry word_cues; {able} can")
     if not job.options.word_timestamps:
         raise InvalidRequestError(
-            "the words have no times: the job was run without word_timestamps",
-            reason=Reason.REQUEST_INVALID,
+            "the words have no times: the job was run without word_timestamps"
         )
     return found.with_word_cues()
 
@@ -70,7 +67,7 @@ def rules_in_force(language: str, *asked: media_pb2.CueRules) -> Rules:
             limits |= _limits(one)
         return changed(rules_for(language), **limits)
     except ValueError as error:
-        raise InvalidRequestError(f"cue_rules: {error}", reason=Reason.REQUEST_INVALID) from error
+        raise InvalidRequestError(f"cue_rules: {error}") from error
 
 
 def _limits(asked: media_pb2.CueRules) -> dict[str, float]:
@@ -83,14 +80,9 @@ def _limits(asked: media_pb2.CueRules) -> dict[str, float]:
 
 def from_wire(transcript: media_pb2.Transcript) -> Transcript:
     """The stored transcript as the `captions` package takes it."""
-    known = transcript.HasField("language_probability")
-    return Transcript(
-        segments=tuple(map(_segment, transcript.segments)),
-        language=transcript.language,
-        language_probability=transcript.language_probability if known else None,
-        duration=_ms(transcript.duration),
-        model=transcript.model,
-        language_out=transcript.language_out,
+    segments = tuple(map(_segment, transcript.segments))
+    return dataclass_from(
+        Transcript, transcript, segments=segments, duration=_ms(transcript.duration)
     )
 
 
@@ -117,16 +109,9 @@ def in_translation(transcript: Transcript) -> Transcript:
 
 
 def _segment(segment: media_pb2.Segment) -> Segment:
-    return Segment(
-        start=_ms(segment.start_offset),
-        end=_ms(segment.end_offset),
-        text=segment.text,
-        words=tuple(map(_word, segment.words)),
-        confidence=segment.confidence if segment.HasField("confidence") else None,
-        language=segment.language,
-        translation=segment.translation,
-        uncertain=segment.uncertain,
-    )
+    start, end = _ms(segment.start_offset), _ms(segment.end_offset)
+    words = tuple(map(_word, segment.words))
+    return dataclass_from(Segment, segment, start=start, end=end, words=words)
 
 
 def _word(word: media_pb2.Word) -> Word:

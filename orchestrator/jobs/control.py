@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
-from mesh.bus import storing
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
+from mesh.watching import TERMINAL
 from orchestrator.jobs.completion import end_job
 from orchestrator.jobs.dedup import dedup_pointer
 from orchestrator.jobs.event_log import EventLogWriter
 from orchestrator.jobs.lease import Lease, LostError
 from orchestrator.jobs.resume_state import read_resume_state
 from orchestrator.jobs.storage import JobStorage
-from orchestrator.jobs.store import TERMINAL, ConflictError, UnreadableError, VersionedJob
+from orchestrator.jobs.store import ConflictError, UnreadableError, VersionedJob
 from orchestrator.queue.work_queue import WorkQueue
 from ytcaption.v1 import job_pb2
 
@@ -124,6 +124,5 @@ class JobControl:
         count = 0
         async for _ in self.storage.bus.read(stream, subject):
             count += 1
-        async with storing():
-            await self.storage.bus.jetstream.purge_stream(stream, subject=subject)
+        await self.storage.bus.purge(stream, subject)
         return count

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from mesh.bus import Bus, Stored, storing
+from mesh.bus import Bus, Stored
 from mesh.errors import NotFoundError
 from orchestrator.jobs.store import JobStore, UnreadableError
 from orchestrator.queue.paging import Page, stream_page
@@ -113,8 +113,7 @@ class DeadLetters:
         if dry_run or not chosen:
             return len(chosen)
         if choice == DeadLetterFilter():  # all of them, with one purge
-            async with storing():
-                await self._bus.jetstream.purge_stream(self._stream, seq=chosen[-1].sequence + 1)
+            await self._bus.purge(self._stream, ">", until=chosen[-1].sequence)
             return len(chosen)
         for first in range(0, len(chosen), AT_ONCE):
             await asyncio.gather(*map(self.remove, chosen[first : first + AT_ONCE]))
@@ -134,10 +133,7 @@ class DeadLetters:
     async def remove(self, letter: job_pb2.DeadLetter) -> None:
         """Removes this letter; a later one of the same job stays."""
         subject = self._bus.names.dead_letter(letter.letter_id)
-        async with storing():
-            await self._bus.jetstream.purge_stream(
-                self._stream, seq=letter.sequence + 1, subject=subject
-            )
+        await self._bus.purge(self._stream, subject, until=letter.sequence)
 
 
 def _letter(stored: Stored) -> job_pb2.DeadLetter:

@@ -1,6 +1,7 @@
 """Deduplication: identical jobs (source, options, models) share one run within the cache time."""
 
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -27,8 +28,7 @@ def dedup_key(source: job_pb2.Source, options: job_pb2.JobOptions) -> str:
     """Hashes the source and the options that change the text; a file name does not count."""
     content = source.upload.sha256 or source.url
     kind = source.WhichOneof("origin") or ""
-    relevant = job_pb2.JobOptions()
-    relevant.CopyFrom(options)
+    relevant = deepcopy(options)
     relevant.ClearField("cue_rules")  # they matter when captions are read
     chosen = relevant.SerializeToString(deterministic=True)
     return sha256(b"\0".join((kind.encode(), content.encode(), chosen))).hexdigest()

@@ -53,26 +53,22 @@ class EventLogWriter:
         self._bus = bus
         self._owner = owner
         self._owner_id = owner.job_id if isinstance(owner, job_pb2.Job) else owner.collection_id
-        self._last_sequence = last_sequence
+        self.last_sequence = last_sequence
+        """The sequence of the last stored event."""
         self._patience = patience_seconds
         self._turn = asyncio.Lock()
-
-    @property
-    def last_sequence(self) -> int:
-        """The sequence of the last stored event."""
-        return self._last_sequence
 
     async def append_event(self, event: event_pb2.Event) -> None:
         """Stores the event, then publishes it; ConflictError if another writer has appended."""
         self._fill_in(event)
-        # A cancelled caller must not leave `_last_sequence` behind what is stored.
+        # A cancelled caller must not leave `last_sequence` behind what is stored.
         await uninterrupted(self._append(event))
 
     async def _append(self, event: event_pb2.Event) -> None:
         async with self._turn:
             sequence = await outlast(lambda: self._store(event), self._patience)
-            headers = {SEQUENCE: str(sequence), PREVIOUS: str(self._last_sequence)}
-            self._last_sequence = sequence
+            headers = {SEQUENCE: str(sequence), PREVIOUS: str(self.last_sequence)}
+            self.last_sequence = sequence
             live = self._bus.names.live(self._owner_id, "event")
             # It is stored: watchers that miss this message read it there.
             with suppress(NatsError):
@@ -84,7 +80,7 @@ class EventLogWriter:
         sequence = await self._bus.publish_fenced(
             names.event(owner_id, kind),
             event.SerializeToString(),
-            self._last_sequence,
+            self.last_sequence,
             fence=names.event(owner_id, "*"),
         )
         return await self._find_own(event) if sequence is None else sequence
@@ -92,7 +88,7 @@ class EventLogWriter:
     async def _find_own(self, event: event_pb2.Event) -> int:
         """A publish that timed out may have been stored all the same."""
         async for sequence, stored in EventLogReader(self._bus).events(
-            self._owner_id, self._last_sequence
+            self._owner_id, self.last_sequence
         ):
             if stored.event_id == event.event_id:
                 return sequence

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError
 from nats.aio.msg import Msg
@@ -18,10 +18,9 @@ from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError
-from mesh.reasons import Reason
 from mesh.tasks import SingleFlight
 from orchestrator.pipeline.stages import StateId
-from orchestrator.queue.paging import page_size
+from orchestrator.queue.paging import Page, page_size
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
@@ -32,13 +31,7 @@ MAX_QUERY = 200
 ID_BEGINS = re.compile("[0-9a-f-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class JobPage:
-    """One page of jobs and the token of the next."""
-
-    jobs: list[job_pb2.Job]
-    next_token: str
-    total: int
+JobPage: TypeAlias = Page[job_pb2.Job]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +49,7 @@ class JobQuery:
     ) -> "JobQuery":
         """A caller's query; InvalidRequestError if it is invalid."""
         if len(query) > MAX_QUERY:
-            raise InvalidRequestError(
-                f"query is over {MAX_QUERY} characters", reason=Reason.REQUEST_INVALID
-            )
+            raise InvalidRequestError(f"query is over {MAX_QUERY} characters")
         return cls(page_size(size), token, frozenset(states), query)
 
 
@@ -165,11 +156,8 @@ class JobTable(RecordTable[StateId]):
         if wanted := _comparable(query):
             chosen = [self._matching(ids, wanted) for ids in chosen]
         records, next_token = self._page(chosen, size, token)
-        return JobPage(
-            jobs=[job_pb2.JobRecord.FromString(data).job for data in records],
-            next_token=next_token,
-            total=sum(map(len, chosen)),
-        )
+        jobs = [job_pb2.JobRecord.FromString(data).job for data in records]
+        return Page(jobs, next_token, total=sum(map(len, chosen)))
 
     def _matching(self, ids: list[str], wanted: str) -> list[str]:
         words = self._words
@@ -196,7 +184,8 @@ class JobIndex:
         self._bus = bus
         self._stream = f"KV_{bus.names.jobs_bucket}"
         self._root = f"$KV.{bus.names.jobs_bucket}."
-        self._sequence = 0
+        self.sequence = 0
+        """The sequence of the newest change that was read."""
         self._table = JobTable()
         self._read_changes = SingleFlight(self._read)
         self._others: dict[str, Callable[[str, bytes], None]] = {}
@@ -208,11 +197,6 @@ class JobIndex:
         """
         self._others[root] = take
 
-    @property
-    def sequence(self) -> int:
-        """The sequence of the newest change that was read."""
-        return self._sequence
-
     @asynccontextmanager
     async def hints(self, notify: Callable[[], None]) -> AsyncIterator[None]:
         """Calls `notify` on changes; perhaps before one is stored, perhaps not at all."""
@@ -220,12 +204,8 @@ class JobIndex:
         async def hint(_: Msg) -> None:
             notify()
 
-        listening = await self._bus.client.subscribe(f"{self._root}>", cb=hint)
-        try:
+        async with self._bus.subscribed(f"{self._root}>", hint):
             yield
-        finally:
-            if not self._bus.client.is_closed:
-                await listening.unsubscribe()
 
     async def keep_warm(self) -> None:
         """Catches up every second, so that a query has little left to read."""
@@ -241,7 +221,7 @@ class JobIndex:
         await self._read_changes()
 
     async def _read(self) -> None:
-        changes = self._bus.read(self._stream, f"{self._root}>", self._sequence, batch=READ_BATCH)
+        changes = self._bus.read(self._stream, f"{self._root}>", self.sequence, batch=READ_BATCH)
         async for change in changes:
             key = change.subject.removeprefix(self._root)
             data = b"" if change.deleted else change.data
@@ -250,7 +230,7 @@ class JobIndex:
                 self._table.apply(key, data)
             elif take := self._others.get(root):
                 take(rest, data)
-            self._sequence = change.sequence
+            self.sequence = change.sequence
 
     def stored(self, job_id: str) -> bytes | None:
         """A job's record as last read; the same object until it changes."""

@@ -4,7 +4,7 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, ClassVar, Generic, TypeVar
@@ -18,13 +18,11 @@ from mesh.bus import Bus, storing
 from mesh.correlation import new_id
 from mesh.errors import InternalError, NotFoundError, UnavailableError
 from mesh.reasons import Reason
+from mesh.watching import TERMINAL
 from ytcaption.v1 import job_pb2
 
 RecordT = TypeVar("RecordT", bound=Message)
 MAX_RACES = 20
-TERMINAL = frozenset(
-    {job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED}
-)
 ACTIVE = frozenset({job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_RUNNING})
 
 
@@ -249,6 +247,14 @@ class JobStore(RecordStore[VersionedJob]):
 
     def _read(self, data: bytes, revision: int) -> VersionedJob:
         return VersionedJob(job_pb2.JobRecord.FromString(data), revision)
+
+    async def stored(self) -> AsyncIterator[tuple[str, bytes]]:
+        """The id and the unread record of every job."""
+        bucket = self._bus.names.jobs_bucket
+        root = f"$KV.{bucket}."
+        async for stored in self._bus.read(f"KV_{bucket}", f"{root}*"):
+            if not stored.deleted:
+                yield stored.subject.removeprefix(root), stored.data
 
     async def create(self, record: job_pb2.JobRecord) -> VersionedJob:
         """Stores a new job durably; ConflictError if its id is taken."""

@@ -12,10 +12,11 @@ from mesh.bus import Bus
 from mesh.correlation import current, new_id
 from mesh.errors import MeshError, SourceRefusedError
 from mesh.reasons import Reason
+from mesh.watching import TERMINAL
 from orchestrator.jobs.artifacts import UPLOAD, Artifacts
 from orchestrator.jobs.dedup import dedup_key
 from orchestrator.jobs.event_log import open_event_log
-from orchestrator.jobs.store import TERMINAL, ConflictError, JobStore, ReservedId, VersionedJob
+from orchestrator.jobs.store import ConflictError, JobStore, ReservedId, VersionedJob
 from orchestrator.jobs.validation import SchedulingKey, check_word
 from orchestrator.pipeline.stages import reset_stages
 from orchestrator.queue.capacity import Capacity

@@ -1,7 +1,12 @@
 """Validates what a job request asks for and fills in the defaults of the option table."""
 
+from copy import deepcopy
 from dataclasses import dataclass
+from datetime import timedelta
 from urllib.parse import urlsplit
+
+from google.protobuf.duration import to_timedelta
+from google.protobuf.duration_pb2 import Duration
 
 from mesh.errors import InvalidRequestError
 from mesh.job_options import UNGROUPED, Kind
@@ -33,8 +38,7 @@ class SchedulingKey:
 
 def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     """The options in force; raises if one of them cannot be honoured."""
-    options = job_pb2.JobOptions()
-    options.CopyFrom(DEFAULTS)
+    options = deepcopy(DEFAULTS)
     options.MergeFrom(asked)
     options.language = primary(options.language) if options.language not in ("", AUTO) else AUTO
     _resolve_translation(options)
@@ -58,23 +62,18 @@ def _resolve_languages(options: job_pb2.JobOptions) -> None:
     options.languages[:] = dict.fromkeys(map(primary, options.languages))
     if options.languages and options.language != AUTO:
         raise InvalidRequestError(
-            "languages are for detection to choose among: leave out either languages or language",
-            reason=Reason.REQUEST_INVALID,
+            "languages are for detection to choose among: leave out either languages or language"
         )
 
 
 def _check_captions_policy(options: job_pb2.JobOptions) -> None:
     options.captions_policy = options.captions_policy or TRANSCRIBE
     if options.captions_policy not in (TRANSCRIBE, PREFER_HUMAN):
-        raise InvalidRequestError(
-            f"captions_policy {options.captions_policy} is unknown",
-            reason=Reason.REQUEST_INVALID,
-        )
+        raise InvalidRequestError(f"captions_policy {options.captions_policy} is unknown")
     if options.captions_policy == PREFER_HUMAN and options.word_timestamps:
         raise InvalidRequestError(
             "human-made captions have no word times: leave out either PREFER_HUMAN or "
-            "word_timestamps",
-            reason=Reason.REQUEST_INVALID,
+            "word_timestamps"
         )
 
 
@@ -84,7 +83,7 @@ def check_scheduling(
     """Caller and priority of a request; raises if either is invalid."""
     priority = request.priority or job_pb2.PRIORITY_NORMAL
     if priority not in PRIORITIES:
-        raise InvalidRequestError(f"priority {priority} is unknown", reason=Reason.REQUEST_INVALID)
+        raise InvalidRequestError(f"priority {priority} is unknown")
     return SchedulingKey(check_word(request.caller, "caller"), priority)
 
 
@@ -92,11 +91,10 @@ def _check_values(options: job_pb2.JobOptions) -> None:
     for option in UNGROUPED:
         given = option.kind is Kind.TEXTS or options.HasField(option.name)  # type: ignore[arg-type]
         if given and (fault := option.fault(getattr(options, option.name))):
-            raise InvalidRequestError(fault, reason=Reason.REQUEST_INVALID)
+            raise InvalidRequestError(fault)
     if options.mixed_languages and options.language != AUTO:
         raise InvalidRequestError(
-            "mixed_languages detects the language of every stretch: leave out language",
-            reason=Reason.REQUEST_INVALID,
+            "mixed_languages detects the language of every stretch: leave out language"
         )
 
 
@@ -115,11 +113,16 @@ def check_url(url: str) -> str:
     return url
 
 
+def check_duration(value: Duration, field: str) -> timedelta:
+    """The duration; raises if it is out of range."""
+    try:
+        return to_timedelta(value)
+    except (OverflowError, ValueError) as error:
+        raise InvalidRequestError(f"{field} is not a valid duration") from error
+
+
 def check_word(value: str, field: str) -> str:
     """A caller's own identifier: short and printable."""
     if len(value) > MAX_WORD or not value.isprintable():
-        raise InvalidRequestError(
-            f"{field} must be at most {MAX_WORD} printable characters",
-            reason=Reason.REQUEST_INVALID,
-        )
+        raise InvalidRequestError(f"{field} must be at most {MAX_WORD} printable characters")
     return value

@@ -10,11 +10,11 @@ from structlog import get_logger
 
 from mesh.bus import storing
 from mesh.errors import NotFoundError
+from mesh.watching import TERMINAL
 from orchestrator.collections.control import AT_ANY_TIME
 from orchestrator.jobs.artifacts import SOURCE, TRANSCRIPT, UPLOAD
 from orchestrator.jobs.control import Removed
 from orchestrator.jobs.storage import JobStorage
-from orchestrator.jobs.store import TERMINAL
 from orchestrator.maintenance.inventory import Inventory, StoredFile
 from orchestrator.maintenance.retention import Ended, Retention
 from orchestrator.queue.capacity import Capacity
@@ -125,12 +125,12 @@ class Eviction:
     async def _oldest_event(self) -> datetime | None:
         """When the oldest event still there was stored."""
         bus = self.storage.bus
-        jetstream, stream = bus.jetstream, bus.names.events_stream
+        stream = bus.names.events_stream
+        state = await bus.state(stream)
         with suppress(NoMessageError):  # removed meanwhile
-            async with storing():
-                state = (await jetstream.stream_info(stream)).state
-                if state.messages:
-                    return (await jetstream.get_msg(stream, state.first_seq)).time
+            if state.messages:
+                async with storing():
+                    return (await bus.jetstream.get_msg(stream, state.first_seq)).time
         return None
 
     def _next_batch(

@@ -55,13 +55,8 @@ class Inventory:
 
     async def remove(self, file: StoredFile) -> None:
         """Removes this file; a newer file of the same name stays."""
-        async with storing():
-            await self._bus.jetstream.purge_stream(
-                self.stream, subject=f"{self._chunks}{file.nuid}"
-            )
-            await self._bus.jetstream.purge_stream(
-                self.stream, subject=file.subject, seq=file.sequence + 1
-            )
+        await self._bus.purge(self.stream, f"{self._chunks}{file.nuid}")
+        await self._bus.purge(self.stream, file.subject, until=file.sequence)
 
     async def chunk_groups(self) -> set[str]:
         """The ids of all groups of chunks, also of uploads that never became a file.
@@ -90,8 +85,7 @@ class Inventory:
         async for chunk in self._bus.read(self.stream, subject, batch=4):
             size += len(chunk.data)
         if not dry_run:
-            async with storing():
-                await self._bus.jetstream.purge_stream(self.stream, subject=subject)
+            await self._bus.purge(self.stream, subject)
         return size
 
 

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from structlog import get_logger
 
-from mesh.bus import storing
 from orchestrator.collections.records import REQUESTS, CollectionStore
 from orchestrator.jobs.control import Removed
 from orchestrator.jobs.storage import JobStorage
@@ -56,7 +55,7 @@ class Orphans:
         """Removes files older than `age` that belong to no job, stale claims and scratch files."""
         # In this order: a file is stored before its job, and its name after its chunks.
         uploads = await self.inventory.chunk_groups()
-        live = await self.live_ids()
+        live = {job_id async for job_id, _ in self.storage.jobs.stored()}
         now = datetime.now(UTC)
         found = Orphaned(
             await self._remove_files(uploads, live, now - age, dry_run=dry_run),
@@ -73,16 +72,6 @@ class Orphans:
     async def _clear_scratch(self, *, dry_run: bool = False) -> Removed:
         idle = max(SCRATCH_AGE.total_seconds(), 2 * self.settings.job_seconds)
         return await asyncio.to_thread(clear_scratch, self.settings.work_dir, idle, dry_run=dry_run)
-
-    async def live_ids(self) -> set[str]:
-        """The ids of all jobs."""
-        bucket = self.storage.bus.names.jobs_bucket
-        root = f"$KV.{bucket}."
-        return {
-            stored.subject.removeprefix(root)
-            async for stored in self.storage.bus.read(f"KV_{bucket}", f"{root}*")
-            if not stored.deleted
-        }
 
     async def _remove_files(
         self, groups: set[str], live: set[str], before: datetime, *, dry_run: bool
@@ -115,10 +104,7 @@ class Orphans:
             claimed_for = stored.data.decode(errors="replace")
             if stored.deleted or _created(claimed_for) > before or await exists(claimed_for):
                 continue
-            async with storing():
-                await self.storage.bus.jetstream.purge_stream(
-                    stream, subject=stored.subject, seq=stored.sequence + 1
-                )
+            await self.storage.bus.purge(stream, stored.subject, until=stored.sequence)
 
 
 def _created(id_: str) -> datetime:

@@ -17,7 +17,7 @@ from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
 from mesh.bus import storing
-from mesh.errors import NotFoundError
+from mesh.errors import InternalError, NotFoundError
 from mesh.reasons import Reason
 from orchestrator.jobs.completion import complete_event_log, end_job, end_record
 from orchestrator.jobs.event_log import EventLogWriter
@@ -26,6 +26,7 @@ from orchestrator.jobs.resume_state import ResumeState, read_resume_state
 from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.store import ConflictError, UnreadableError, VersionedJob
 from orchestrator.maintenance.housekeeper import run_periodically
+from orchestrator.pipeline.stages import failure_of
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
@@ -109,12 +110,9 @@ class PoisonItems:
 
 
 def _failure(attempt: int) -> job_pb2.Failure:
-    return job_pb2.Failure(
-        reason=Reason.DELIVERIES_EXHAUSTED,
-        message="the job was delivered too often without an attempt that ended",
-        retryable=False,
-        attempt=attempt,
-    )
+    message = "the job was delivered too often without an attempt that ended"
+    error = InternalError(message, reason=Reason.DELIVERIES_EXHAUSTED)
+    return failure_of(error, attempt=attempt)
 
 
 def _job_of_item(job_id: str, item: RawStreamMsg) -> job_pb2.Job:

@@ -8,7 +8,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from structlog import get_logger
 
-from mesh.bus import Bus, storing
+from mesh.bus import Bus
 from mesh.channel import open_channel
 from mesh.correlation import call_metadata
 from mesh.errors import InvalidRequestError, MeshError, NotFoundError
@@ -84,7 +84,7 @@ class FactoryReset:
             files += file.job_id in states
         return Removed(
             jobs=len(states),
-            collections=await self.collections.count(),
+            collections=len(await self.collections.index.ids()),
             files=files,
             work_items=len(items.keys() & states.keys()) + len(_stray(items, states)),
             size=orphans.scratch.size + await self._stored_bytes(),
@@ -96,7 +96,9 @@ class FactoryReset:
         items = await self._items()
         errors += await self.collections.stop_all()
         # Before the jobs are listed: everything up to here belongs to a listed job or to none.
-        marks = {stream: await self._last_sequence(stream) for stream in self._purged_streams()}
+        marks = {
+            stream: (await self.bus.state(stream)).last_seq for stream in self._purged_streams()
+        }
         items, states = items | await self._items(), await self._states()
         deleted = await self._delete_jobs(states, errors)
         stray = _stray(items, states)
@@ -107,7 +109,7 @@ class FactoryReset:
             for (stream, subject), mark in zip(
                 self._purged_streams().items(), marks.values(), strict=True
             ):
-                await self._purge_until(stream, subject, mark)
+                await self.bus.purge(stream, subject, until=mark)
         orphans = await self.orphans.remove(MIN_AGE)
         return Removed(
             jobs=len(deleted),
@@ -152,13 +154,8 @@ class FactoryReset:
         return deleted
 
     async def _states(self) -> dict[str, StateId]:
-        bucket = self.bus.names.jobs_bucket
-        root = f"$KV.{bucket}."
-        return {
-            stored.subject.removeprefix(root): _state(stored.data)
-            async for stored in self.bus.read(f"KV_{bucket}", f"{root}*")
-            if not stored.deleted
-        }
+        stored = self.control.storage.jobs.stored()
+        return {job_id: _state(record) async for job_id, record in stored}
 
     async def _items(self) -> dict[str, datetime]:
         """Work items by job, with their enqueue time."""
@@ -174,19 +171,10 @@ class FactoryReset:
         size = 0
         for stream in self.bus.names.streams():
             if stream != bucket:
-                async with storing():
-                    size += (await self.bus.jetstream.stream_info(stream)).state.bytes
+                size += (await self.bus.state(stream)).bytes
         async for stored in self.bus.read(bucket, ">"):
             size += 0 if stored.deleted else len(stored.data)
         return size
-
-    async def _last_sequence(self, stream: str) -> int:
-        async with storing():
-            return (await self.bus.jetstream.stream_info(stream)).state.last_seq
-
-    async def _purge_until(self, stream: str, subject: str, sequence: int) -> None:
-        async with storing():
-            await self.bus.jetstream.purge_stream(stream, subject=subject, seq=sequence + 1)
 
 
 def _state(record: bytes) -> StateId:

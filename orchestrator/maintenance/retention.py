@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from mesh.errors import InvalidRequestError, NotFoundError
-from mesh.reasons import Reason
+from mesh.watching import TERMINAL
 from orchestrator.collections.control import CollectionControl
 from orchestrator.jobs.control import JobControl, Removed
 from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.storage import JobStorage
-from orchestrator.jobs.store import TERMINAL
 from orchestrator.maintenance.inventory import Inventory
 from orchestrator.queue.paging import MAX_PAGE
 from ytcaption.v1 import job_pb2
@@ -47,7 +46,7 @@ class Retention:
         """Removes everything that ended longer ago than `max_age`, with every trace."""
         age = DEFAULT_AGE if max_age is None else max_age
         if age < timedelta():
-            raise InvalidRequestError("max_age must not be negative", reason=Reason.REQUEST_INVALID)
+            raise InvalidRequestError("max_age must not be negative")
         try:
             before = datetime.now(UTC) - age
         except OverflowError:  # older than the calendar
@@ -94,7 +93,7 @@ class Retention:
         token = _first_id_after(before)
         while True:
             page = await self.index.page(MAX_PAGE, token, TERMINAL)
-            for job in page.jobs:
+            for job in page.items:
                 if _end_of(job) < before:
                     yield job
             token = page.next_token

@@ -8,9 +8,9 @@ from mesh.reasons import Reason
 from mesh.tasks import stop
 from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.request import PipelineRequest
+from orchestrator.pipeline.sink import Sink
 from orchestrator.pipeline.stages import StageError, StageId, reset_stages, stage_status
 from ytcaption.v1 import job_pb2, media_pb2
-from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 
@@ -47,8 +47,11 @@ async def _run(pipeline: Pipeline, request: PipelineRequest, sink: "_LiveSink") 
     await sink.responses.put(None)
 
 
-class _LiveSink:
-    """The pipeline's sink for one call: a short queue, so that a slow caller slows it down."""
+class _LiveSink(Sink):
+    """The pipeline's sink for one call: a short queue, so that a slow caller slows it down.
+
+    Takes only what the caller does not know: not its media, and there is no job to keep the rest.
+    """
 
     def __init__(self, job_id: str) -> None:
         self.responses: asyncio.Queue[Response | None] = asyncio.Queue(16)
@@ -61,12 +64,6 @@ class _LiveSink:
 
     async def stage_completed(self, stage: StageId) -> None:
         stage_status(self._job, stage).state = job_pb2.STAGE_STATE_COMPLETED
-
-    async def media_found(self, media: media_pb2.MediaInfo) -> None:
-        """Not shown: the caller knows its own media."""
-
-    async def filters_chosen(self, started: normalizer_pb.NormalizeStarted) -> None:
-        """Not shown: there is no job to keep them."""
 
     async def model_preparing(self, preparing: media_pb2.ModelPreparation) -> None:
         stage_status(self._job, job_pb2.STAGE_TRANSCRIPTION).preparing.CopyFrom(preparing)
@@ -85,18 +82,6 @@ class _LiveSink:
     async def _send_progress(self) -> None:
         live = job_pb2.JobProgress(job_id=self._job.job_id, stages=self._job.stages)
         await self.responses.put(Response(progress=live))
-
-    async def audio_kept(self, frame: bytes) -> None:
-        """Never called: a stream keeps no audio."""
-
-    async def normalized(self, finished: normalizer_pb.NormalizeFinished) -> None:
-        """Not shown: the transcriber reports the same length."""
-
-    async def captions_found(self, track: media_pb2.CaptionTrack) -> None:
-        """Never called: a stream has no site."""
-
-    async def captions_taken(self) -> None:
-        """Never called: a stream has no site."""
 
     async def segment_settled(self, segment: media_pb2.Segment) -> None:
         await self.responses.put(Response(segment=segment))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,28 +28,21 @@ NORMALIZATION = job_pb2.STAGE_NORMALIZATION
 TRANSCRIPTION = job_pb2.STAGE_TRANSCRIPTION
 
 
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """Runs requests through the stages."""
 
-    def __init__(
-        self,
-        stages: Stages,
-        *,
-        stall_seconds: float,
-        deadline_seconds: float,
-        stage_stall_seconds: Mapping[StageId, float] | None = None,
-    ) -> None:
-        self._stages = stages
-        self._stall_seconds = stall_seconds
-        self._stage_stall_seconds = stage_stall_seconds
-        self._deadline_seconds = deadline_seconds
+    stages: Stages
+    stall_seconds: float
+    deadline_seconds: float
+    stage_stall_seconds: Mapping[StageId, float]
 
     async def run(self, request: PipelineRequest, sink: Sink) -> None:
         """Returns when all is transcribed; raises the first failure once all stages stopped."""
-        watch = StallWatch(self._stall_seconds, self._stage_stall_seconds)
-        run = _Run(self._stages, request, sink, watch, self._deadline_seconds)
+        watch = StallWatch(self.stall_seconds, self.stage_stall_seconds)
+        run = _Run(self.stages, request, sink, watch, self.deadline_seconds)
         try:
-            async with asyncio.timeout(self._deadline_seconds), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(self.deadline_seconds), asyncio.TaskGroup() as group:
                 watching = group.create_task(run.watch.raise_when_stalled())
                 if not await run.fetch_human_captions():
                     stages = [group.create_task(stage()) for stage in run.stages()]
@@ -57,7 +51,7 @@ class Pipeline:
         except ExceptionGroup as failures:
             raise first_of(failures) from None
         except TimeoutError:
-            late = f"not done after {self._deadline_seconds:g} s"
+            late = f"not done after {self.deadline_seconds:g} s"
             raise StageError(
                 job_pb2.STAGE_UNSPECIFIED, TimedOutError(late, reason=Reason.DEADLINE)
             ) from None

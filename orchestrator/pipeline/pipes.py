@@ -3,27 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from mesh.frames import MAX_FRAME_BYTES
-
-
-class Frames(Protocol):
-    """What a stage writes into and the next one reads from."""
-
-    async def put(self, frame: bytes) -> None:
-        """Takes a frame; may wait for the reader. Frames for a reader that left are dropped."""
-
-    async def end(self) -> None:
-        """Nothing follows."""
-
-    def abandon(self) -> None:
-        """The reader needs no more frames: a waiting writer goes on."""
-
-    def close(self) -> None:
-        """Releases its resources; nothing is read or written afterwards."""
-
-    def __aiter__(self) -> AsyncIterator[bytes]: ...
 
 
 class Pipe:
@@ -33,15 +15,18 @@ class Pipe:
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(frames)
         self._abandoned = False
 
-    async def put(self, frame: bytes) -> None:  # noqa: D102
+    async def put(self, frame: bytes) -> None:
+        """Waits for the reader; drops frames for a reader that left."""
         if not self._abandoned:
             await self._queue.put(frame)
 
-    async def end(self) -> None:  # noqa: D102
+    async def end(self) -> None:
+        """Nothing follows."""
         if not self._abandoned:
             await self._queue.put(None)
 
-    def abandon(self) -> None:  # noqa: D102
+    def abandon(self) -> None:
+        """The reader needs no more frames: a waiting writer goes on."""
         self._abandoned = True
         while not self._queue.empty():
             self._queue.get_nowait()
@@ -95,3 +80,7 @@ class Spool:
             if self._ended:
                 return
             await self._grown.wait()
+
+
+Frames: TypeAlias = Pipe | Spool
+"""What a stage writes into and the next one reads from."""

@@ -1,15 +1,16 @@
 """What the pipeline reports while it runs."""
 
-from typing import Protocol
-
 from orchestrator.pipeline.stages import StageId
 from ytcaption.v1 import media_pb2
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 
 
-class Sink(Protocol):
-    """Receives the reports of one run; a slow sink slows the pipeline down."""
+class Sink:
+    """Receives the reports of one run and ignores them; subclasses take those they need.
+
+    A slow sink slows the pipeline down.
+    """
 
     async def stage_started(self, stage: StageId) -> None:
         """The stage was called."""

@@ -85,6 +85,19 @@ STAGES = (DOWNLOADER, NORMALIZER, TRANSCRIBER)
 """In the order in which a recording passes through them."""
 
 
+def failure_of(
+    error: MeshError, stage: StageId = job_pb2.STAGE_UNSPECIFIED, attempt: int = 0
+) -> job_pb2.Failure:
+    """The failure that callers see of an error."""
+    return job_pb2.Failure(
+        reason=error.reason,
+        message=str(error),
+        retryable=error.retryable,
+        stage=stage,
+        attempt=attempt,
+    )
+
+
 class StageError(Exception):
     """A stage failed, or the attempt as a whole did."""
 

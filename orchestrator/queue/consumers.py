@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from typing import Any
 
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
@@ -126,20 +127,28 @@ class Consumer:
         self,
         bus: Bus,
         stream: str,
-        config: api.ConsumerConfig,
+        durable: str,
+        ack_wait_seconds: float,
         *,
         at_once: int = 1,
         retry_after: RetryAfter = retry_faults,
         lost: tuple[type[Exception], ...] = (),
         heartbeat: bool = False,
+        **config: Any,
     ) -> None:
+        """`config` are more fields of the consumer's configuration."""
         self._bus = bus
         self._stream = stream
-        self._config = config
+        self._config = api.ConsumerConfig(
+            durable_name=durable,
+            ack_policy=api.AckPolicy.EXPLICIT,
+            ack_wait=ack_wait_seconds,
+            **config,
+        )
         self._free = asyncio.Semaphore(at_once)
         self._retry_after = retry_after
         self._lost = lost
-        self._ack_wait = config.ack_wait if heartbeat else None
+        self._ack_wait = ack_wait_seconds if heartbeat else None
         self._puller = Puller(bus, stream)
         self._created = False
 

@@ -9,7 +9,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from structlog import get_logger
 
-from mesh.bus import Bus, storing
+from mesh.bus import Bus
 from mesh.errors import MeshError
 from orchestrator.queue.consumers import AWAY_SECONDS, Puller
 from orchestrator.queue.lanes import LANES, LaneRotation
@@ -48,14 +48,9 @@ class Dispatcher:
             if lane in LANES:
                 self._expect_now(lane)
 
-        async with self._puller.listening():
-            async with storing():
-                items = await self._bus.client.subscribe(self._bus.names.work("*", "*"), cb=on_item)
-            try:
-                yield self
-            finally:
-                if not self._bus.client.is_closed:
-                    await items.unsubscribe()
+        subject = self._bus.names.work("*", "*")
+        async with self._puller.listening(), self._bus.subscribed(subject, on_item):
+            yield self
 
     async def next(self) -> Msg:
         """The item whose turn it is; waits for one."""

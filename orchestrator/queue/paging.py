@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Generic, TypeVar
 
-from mesh.bus import Bus, Stored, storing
+from mesh.bus import Bus, Stored
 from mesh.errors import InvalidRequestError
-from mesh.reasons import Reason
 from mesh.tasks import map_concurrently
 
 DEFAULT_PAGE = 50
@@ -26,12 +25,14 @@ class Page(Generic[T]):
 
     items: list[T]
     next_token: str
+    total: int = 0
+    """The length of the whole list, where it is known."""
 
 
 def page_size(asked: int) -> int:
     """The size of a page; the default for 0."""
     if asked < 0:
-        raise InvalidRequestError("page_size must not be negative", reason=Reason.REQUEST_INVALID)
+        raise InvalidRequestError("page_size must not be negative")
     return min(asked or DEFAULT_PAGE, MAX_PAGE)
 
 
@@ -40,9 +41,7 @@ def sequence_of(token: str) -> int | None:
     if not token:
         return None
     if not (token.isascii() and token.isdigit() and len(token) < 20):
-        raise InvalidRequestError(
-            "page_token is not one we gave out", reason=Reason.REQUEST_INVALID
-        )
+        raise InvalidRequestError("page_token is not one we gave out")
     return int(token)
 
 
@@ -88,8 +87,7 @@ async def _newest_first(  # noqa: PLR0913 # what is read, from where, and which 
     wanted: Callable[[T], bool],
 ) -> AsyncIterator[list[tuple[int, T]]]:
     """Wanted messages with their sequence numbers, newest first, at most `size` at a time."""
-    async with storing():
-        state = (await bus.jetstream.stream_info(stream)).state
+    state = await bus.state(stream)
     end = state.last_seq + 1 if before is None else min(before, state.last_seq + 1)
     window = FIRST_WINDOW
     while end > state.first_seq:

@@ -47,7 +47,7 @@ async def put_replay(  # noqa: PLR0913 # an item, and how to recognize it
                 if is_same(there):
                     return  # another replica replays it too
                 # Its worker may still hold it: the acknowledgement then finds nothing to remove.
-                await bus.jetstream.purge_stream(stream, seq=(there.seq or 0) + 1, subject=subject)
+                await bus.purge(stream, subject, until=there.seq or 0)
 
 
 def id_of_subject(subject: str) -> str:
@@ -75,11 +75,8 @@ class ItemQueue:
 
     async def withdraw(self, id_: str) -> None:
         """Removes the item, if there is one."""
-        async with storing():
-            with suppress(NotFoundError):
-                await self._bus.jetstream.purge_stream(
-                    self._stream, subject=self._subject_of_id(id_)
-                )
+        with suppress(NotFoundError):
+            await self._bus.purge(self._stream, self._subject_of_id(id_))
 
     async def ids(self) -> set[str]:
         """The ids whose items wait or are being worked on."""
@@ -128,9 +125,7 @@ class WorkQueue(ItemQueue):
 
     async def depth(self) -> int:
         """Items that wait or run."""
-        async with storing():
-            info = await self._bus.jetstream.stream_info(self._stream)
-        return info.state.messages
+        return (await self._bus.state(self._stream)).messages
 
     async def lanes_in_use(self) -> set[str]:
         """Lanes with items; every lane if there are too many items to look at."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, I
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from nats.aio.msg import Msg
 from structlog import get_logger
@@ -32,15 +32,8 @@ JOIN_SECONDS = 0.02
 """Less urgent events come in bursts: they wait this long for the rest of the burst."""
 
 
-class Entry(Protocol):
-    """What a feed keeps of one stored event."""
-
-    @property
-    def sequence(self) -> int:
-        """Its place in the event log."""
-
-
-EntryT = TypeVar("EntryT", bound=Entry)
+EntryT = TypeVar("EntryT")
+"""What a feed keeps of one stored event."""
 ProgressT = TypeVar("ProgressT")
 
 
@@ -86,15 +79,13 @@ class EventFeed(ABC, Generic[EntryT, ProgressT]):
     async def running(self) -> AsyncIterator[None]:
         """Follows the event log inside this block."""
         subject = self._bus.names.live(self._owner_id, "*")
-        live = await self._bus.client.subscribe(subject, cb=self._on_live)
-        rereading = asyncio.create_task(self._reread_periodically())
-        publishing = asyncio.create_task(self._publish_progress())
-        try:
-            yield
-        finally:
-            await stop(rereading, publishing)
-            if not self._bus.client.is_closed:
-                await live.unsubscribe()
+        async with self._bus.subscribed(subject, self._on_live):
+            rereading = asyncio.create_task(self._reread_periodically())
+            publishing = asyncio.create_task(self._publish_progress())
+            try:
+                yield
+            finally:
+                await stop(rereading, publishing)
 
     @property
     def empty(self) -> bool:

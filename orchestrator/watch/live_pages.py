@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from time import thread_time
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mesh.errors import MeshError
+from orchestrator.jobs.index import JobIndex
 
 GATHER_SECONDS = 0.25
 """Changes within this time are gathered into one page."""
@@ -20,20 +21,6 @@ REST_FACTOR = 9
 
 WantedT = TypeVar("WantedT", bound=Hashable)
 PageT = TypeVar("PageT")
-
-
-class Changing(Protocol):
-    """The in-memory index pages are looked up in."""
-
-    @property
-    def sequence(self) -> int:
-        """Of the newest change that was read."""
-
-    async def catch_up(self) -> None:
-        """Reads everything acknowledged before the call."""
-
-    def hints(self, on_hint: Callable[[], None]) -> AbstractAsyncContextManager[None]:
-        """Calls `on_hint` on changes; perhaps before they are stored, perhaps not at all."""
 
 
 class _SharedPage(Generic[PageT]):
@@ -61,7 +48,7 @@ class _SharedPage(Generic[PageT]):
 class LivePages:
     """The pages that are being watched here."""
 
-    def __init__(self, index: Changing) -> None:
+    def __init__(self, index: JobIndex) -> None:
         self._index = index
         self._pages: dict[Hashable, _SharedPage[Any]] = {}
         self._wanted = asyncio.Event()

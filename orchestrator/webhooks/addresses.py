@@ -36,7 +36,7 @@ def check_webhook(url: str, settings: "Settings") -> str:
 
 def _parts(url: str) -> SplitResult:
     if len(url) > MAX_URL:
-        raise _unusable(f"webhook_url is over {MAX_URL} characters", Reason.REQUEST_INVALID)
+        raise InvalidRequestError(f"webhook_url is over {MAX_URL} characters")
     clean = url.isascii() and url.isprintable() and " " not in url
     try:
         parts = urlsplit(url)
@@ -44,21 +44,17 @@ def _parts(url: str) -> SplitResult:
     except ValueError:  # an invalid port, or half a bracket
         usable = False
     if not clean or not usable:
-        raise _unusable(
+        raise InvalidRequestError(
             "webhook_url is not an http or https address of ASCII characters",
-            Reason.UNSUPPORTED_URL,
+            reason=Reason.UNSUPPORTED_URL,
         )
     if "@" in parts.netloc:
-        raise _unusable("webhook_url must not hold a user name or password", Reason.REQUEST_INVALID)
+        raise InvalidRequestError("webhook_url must not hold a user name or password")
     return parts
 
 
 def _host(parts: SplitResult) -> str:
     return (parts.hostname or "").rstrip(".")
-
-
-def _unusable(message: str, reason: Reason) -> InvalidRequestError:
-    return InvalidRequestError(message, reason=reason)
 
 
 def is_forbidden_host(host: str) -> bool:

@@ -135,6 +135,5 @@ async def forget_webhook(bus: Bus, event_id: str) -> None:
         names.deliveries_stream: names.delivery(event_id),
         names.dead_letter_stream: names.dead_letter(event_id),
     }
-    async with storing():
-        for stream, subject in where.items():
-            await bus.jetstream.purge_stream(stream, subject=subject)
+    for stream, subject in where.items():
+        await bus.purge(stream, subject)

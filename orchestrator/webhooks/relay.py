@@ -30,14 +30,15 @@ class Relay:
     def __init__(self, bus: Bus, deliveries: Deliveries) -> None:
         self._bus = bus
         self._deliveries = deliveries
-        config = api.ConsumerConfig(
-            durable_name=DURABLE,
+        self._consumer = Consumer(
+            bus,
+            bus.names.events_stream,
+            DURABLE,
+            ACK_WAIT_SECONDS,
             filter_subjects=[bus.names.event("*", kind) for kind in KINDS],
             deliver_policy=api.DeliverPolicy.NEW,
-            ack_policy=api.AckPolicy.EXPLICIT,
-            ack_wait=ACK_WAIT_SECONDS,
+            at_once=AT_ONCE,
         )
-        self._consumer = Consumer(bus, bus.names.events_stream, config, at_once=AT_ONCE)
 
     async def prepare(self) -> None:
         """From here on no final event is missed."""

@@ -21,7 +21,6 @@ from google.protobuf.duration import from_timedelta
 from google.protobuf.message import DecodeError
 from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
-from nats.js import api
 from standardwebhooks.webhooks import Webhook
 from structlog import get_logger
 from structlog.contextvars import bound_contextvars
@@ -120,14 +119,14 @@ class Sender:
         self._keys = webhook_keys(settings.webhook_secret.get_secret_value())
         self._signer = Signer(self._keys)
         self._hosts = Hosts(settings.webhook_at_once)
-        config = api.ConsumerConfig(
-            durable_name=DURABLE,
-            ack_policy=api.AckPolicy.EXPLICIT,
-            ack_wait=settings.webhook_seconds + settings.ack_wait_seconds,
+        self._consumer = Consumer(
+            bus,
+            bus.names.webhooks_stream,
+            DURABLE,
+            settings.webhook_seconds + settings.ack_wait_seconds,
             max_ack_pending=MAX_WAITING,  # items that wait for their next attempt count
+            at_once=settings.webhook_at_once,
         )
-        stream = bus.names.webhooks_stream
-        self._consumer = Consumer(bus, stream, config, at_once=settings.webhook_at_once)
 
     async def run(self) -> None:
         """Sends until cancelled; without a secret nothing is sent, and items stay in the queue."""

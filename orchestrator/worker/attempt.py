@@ -22,7 +22,7 @@ from orchestrator.jobs.storage import PATIENCE_SECONDS, JobStorage
 from orchestrator.metrics import ATTEMPTS_FAILED, JOBS_RUNNING
 from orchestrator.pipeline.pipeline import Pipeline, first_of
 from orchestrator.pipeline.request import PipelineRequest
-from orchestrator.pipeline.stages import StageError, StateId, reset_stages, stage_name
+from orchestrator.pipeline.stages import StageError, StateId, failure_of, reset_stages, stage_name
 from orchestrator.settings import Settings
 from orchestrator.worker.retry import Backoff
 from orchestrator.worker.source_store import SourceStore
@@ -197,15 +197,7 @@ class Attempt:
     async def _failed(self, tracker: JobTracker, error: StageError) -> float | None:
         job = self._job
         self._stop_stages(error)
-        job.failure.CopyFrom(
-            job_pb2.Failure(
-                reason=error.error.reason,
-                message=str(error),
-                retryable=error.error.retryable,
-                stage=error.stage,
-                attempt=job.attempt,
-            )
-        )
+        job.failure.CopyFrom(failure_of(error.error, error.stage, job.attempt))
         ATTEMPTS_FAILED.labels(stage_name(error.stage), error.error.reason).inc()
         log.warning("attempt failed", reason=job.failure.reason, error=str(error))
         tries = job.max_attempts - self._resume_state.earlier_attempts

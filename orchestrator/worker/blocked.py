@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 
 from nats.aio.msg import Msg
 
-from mesh.bus import Bus, storing
+from mesh.bus import Bus
 from mesh.errors import MeshError, NotFoundError
 from orchestrator.jobs.store import JobStore, UnreadableError
 from orchestrator.worker.retry import Backoff
@@ -69,18 +69,11 @@ class BlockedJobs:
             if event.type == event_pb2.EVENT_TYPE_JOB_FINISHED:
                 ended.set()
 
-        async with storing():
-            live = await self._bus.client.subscribe(
-                self._bus.names.live(original_id, "event"), cb=on_event
-            )
-        try:
+        async with self._bus.subscribed(self._bus.names.live(original_id, "event"), on_event):
             while not ended.is_set() and await self._must_wait(job_id, original_id):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(POLL_SECONDS):
                         await ended.wait()
-        finally:
-            if not self._bus.client.is_closed:
-                await live.unsubscribe()
 
     async def _must_wait(self, job_id: str, original_id: str) -> bool:
         try:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
@@ -180,8 +181,7 @@ class Runner:
         return await self._attempt(versioned)
 
     async def _attempt(self, versioned: VersionedJob) -> float | None:
-        accepted = job_pb2.Job()
-        accepted.CopyFrom(versioned.job)
+        accepted = deepcopy(versioned.job)
         lease = Lease(self._jobs, versioned)
         # First of all: a crash from here on counts as an attempt.
         await lease.take()
@@ -190,15 +190,9 @@ class Runner:
         async def on_cancel(_: Msg) -> None:
             lease.cancel_requested.set()
 
-        cancels = await self._bus.client.subscribe(
-            self._bus.names.cancel(versioned.job.job_id), cb=on_cancel
-        )
-        try:
+        async with self._bus.subscribed(self._bus.names.cancel(versioned.job.job_id), on_cancel):
             attempt = Attempt(self._storage, self._settings, self._pipeline, lease, resume_state)
             return await attempt.run()
-        finally:
-            if not self._bus.client.is_closed:
-                await cancels.unsubscribe()
 
     async def _resume_state(self, accepted: job_pb2.Job) -> ResumeState:
         """Reads the event log; opens it first if it is missing or ends with an earlier life."""

@@ -12,6 +12,7 @@ from orchestrator.jobs.event_log import EventLogWriter
 from orchestrator.jobs.lease import Lease
 from orchestrator.jobs.resume_state import ResumeState
 from orchestrator.metrics import SEGMENTS
+from orchestrator.pipeline.sink import Sink
 from orchestrator.pipeline.stages import StageId, stage_status
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
@@ -21,7 +22,7 @@ PUBLISH_SECONDS = 0.1
 SAVE_SECONDS = 1.0
 
 
-class JobTracker:
+class JobTracker(Sink):
     """The pipeline's sink for a durable job."""
 
     def __init__(

@@ -4,7 +4,7 @@ import pytest
 from faster_whisper.tokenizer import _LANGUAGE_CODES
 
 from mesh.errors import InvalidRequestError
-from mesh.languages import WHISPER, name_of, primary, tag_of
+from mesh.languages import WHISPER, described, name_of, primary, tag_of
 from mesh.reasons import Reason
 
 
@@ -54,3 +54,10 @@ def test_no_two_languages_have_one_name() -> None:
 
     assert len(names) == len(WHISPER)
     assert all(name == name.strip() and name[0].isupper() for name in names)
+
+
+def test_every_transcribable_language_has_a_name() -> None:
+    assert all(described(tag) == f"{name_of(tag)} ({tag})" for tag in map(tag_of, WHISPER))
+    assert described("pt-BR") == "Portuguese (pt-BR)"
+    assert described("tlh") == "tlh"
+    assert described("") == ""

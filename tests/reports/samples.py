@@ -77,6 +77,7 @@ TRANSLATED = Text(
     "Olá a todos.\n\nAté breve.",
     complete=True,
     language="pt-BR",
-    translation=Translation("en", HOSTILE_TEXT),
+    language_name="Portuguese (pt-BR)",
+    translation=Translation("en", HOSTILE_TEXT, "English (en)"),
 )
 """A text whose translation is hostile, too."""

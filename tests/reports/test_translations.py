@@ -11,7 +11,6 @@ import pytest
 from markdown_it import MarkdownIt
 from pypdf import PdfReader
 
-from mesh.languages import WHISPER, tag_of
 from reports.archive import CaptionsZip
 from reports.document import JsonReport
 from reports.fonts import main_fonts
@@ -19,10 +18,9 @@ from reports.markdown import MarkdownReport
 from reports.model import Member, Text, Translation
 from reports.page import HtmlReport
 from reports.pdf import PdfReport
-from reports.words import LANGUAGE_NAMES, language_name
 from tests.reports.samples import COLLECTION, HOSTILE_TEXT, MEMBERS, SHOWN, TEXTS, TRANSLATED
 
-ASKED = replace(COLLECTION, language_out="en")
+ASKED = replace(COLLECTION, language_out="en", language_out_name="English (en)")
 MADE = {**TEXTS, 1: TRANSLATED}
 ORIGINAL, TRANSLATION = "Original: Portuguese (pt-BR)", "Translation: English (en)"
 WRITERS = [JsonReport, MarkdownReport, HtmlReport]
@@ -104,7 +102,7 @@ def pdf_of(member: Member, text: Text) -> PdfReader:
 
 def test_the_pdf_has_both_texts_and_a_bookmark_for_each() -> None:
     long = "\n\n".join(f"Sentence {number} of many. " * 30 for number in range(40))
-    text = replace(TRANSLATED, translation=Translation("en", long))
+    text = replace(TRANSLATED, translation=Translation("en", long, "English (en)"))
     pdf = pdf_of(replace(MEMBERS[0], upload_date="2026-10-01"), text)
     pages = [page.extract_text() for page in pdf.pages]
     begins = next(place for place, page in enumerate(pages) if TRANSLATION in page)
@@ -122,7 +120,7 @@ def test_the_pdf_has_both_texts_and_a_bookmark_for_each() -> None:
 def test_the_zip_has_the_translation_under_a_name_of_its_own() -> None:
     archive = CaptionsZip(ASKED)
     sent = archive.add(MEMBERS[3], "Привет".encode(), "srt")
-    sent += archive.add(MEMBERS[3], b"Hello", "srt", "en")
+    sent += archive.add(MEMBERS[3], b"Hello", "srt", "en", "English (en)")
     with zipfile.ZipFile(io.BytesIO(sent + archive.end())) as opened:
         original, english, readme = opened.namelist()
         assert english == f"{original.removesuffix('.srt')}.en.srt"
@@ -130,10 +128,3 @@ def test_the_zip_has_the_translation_under_a_name_of_its_own() -> None:
         listing = opened.read(readme).decode()
     assert f"{original}\n{english}\n    translation: English (en)\n" in listing
     assert "Translation requested: English (en)\n" in listing
-
-
-def test_every_transcribable_language_has_a_name() -> None:
-    assert set(LANGUAGE_NAMES) == set(map(tag_of, WHISPER))
-    assert language_name("pt-BR") == "Portuguese (pt-BR)"
-    assert language_name("tlh") == "tlh"
-    assert language_name("") == ""

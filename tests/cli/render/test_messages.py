@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from cli.render.collection_updates import member_json, member_line
-from cli.render.messages import enum_word, job_title
+from cli.render.messages import job_title
+from mesh.messages import enum_word
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import job_pb2 as job_pb

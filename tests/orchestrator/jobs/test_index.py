@@ -61,8 +61,8 @@ def test_a_page_is_what_sorting_and_filtering_everything_gives(
         (key for key, state in model.items() if not states or state in states), reverse=True
     )
     older = [key for key in matching if not token or key < token]
-    assert [job.job_id for job in page.jobs] == older[:size]
-    assert [job.state for job in page.jobs] == [model[key] for key in older[:size]]
+    assert [job.job_id for job in page.items] == older[:size]
+    assert [job.state for job in page.items] == [model[key] for key in older[:size]]
     assert page.next_token == (older[size - 1] if len(older) > size else "")
     assert page.total == len(matching)
 
@@ -76,7 +76,7 @@ def test_following_the_tokens_lists_every_job_once(
     token = ""
     while True:
         page = index_.page(size, token, states)
-        listed += [job.job_id for job in page.jobs]
+        listed += [job.job_id for job in page.items]
         token = page.next_token
         if not token:
             break
@@ -120,7 +120,7 @@ def test_a_search_looks_at_title_address_name_and_the_beginning_of_the_id(
 
     page = index_.page(10, "", [], query)
 
-    assert [job.job_id for job in page.jobs] == [job.job_id for job in found]
+    assert [job.job_id for job in page.items] == [job.job_id for job in found]
     assert page.total == len(found)
 
 
@@ -134,7 +134,7 @@ def test_a_search_is_paged_and_narrowed_by_state_like_any_other_list() -> None:
     second = index_.page(2, first.next_token, [], "musik")
     queued = index_.page(9, "", [STATES[0]], "musik")
 
-    assert [job.job_id for job in (*first.jobs, *second.jobs)] == ["t4", "t3", "t2", "t1"]
+    assert [job.job_id for job in (*first.items, *second.items)] == ["t4", "t3", "t2", "t1"]
     assert (first.total, queued.total) == (5, 3)
 
 
@@ -194,9 +194,9 @@ async def test_the_index_follows_the_bucket_through_changes_and_removals(bus: Bu
 
     for index in (early, JobIndex(bus)):  # one that saw it happen, and one that came later
         page = await index.page(10, "", [])
-        assert [job.job_id for job in page.jobs] == [UUIDS[4], UUIDS[2], UUIDS[1], UUIDS[0]]
+        assert [job.job_id for job in page.items] == [UUIDS[4], UUIDS[2], UUIDS[1], UUIDS[0]]
         finished = await index.page(10, "", [job_pb2.JOB_STATE_SUCCEEDED])
-        assert [job.job_id for job in finished.jobs] == [UUIDS[1]]
+        assert [job.job_id for job in finished.items] == [UUIDS[1]]
         assert (finished.total, finished.next_token) == (1, "")
 
 
@@ -205,7 +205,7 @@ async def test_concurrent_readers_all_see_what_was_stored_before(bus: Bus) -> No
 
     async def create_and_list(job_id: str) -> bool:
         await _create(bus, job_id)
-        return job_id in {job.job_id for job in (await index.page(10, "", [])).jobs}
+        return job_id in {job.job_id for job in (await index.page(10, "", [])).items}
 
     assert all(await asyncio.gather(*map(create_and_list, UUIDS)))
 

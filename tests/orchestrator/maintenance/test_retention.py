@@ -140,7 +140,7 @@ async def test_a_collection_reopened_after_it_was_chosen_for_removal_stays(bus: 
     storage = JobStorage.on(bus)
     jobs = JobControl(storage, work, JobFeeds(bus, storage.event_logs).until_ended)
     control = CollectionControl(
-        storage,
+        bus,
         records,
         CollectionQueue(bus),
         CollectionFeeds(bus, storage.event_logs, index.progress),

@@ -90,7 +90,7 @@ class Next:
         return await asyncio.wait_for(anext(self._watch), 60)
 
     async def ids(self) -> list[str]:
-        return [job.job_id for job in (await self.page()).jobs]
+        return [job.job_id for job in (await self.page()).items]
 
 
 async def test_the_page_comes_at_once_and_again_with_each_change(mesh: Mesh) -> None:
@@ -101,7 +101,7 @@ async def test_the_page_comes_at_once_and_again_with_each_change(mesh: Mesh) -> 
         await mesh.create(two)
         assert await watcher.ids() == [two, one]
         await mesh.fail(one)
-        assert [job.state for job in (await watcher.page()).jobs] == [QUEUED, FAILED]
+        assert [job.state for job in (await watcher.page()).items] == [QUEUED, FAILED]
         await mesh.jobs.remove(two)
         assert await watcher.ids() == [one]
 
@@ -129,11 +129,11 @@ async def test_a_later_page_is_watched_like_the_first(mesh: Mesh) -> None:
         await mesh.create(job_id)
     async with following(mesh.watch(JobQuery(1, token=UUIDS[2]))) as watcher:
         first = await watcher.page()
-        assert ([job.job_id for job in first.jobs], first.total) == ([UUIDS[1]], 3)
+        assert ([job.job_id for job in first.items], first.total) == ([UUIDS[1]], 3)
         assert first.next_token == UUIDS[1]
         await mesh.create(UUIDS[3])
         second = await watcher.page()
-        assert ([job.job_id for job in second.jobs], second.total) == ([UUIDS[1]], 4)
+        assert ([job.job_id for job in second.items], second.total) == ([UUIDS[1]], 4)
 
 
 async def test_watchers_of_one_query_share_one_lookup_for_each_change(mesh: Mesh) -> None:

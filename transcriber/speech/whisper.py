@@ -126,13 +126,12 @@ class WhisperDecoder:
         begin = 0
         for _ in range(MAX_PASSES):
             offset = begin / FRAMES_PER_SECOND
-            decoded, strategy = yield from self._decode_with_fallbacks(
+            decoded, encoded = yield from self._decode_with_fallbacks(
                 features[:, begin:], tokenizer, _from(offset, options)
             )
             if options.word_timestamps or decoded.spans_any(
                 joint - offset for joint in options.joints
             ):
-                encoded = yield self._encoding(strategy.features)
                 yield Alone(partial(decoded.add_words, self._whisper, encoded))
             found += decoded.phrases(offset)
             begin += decoded.frames_decoded
@@ -142,9 +141,14 @@ class WhisperDecoder:
 
     def _decode_with_fallbacks(
         self, features: Features, tokenizer: Tokenizer, options: DecodeOptions
-    ) -> Steps[tuple[DecodeResult, Strategy]]:
-        """Tries strategies in order until a result is acceptable; else returns the best."""
-        tried: list[tuple[DecodeResult, Strategy]] = []
+    ) -> Steps[tuple[DecodeResult, Any]]:
+        """Tries strategies in order until a result is acceptable; else takes the best.
+
+        Returns the result and the encoding it comes from. The window keeps its encodings to the
+        end: between two strategies, other windows push them out of the cache.
+        """
+        tried: list[tuple[DecodeResult, Any]] = []
+        encodings: dict[int, Any] = {}
         is_prompted = bool(options.initial_prompt or options.hotwords)
         for strategy in strategies(
             features,
@@ -154,14 +158,24 @@ class WhisperDecoder:
         ):
             if strategy.forbids_repetition and not tried[-1][0].is_repetitive:
                 continue
-            decoded = yield from self._try(strategy, features.shape[1], tokenizer, options)
-            tried.append((decoded, strategy))
+            padded = strategy.features.shape[1]
+            if padded not in encodings:
+                encodings[padded] = yield self._encoding(strategy.features)
+            decoded = yield from self._try(
+                strategy, encodings[padded], features.shape[1], tokenizer, options
+            )
+            tried.append((decoded, encodings[padded]))
             if decoded.is_acceptable(strategy.min_logprob):
                 break
         return max(tried, key=lambda one: one[0].rank)
 
     def _try(
-        self, strategy: Strategy, frames: int, tokenizer: Tokenizer, options: DecodeOptions
+        self,
+        strategy: Strategy,
+        encoded: Any,
+        frames: int,
+        tokenizer: Tokenizer,
+        options: DecodeOptions,
     ) -> Steps[DecodeResult]:
         prompt = self._whisper.get_prompt(
             tokenizer,
@@ -170,7 +184,6 @@ class WhisperDecoder:
         )
         # The limit depends on the padded length: windows of one batch have the same.
         longest = MIN_TOKENS + TOKENS_PER_SECOND * strategy.features.shape[1] // FRAMES_PER_SECOND
-        encoded = yield self._encoding(strategy.features)
         generation = _Generation(
             encoded,
             prompt,

@@ -2,7 +2,11 @@
 
 import asyncio
 import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +26,7 @@ from tests.support.speech import (
     start,
     stream,
 )
+from transcriber.decoder import Audio, DecodeOptions, Phrase
 from transcriber.engine import (
     Finished,
     ModelState,
@@ -32,8 +37,9 @@ from transcriber.engine import (
     Segment,
     Started,
 )
+from transcriber.model.weights import locate
 from transcriber.speech.streaming import Preparation, StreamingEngine
-from transcriber.speech.whisper import WhisperDecoder
+from transcriber.speech.whisper import CACHED_ENCODINGS, WhisperDecoder
 from transcriber.translation.translator import Models
 
 ENGLISH = Request(language="en")
@@ -126,6 +132,37 @@ async def test_whisper_serves_the_next_call_after_a_cancelled_one(base: WhisperD
     found = await events_of(engine, recording("short"), ENGLISH)
 
     assert [event.text for event in found if isinstance(event, Segment)]
+
+
+def test_a_window_is_encoded_once_whatever_other_windows_do_meanwhile(weights_cache: Path) -> None:
+    decoder = CountingDecoder(locate("tiny.en", weights_cache, "cpu"), "cpu", "int8", 1)
+    audio = np.frombuffer(recording("sample"), "<i2").astype(np.float32) / 32_768
+    windows = [audio[second * 16_000 :][: 5 * 16_000] for second in range(6)]
+    # Greedy, then wide where that is unsure, then the times of words: three uses of an encoding.
+    options = DecodeOptions(5, greedy_first=True, word_timestamps=True)
+
+    def decode(window: Audio) -> list[Phrase]:
+        return decoder.decode(window, "en", options, lambda: False)
+
+    with ThreadPoolExecutor(len(windows)) as pool:
+        found = list(pool.map(decode, windows))
+    decoder.close()
+
+    assert all(phrase.words for phrases in found for phrase in phrases)
+    assert len(decoder.encoded) >= len(windows) > CACHED_ENCODINGS
+    assert set(decoder.encoded.values()) == {1}
+
+
+class CountingDecoder(WhisperDecoder):
+    """Counts how often each window was encoded."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.encoded: Counter[Any] = Counter()
+        super().__init__(*arguments)
+
+    def _encode_uncached(self, features: Any) -> Any:
+        self.encoded[features] += 1
+        return super()._encode_uncached(features)
 
 
 async def test_a_recording_beyond_the_limit_waits_for_a_place() -> None:

@@ -1,6 +1,6 @@
 """A real broker, scripted stages and a real orchestrator, all on loopback."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,18 @@ ANSWER_SECONDS = 60
 OUTAGE_SECONDS = 10
 """For tests that kill the broker: a request it had not answered is lost, and waited for."""
 Start = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def grpc_core() -> Iterator[None]:
+    """Keeps gRPC's core running from the first test to the last, as a service does.
+
+    Without it the core stops whenever a test leaves no gRPC object behind, and starts again for
+    the next: its threads crashed the process in one of a few dozen runs.
+    """
+    grpc.aio.init_grpc_aio()
+    yield
+    grpc.aio.shutdown_grpc_aio()
 
 
 @pytest.fixture

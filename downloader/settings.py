@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from dataclasses import fields
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -115,13 +116,7 @@ class Settings(ServiceSettings):
     @property
     def service_limits(self) -> ServiceLimits:
         """Limits of the service."""
-        return ServiceLimits(
-            max_downloads=self.max_downloads,
-            max_videos=self.max_videos,
-            max_entries=self.max_entries,
-            max_spool_bytes=self.max_spool_bytes,
-            allow_caller_proxy=self.allow_caller_proxy,
-        )
+        return ServiceLimits(**{one.name: getattr(self, one.name) for one in fields(ServiceLimits)})
 
     @field_validator("cookies_file", "js_runtime", "ffmpeg")
     @classmethod

@@ -45,7 +45,7 @@ class ServiceLimits:
 
 
 class YtDlpEngine:
-    """Implements DownloaderEngine with yt-dlp."""
+    """Downloads recordings, lists them, and finds their captions."""
 
     def __init__(
         self, client_options: ClientOptions, scratch: Scratch, limits: ServiceLimits
@@ -60,7 +60,10 @@ class YtDlpEngine:
     async def download(
         self, source_url: str, limits: MediaLimits, options: DownloadOptions
     ) -> AsyncGenerator[DownloadEvent, None]:
-        """See DownloaderEngine."""
+        """Yields MediaInfo, then Chunk and ByteProgress, then DownloadFinished.
+
+        Closing the generator stops the download at once.
+        """
         check_address(source_url)
         command = DownloadCommand(
             source_url,
@@ -79,7 +82,7 @@ class YtDlpEngine:
     async def resolve(
         self, query: ResolveQuery, options: DownloadOptions
     ) -> AsyncGenerator[ListedVideo, None]:
-        """See DownloaderEngine."""
+        """Yields each recording behind the address as it is found; fetches none of them."""
         check_address(query.source_url, searches=True)
         days = wanted_days(query.from_date, query.to_date, query.period)
         most = self._limits.max_videos
@@ -113,7 +116,8 @@ class YtDlpEngine:
         limits: MediaLimits,
         options: DownloadOptions,
     ) -> AsyncGenerator[CaptionEvent, None]:
-        """See DownloaderEngine."""
+        """Yields MediaInfo, then CaptionsFinished; between them, if there are human-made captions,
+        CaptionTrack and each Cue."""
         check_address(source_url)
         seconds = limits.max_duration.total_seconds()
         command = CaptionsCommand(source_url, self._granted(options), languages, seconds)
@@ -136,7 +140,7 @@ class YtDlpEngine:
                     yield child
 
     def purge(self, *, dry_run: bool) -> Purged:
-        """See DownloaderEngine."""
+        """Removes files that no running download uses."""
         return self._scratch.purge(dry_run=dry_run)
 
     def _granted(self, options: DownloadOptions) -> ClientOptions:

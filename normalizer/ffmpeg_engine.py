@@ -12,7 +12,7 @@ from datetime import timedelta
 from mesh.errors import InvalidRequestError, TimedOutError, UnusableMediaError
 from mesh.reasons import Reason
 from normalizer.capabilities import CapabilityProbe
-from normalizer.engine import Capability, Event, Request, Started
+from normalizer.engine import Event, Request, Started
 from normalizer.ffmpeg_command import (
     KEPT_MEDIA_TYPE,
     PIPE,
@@ -51,7 +51,7 @@ class _Source:
 
 
 class FfmpegEngine:
-    """Implements NormalizerEngine with ffmpeg."""
+    """Turns the bytes of a media file into samples and, on request, an audio file to keep."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class FfmpegEngine:
         self._spool = spool
         self._slots = asyncio.Semaphore(max_recordings)
 
-    async def capabilities(self) -> tuple[Capability, ...]:
-        """See NormalizerEngine."""
+    async def capabilities(self) -> dict[str, str]:
+        """Why each option does not work on this machine; empty if it does."""
         return await self._capabilities.all()
 
     async def normalize(
         self, chunks: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
-        """See NormalizerEngine."""
+        """Yields Started, then the rest while `chunks` arrive; closing it stops the work."""
         max_duration = self._max_duration(request)
         isolate = request.options.isolate_vocals
         isolation = await self._capabilities.isolation() if isolate else None
@@ -131,9 +131,9 @@ class FfmpegEngine:
             self._limits.process,
             feed=source.chunks is not None,
             keep=request.keep_audio,
-        ) as pipeline:
+        ) as children:
             stall_seconds = self._limits.stall_seconds
-            pump = Pump(pipeline, source.chunks, source.log, max_duration, stall_seconds)
+            pump = Pump(children, source.chunks, source.log, max_duration, stall_seconds)
             async with aclosing(pump.events()) as events:
                 async for event in events:
                     yield event

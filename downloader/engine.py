@@ -104,14 +104,6 @@ DownloadEvent = MediaInfo | Chunk | ByteProgress | DownloadFinished
 
 
 @dataclass(frozen=True, slots=True)
-class ListedVideo:
-    """One recording found behind an address."""
-
-    source_url: str
-    media: MediaInfo
-
-
-@dataclass(frozen=True, slots=True)
 class CaptionTrack:
     """The caption track that was chosen."""
 

@@ -62,8 +62,8 @@ class DownloaderServicer(rpc.DownloaderServiceServicer):
         options = dataclass_from(DownloadOptions, request.options)
         resolving = self._engine.resolve(query, options)
         async with aclosing(resolving) as videos:
-            async for video in videos:
-                yield pb.ResolveResponse(source_url=video.source_url, media=_media(video.media))
+            async for source_url, info in videos:
+                yield pb.ResolveResponse(source_url=source_url, media=_media(info))
 
     async def FetchCaptions(
         self, request: pb.FetchCaptionsRequest, context: Context

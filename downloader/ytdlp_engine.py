@@ -17,7 +17,7 @@ from downloader.engine import (
     CaptionEvent,
     DownloadEvent,
     DownloadOptions,
-    ListedVideo,
+    MediaInfo,
     MediaLimits,
     Purged,
     ResolveQuery,
@@ -81,8 +81,8 @@ class YtDlpEngine:
 
     async def resolve(
         self, query: ResolveQuery, options: DownloadOptions
-    ) -> AsyncGenerator[ListedVideo, None]:
-        """Yields each recording behind the address as it is found; fetches none of them."""
+    ) -> AsyncGenerator[tuple[str, MediaInfo], None]:
+        """Yields address and metadata of each recording as it is found; fetches none of them."""
         check_address(query.source_url, searches=True)
         days = wanted_days(query.from_date, query.to_date, query.period)
         most = self._limits.max_videos
@@ -106,7 +106,7 @@ class YtDlpEngine:
                         f"the list has more than the {most} recordings allowed",
                         reason=Reason.TOO_LARGE,
                     )
-                yield ListedVideo(message["source_url"], from_json(message["media"]))
+                yield message["source_url"], from_json(message["media"])
                 count += 1
 
     async def fetch_captions(

@@ -45,7 +45,7 @@ class Pump:
         self._max_duration = max_duration
         self._stall_seconds = stall_seconds
         self._log = log
-        self._later_logs = [FfmpegLog() for _ in children[1:]]
+        self._logs = [log, *(FfmpegLog() for _ in children[1:])]
         self._queue: asyncio.Queue[_Item] = asyncio.Queue(_QUEUED_EVENTS)
         self._moved_at = monotonic()
         self._sample_bytes = 0
@@ -53,10 +53,9 @@ class Pump:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Everything after Started; serves all pipes concurrently, or ffmpeg would block."""
-        logs = [self._log, *self._later_logs]
         listening = [
             asyncio.ensure_future(_read_log(child.stderr, log))
-            for child, log in zip(self._children, logs, strict=True)
+            for child, log in zip(self._children, self._logs, strict=True)
         ]
         feeding = asyncio.ensure_future(self._guarded(self._feed()))
         reading = [asyncio.ensure_future(self._guarded(read)) for read in self._outputs()]
@@ -67,7 +66,7 @@ class Pump:
             await asyncio.gather(*listening)
             exit_code, *later_codes = [await child.process.wait() for child in self._children]
             duration = length_of(self._sample_bytes)
-            for log, code in zip(self._later_logs, later_codes, strict=True):
+            for log, code in zip(self._logs[1:], later_codes, strict=True):
                 if error := downstream_failure(log, code):
                     raise error
             if error := failure(self._log, exit_code, duration):

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from importlib import import_module
-from math import isnan
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -12,6 +11,7 @@ import click
 from captions import formats
 from cli.execution import async_command
 from cli.exits import Exit
+from cli.params import NumberParam
 from mesh.job_options import CUE_RULES, DOWNLOAD, UNGROUPED, Kind, Option
 
 DEFAULT_SERVER = "127.0.0.1:50051"
@@ -78,17 +78,6 @@ def server_command(function: str) -> Callable[[Callable[[], None]], Callable[...
     return decorate
 
 
-class _Amount(click.FloatRange):
-    """A number within limits; FloatRange alone accepts "nan"."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parses the number; fails with a usage error."""
-        found = super().convert(value, param, ctx)
-        if isnan(found):
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return found
-
-
 def _flag(option: Option) -> Callable[[CommandT], CommandT]:
     """The flag of a job option, named like its field; unset if it is not given."""
     dashed = option.name.replace("_", "-")
@@ -105,7 +94,7 @@ def _flag(option: Option) -> Callable[[CommandT], CommandT]:
     elif option.kind in (Kind.INT, Kind.INT64):
         given["type"] = click.IntRange(_whole(option.minimum), _whole(option.maximum))
     elif option.kind in (Kind.NUMBER, Kind.SECONDS):
-        given["type"] = _Amount(option.minimum, option.maximum)
+        given["type"] = NumberParam(option.minimum, option.maximum)
     return click.option(*flags, option.name, **given)
 
 

@@ -16,10 +16,11 @@ from normalizer.engine import Event, Request, Started
 from normalizer.ffmpeg_command import (
     KEPT_MEDIA_TYPE,
     PIPE,
-    after_isolation,
     before_isolation,
     environment,
-    single_pass,
+    isolated,
+    media,
+    outputs,
 )
 from normalizer.ffmpeg_log import FfmpegLog
 from normalizer.filters import FilterGraph, filter_graph
@@ -80,10 +81,18 @@ class FfmpegEngine:
         ffmpeg = await self._capabilities.ffmpeg()
         async with self._slots:
             yield Started(graph.filters, KEPT_MEDIA_TYPE if request.keep_audio else "")
-            async with self._source(chunks) as source:
-                programs = _programs(ffmpeg, source.name, graph, request, isolation)
-                run = self._run(programs, source, request, max_duration)
-                async with aclosing(run) as events:
+            async with (
+                self._source(chunks) as source,
+                running_pipeline(
+                    _programs(ffmpeg, source.name, graph, request, isolation),
+                    self._limits.process,
+                    feed=source.chunks is not None,
+                    keep=request.keep_audio,
+                ) as children,
+            ):
+                stall_seconds = self._limits.stall_seconds
+                pump = Pump(children, source.chunks, source.log, max_duration, stall_seconds)
+                async with aclosing(pump.events()) as events:
                     async for event in events:
                         yield event
 
@@ -123,33 +132,18 @@ class FfmpegEngine:
                 return
             yield chunk
 
-    async def _run(
-        self, programs: list[Program], source: _Source, request: Request, max_duration: timedelta
-    ) -> AsyncGenerator[Event, None]:
-        async with running_pipeline(
-            programs,
-            self._limits.process,
-            feed=source.chunks is not None,
-            keep=request.keep_audio,
-        ) as children:
-            stall_seconds = self._limits.stall_seconds
-            pump = Pump(children, source.chunks, source.log, max_duration, stall_seconds)
-            async with aclosing(pump.events()) as events:
-                async for event in events:
-                    yield event
-
 
 def _programs(
     ffmpeg: str, source: str, graph: FilterGraph, request: Request, isolation: IsolatorInfo | None
 ) -> list[Program]:
     options = request.options
     if isolation is None:
-        return [_ffmpeg(lambda fd: [ffmpeg, *single_pass(source, graph, options, fd)])]
+        return [_ffmpeg(lambda fd: [ffmpeg, *outputs(media(source), graph, options, fd)])]
     rate = isolation.rate
     return [
         _ffmpeg(lambda _: [ffmpeg, *before_isolation(source, graph)]),
         worker_program(isolation.engine),
-        _ffmpeg(lambda fd: [ffmpeg, *after_isolation(rate, graph, options, fd)]),
+        _ffmpeg(lambda fd: [ffmpeg, *outputs(isolated(rate), graph, options, fd)]),
     ]
 
 

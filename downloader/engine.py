@@ -32,19 +32,6 @@ class DownloadOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ResolveQuery:
-    """Which recordings behind an address to list."""
-
-    source_url: str
-    max_videos: int = 0
-    """0: as many as the operator allows."""
-
-    from_date: str = ""
-    to_date: str = ""
-    period: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Chapter:
     """One named part of a recording."""
 

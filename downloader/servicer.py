@@ -22,11 +22,11 @@ from downloader.engine import (
     DownloadOptions,
     MediaInfo,
     MediaLimits,
-    ResolveQuery,
 )
 from downloader.ytdlp_engine import YtDlpEngine
 from mesh.errors import InvalidRequestError
 from mesh.messages import dataclass_from, message_from
+from mesh.period import wanted_days
 from mesh.server import Service
 from ytcaption.v1 import downloader_service_pb2 as pb
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
@@ -58,9 +58,9 @@ class DownloaderServicer(rpc.DownloaderServiceServicer):
     ) -> AsyncIterator[pb.ResolveResponse]:
         if request.max_videos < 0:
             raise InvalidRequestError("max_videos is negative")
-        query = dataclass_from(ResolveQuery, request)
+        days = wanted_days(request.from_date, request.to_date, request.period)
         options = dataclass_from(DownloadOptions, request.options)
-        resolving = self._engine.resolve(query, options)
+        resolving = self._engine.resolve(request.source_url, days, request.max_videos, options)
         async with aclosing(resolving) as videos:
             async for source_url, info in videos:
                 yield pb.ResolveResponse(source_url=source_url, media=_media(info))

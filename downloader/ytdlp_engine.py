@@ -20,14 +20,13 @@ from downloader.engine import (
     MediaInfo,
     MediaLimits,
     Purged,
-    ResolveQuery,
 )
 from downloader.fork_server import ChildProcess, running_child
 from downloader.metadata import from_json
 from downloader.relay import caption_event, download_events, messages
 from downloader.scratch import Scratch
 from mesh.errors import InvalidRequestError, LimitExceededError
-from mesh.period import wanted_days
+from mesh.period import Days
 from mesh.reasons import Reason
 
 
@@ -80,17 +79,19 @@ class YtDlpEngine:
                 yield event
 
     async def resolve(
-        self, query: ResolveQuery, options: DownloadOptions
+        self, source_url: str, days: Days, max_videos: int, options: DownloadOptions
     ) -> AsyncGenerator[tuple[str, MediaInfo], None]:
-        """Yields address and metadata of each recording as it is found; fetches none of them."""
-        check_address(query.source_url, searches=True)
-        days = wanted_days(query.from_date, query.to_date, query.period)
+        """Yields address and metadata of each recording as it is found; fetches none of them.
+
+        With `max_videos` 0 it finds as many as the operator allows.
+        """
+        check_address(source_url, searches=True)
         most = self._limits.max_videos
         command = ResolveCommand(
-            query.source_url,
+            source_url,
             self._granted(options),
             # One more than the limit shows that the list exceeds it.
-            min(query.max_videos or most + 1, most + 1),
+            min(max_videos or most + 1, most + 1),
             self._limits.max_entries,
             days.first,
             days.last,

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeAlias
 
 from mesh.errors import InvalidRequestError, TimedOutError, UnusableMediaError
 from mesh.reasons import Reason
@@ -41,14 +42,9 @@ class RecordingLimits:
     """Limits of each process."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where ffmpeg reads from, and the chunks to feed it, if it reads from a pipe."""
-
-    name: str
-    chunks: AsyncIterator[bytes] | None
-    log: FfmpegLog
-    """Holds what the first bytes say already."""
+_Source: TypeAlias = tuple[str, AsyncIterator[bytes] | None, FfmpegLog]
+"""Where ffmpeg reads from, the chunks to feed it if that is a pipe, and a log that already holds
+what the first bytes say."""
 
 
 class FfmpegEngine:
@@ -82,16 +78,15 @@ class FfmpegEngine:
         async with self._slots:
             yield Started(graph.filters, KEPT_MEDIA_TYPE if request.keep_audio else "")
             async with (
-                self._source(chunks) as source,
+                self._source(chunks) as (source, fed, log),
                 running_pipeline(
-                    _programs(ffmpeg, source.name, graph, request, isolation),
+                    _programs(ffmpeg, source, graph, request, isolation),
                     self._limits.process,
-                    feed=source.chunks is not None,
+                    feed=fed is not None,
                     keep=request.keep_audio,
                 ) as children,
             ):
-                stall_seconds = self._limits.stall_seconds
-                pump = Pump(children, source.chunks, source.log, max_duration, stall_seconds)
+                pump = Pump(children, fed, log, max_duration, self._limits.stall_seconds)
                 async with aclosing(pump.events()) as events:
                     async for event in events:
                         yield event
@@ -113,9 +108,9 @@ class FfmpegEngine:
         log = FfmpegLog(recognised=has_signature(head), total=header_duration(head))
         if found is Layout.INDEX_LAST:
             async with self._spool.filled(whole) as path:
-                yield _Source(str(path), None, log)
+                yield str(path), None, log
         else:
-            yield _Source(PIPE, whole, log)
+            yield PIPE, whole, log
 
     async def _with_timeout(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The same chunks; raises if the next one does not arrive in time."""

@@ -1,9 +1,10 @@
 """Which share of the captions keeps the rules of subtitling."""
 
 from benchmarks.asr_heard import Heard, Piece
+from benchmarks.cue_judge import Verdict, judge
 from captions.cues import cues
 from captions.model import Cue, Segment
-from captions.rules import Verdict, judge, rules_for
+from captions.rules import rules_for
 
 
 def judge_captions(heard: Heard, language: str, *, ours: bool) -> Verdict:

@@ -112,7 +112,8 @@ def _within_sentence(before: Token, after: Token, small: SmallWords) -> float:
     parted = before.segment != after.segment
     if before.text[-1:].isdigit() and not parted:
         return FIGURE
-    if _is_name(before.text, after.text, small):
+    both_capital = before.text[:1].isupper() and after.text[:1].isupper()
+    if both_capital and not small.nouns_are_capital:
         return NAME
     return _before(first, small) or (SEGMENT if parted else WORD)
 
@@ -128,10 +129,6 @@ def _before(word: str, small: SmallWords) -> float | None:
     if word in small.prepositions:
         return PREPOSITION
     return PREDICATE if word in small.helpers else None
-
-
-def _is_name(before: str, after: str, small: SmallWords) -> bool:
-    return before[:1].isupper() and after[:1].isupper() and not small.nouns_are_capital
 
 
 def bare_word(text: str) -> str:

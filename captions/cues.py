@@ -31,9 +31,8 @@ def cues(
 def _lines(
     tokens: Sequence[Token], costs: Sequence[float], rules: Rules
 ) -> tuple[tuple[Token, ...], ...]:
-    begins = breaks(tokens, costs, rules)
-    ends = [*begins[1:], len(tokens)]
-    return tuple(tuple(tokens[begin:end]) for begin, end in zip(begins, ends, strict=True))
+    places = [*breaks(tokens, costs, rules), len(tokens)]
+    return tuple(tuple(tokens[begin:end]) for begin, end in itertools.pairwise(places))
 
 
 def _speech(lines: tuple[tuple[Token, ...], ...]) -> Speech:

@@ -56,11 +56,8 @@ class _Cutter:
         added = (token.width + token.spaced for token in tokens)
         self._columns_before = list(accumulate(added, initial=0))
         self._sentences = list(accumulate(places.ends_sentence))
-        self._silence = list(accumulate(self._silence_cost(pause) for pause in places.pause))
-
-    @staticmethod
-    def _silence_cost(pause: int) -> float:
-        return max(0.0, pause - EASY_PAUSE_MS) * PAUSE_INSIDE
+        silences = (max(0.0, pause - EASY_PAUSE_MS) * PAUSE_INSIDE for pause in places.pause)
+        self._silence = list(accumulate(silences))
 
     def cut(self) -> list[int]:
         """The cheapest cuts."""

@@ -27,13 +27,10 @@ def vtt_with_words(cues: Sequence[Cue]) -> str:
 def _file(format_: str, texts: Sequence[tuple[Cue, str]]) -> str:
     file = pysubs2.SSAFile()
     for cue, text in texts:
-        file.append(pysubs2.SSAEvent(start=cue.start, end=cue.end, text=_no_styling(text)))
+        # A backslash would be read as styling, by pysubs2 and by players.
+        unstyled = text.replace("\\", "/")
+        file.append(pysubs2.SSAEvent(start=cue.start, end=cue.end, text=unstyled))
     return str(file.to_string(format_, keep_ssa_tags=True))
-
-
-def _no_styling(text: str) -> str:
-    """A backslash would be read as styling, by pysubs2 and by players."""
-    return text.replace("\\", "/")
 
 
 def _for_srt(line: str) -> str:

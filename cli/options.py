@@ -1,15 +1,17 @@
 """Options several commands share. Imports nothing slow: `--help` must be quick."""
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from math import isnan
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 
 from captions import formats
 from cli.execution import async_command
 from cli.exits import Exit
+from cli.params import NumberParam
 from mesh.job_options import CUE_RULES, DOWNLOAD, UNGROUPED, Kind, Option
 
 DEFAULT_SERVER = "127.0.0.1:50051"
@@ -18,7 +20,6 @@ FORMATS = tuple(formats.FORMATS)
 USUAL_FORMATS = tuple(name for name, entry in formats.FORMATS.items() if entry.usual)
 WORD_CUE_FORMATS = tuple(name for name, entry in formats.FORMATS.items() if entry.word_cues)
 
-P = ParamSpec("P")
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 server_option = click.option(
@@ -42,9 +43,6 @@ watch_option = click.option(
     is_flag=True,
     help="Stay, and show every change: a table on a terminal, else JSON lines.",
 )
-MOST_WATCHED = 200
-"""The largest page a server returns."""
-
 webhook_option = click.option(
     "--webhook",
     "webhook_url",
@@ -54,20 +52,30 @@ webhook_option = click.option(
 )
 
 
-def server_command(main: Callable[P, Coroutine[Any, Any, Exit]]) -> Callable[P, NoReturn]:
-    """Makes a click callback of a coroutine function that calls a server and can print JSON."""
-    return server_option(json_option(async_command(main)))
+async def call_client(function: str, address: str, **given: Any) -> Exit:
+    """Calls a function of `cli.client` with the server at this address, and the given values."""
+    from cli.channel import connected
+
+    module, _, name = function.partition(".")
+    call = getattr(import_module(f"cli.client.{module}"), name)
+    async with connected(address) as server:
+        return await call(server, **given) or Exit.OK
 
 
-class _Amount(click.FloatRange):
-    """A number within limits; FloatRange alone accepts "nan"."""
+def server_command(function: str) -> Callable[[Callable[[], None]], Callable[..., NoReturn]]:
+    """Makes a click callback that passes all options on to a function of `cli.client`.
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parses the number; fails with a usage error."""
-        found = super().convert(value, param, ctx)
-        if isnan(found):
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return found
+    The decorated function gives its name and help alone.
+    """
+
+    def decorate(described: Callable[[], None]) -> Callable[..., NoReturn]:
+        @wraps(described)
+        async def main(server: str, **given: Any) -> Exit:
+            return await call_client(function, server, **given)
+
+        return server_option(json_option(async_command(main)))
+
+    return decorate
 
 
 def _flag(option: Option) -> Callable[[CommandT], CommandT]:
@@ -86,7 +94,7 @@ def _flag(option: Option) -> Callable[[CommandT], CommandT]:
     elif option.kind in (Kind.INT, Kind.INT64):
         given["type"] = click.IntRange(_whole(option.minimum), _whole(option.maximum))
     elif option.kind in (Kind.NUMBER, Kind.SECONDS):
-        given["type"] = _Amount(option.minimum, option.maximum)
+        given["type"] = NumberParam(option.minimum, option.maximum)
     return click.option(*flags, option.name, **given)
 
 
@@ -179,12 +187,6 @@ def caption_files_options(written: str) -> Callable[[CommandT], CommandT]:
         "here if only -f is.",
     )
     return lambda command: output(format_option(command))
-
-
-def check_watch_limit(limit: int) -> None:
-    """Refuses a --limit beyond one page: the rest would be left out silently."""
-    if limit > MOST_WATCHED:
-        raise click.UsageError(f"--watch shows {MOST_WATCHED} at most: give a smaller --limit")
 
 
 def require_server(flag: str, server: str | None) -> None:

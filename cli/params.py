@@ -2,8 +2,9 @@
 
 import re
 import sys
-from collections.abc import Sequence
-from datetime import date, timedelta
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import click
 
 from cli.exits import CommandError, Exit
+from mesh.errors import InvalidRequestError
+from mesh.period import Days, wanted_days
 from mesh.searches import is_search
 
 MAX_SOURCES = 20
@@ -47,46 +50,55 @@ class DurationParam(click.ParamType[timedelta]):
         return found
 
 
-class AgeParam(click.FloatRange):
+class NumberParam(click.FloatRange):
+    """A number within limits; FloatRange alone accepts "nan"."""
+
+    expected = "a number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parses the number; fails with a usage error."""
+        found = super().convert(value, param, ctx)
+        if isnan(found):
+            self.fail(f"{value!r} is not {self.expected}", param, ctx)
+        return found
+
+
+class AgeParam(NumberParam):
     """A number of hours, as a timedelta."""
+
+    expected = "a number of hours"
 
     def __init__(self) -> None:
         super().__init__(0, MAX_AGE_HOURS)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parses the hours; fails with a usage error."""
-        hours = super().convert(value, param, ctx)
-        if isnan(hours):  # passes both ends of a range
-            self.fail(f"{value!r} is not a number of hours", param, ctx)
-        return timedelta(hours=hours)
+        return timedelta(hours=super().convert(value, param, ctx))
 
 
 class DateParam(click.ParamType[str]):
     """A date, or the first part of one; passed on as it was written."""
 
-    def __init__(self, name: str, pattern: str, expected: str) -> None:
+    def __init__(self, name: str, days_of: Callable[[str], Days], expected: str) -> None:
         self.name = name
-        self._pattern = re.compile(pattern, re.ASCII)
+        self._days_of = days_of
         self._expected = expected
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Checks the date; fails with a usage error."""
         text = str(value).strip()
-        if not self._pattern.fullmatch(text) or not _is_date(f"{text}-01-01"[:10]):
+        days = Days()
+        with suppress(InvalidRequestError):
+            days = self._days_of(text)
+        if not days:
             self.fail(f"{value!r} is not {self._expected}", param, ctx)
         return text
 
 
-PERIOD = DateParam("period", r"\d{4}(-\d\d(-\d\d)?)?", "a year, month or day such as 2025-10")
-DAY = DateParam("day", r"\d{4}-\d\d-\d\d", "a day such as 2025-10-31")
-
-
-def _is_date(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+PERIOD = DateParam(
+    "period", lambda text: wanted_days("", "", text), "a year, month or day such as 2025-10"
+)
+DAY = DateParam("day", lambda text: wanted_days(text, "", ""), "a day such as 2025-10-31")
 
 
 def read_addresses(file: str) -> list[str]:

@@ -42,14 +42,18 @@ def grant(operator: ClientOptions, caller: DownloadOptions) -> ClientOptions:
     )
 
 
-def is_proxy(address: str) -> bool:
-    """Whether it is the address of a proxy yt-dlp supports."""
-    return _has_host(address, PROXY_SCHEMES)
+def checked_proxy(address: str) -> str:
+    """The same address; raises ValueError if it is not that of a proxy yt-dlp supports."""
+    if address and not _has_host(address, PROXY_SCHEMES):
+        raise ValueError(f"must be a URL with one of the schemes {', '.join(PROXY_SCHEMES)}")
+    return address
 
 
-def is_user_agent(text: str) -> bool:
-    """Whether the text is safe and short enough for the User-Agent header."""
-    return text.isascii() and text.isprintable() and len(text) <= MAX_USER_AGENT
+def checked_user_agent(text: str) -> str:
+    """The same text; raises ValueError unless it is safe and short enough for the header."""
+    if not (text.isascii() and text.isprintable() and len(text) <= MAX_USER_AGENT):
+        raise ValueError(f"must be at most {MAX_USER_AGENT} printable ASCII characters")
+    return text
 
 
 def _has_host(url: str, schemes: tuple[str, ...]) -> bool:
@@ -61,12 +65,12 @@ def _has_host(url: str, schemes: tuple[str, ...]) -> bool:
 
 
 def _check(options: DownloadOptions) -> None:
-    wrong = ""
-    if not is_user_agent(options.user_agent):
-        wrong = f"user_agent must be at most {MAX_USER_AGENT} printable ASCII characters"
-    elif not timedelta(0) <= options.request_interval <= MAX_INTERVAL:
-        wrong = f"request_interval must be between 0 and {MAX_INTERVAL.seconds} s"
-    elif options.proxy and not is_proxy(options.proxy):
-        wrong = f"proxy must be a URL with one of the schemes {', '.join(PROXY_SCHEMES)}"
-    if wrong:
-        raise InvalidRequestError(wrong)
+    for name, check in (("user_agent", checked_user_agent), ("proxy", checked_proxy)):
+        try:
+            check(getattr(options, name))
+        except ValueError as error:
+            raise InvalidRequestError(f"{name} {error}") from error
+    if not timedelta(0) <= options.request_interval <= MAX_INTERVAL:
+        raise InvalidRequestError(
+            f"request_interval must be between 0 and {MAX_INTERVAL.seconds} s"
+        )

@@ -1,9 +1,7 @@
-"""The contract of a download engine and its events; free of gRPC and of yt-dlp."""
+"""Requests and events of the download engine; free of gRPC and of yt-dlp."""
 
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
 
 MAX_REMAINING_SECONDS = 10**8
 
@@ -34,24 +32,11 @@ class DownloadOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ResolveQuery:
-    """Which recordings behind an address to list."""
-
-    source_url: str
-    max_videos: int = 0
-    """0: as many as the operator allows."""
-
-    from_date: str = ""
-    to_date: str = ""
-    period: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Chapter:
     """One named part of a recording."""
 
-    start: timedelta
-    end: timedelta
+    start_offset: timedelta
+    end_offset: timedelta
     title: str
 
 
@@ -106,14 +91,6 @@ DownloadEvent = MediaInfo | Chunk | ByteProgress | DownloadFinished
 
 
 @dataclass(frozen=True, slots=True)
-class ListedVideo:
-    """One recording found behind an address."""
-
-    source_url: str
-    media: MediaInfo
-
-
-@dataclass(frozen=True, slots=True)
 class CaptionTrack:
     """The caption track that was chosen."""
 
@@ -125,8 +102,8 @@ class CaptionTrack:
 class Cue:
     """One caption."""
 
-    start: timedelta
-    end: timedelta
+    start_offset: timedelta
+    end_offset: timedelta
     text: str
     language: str
 
@@ -136,7 +113,7 @@ class CaptionsFinished:
     """No more captions follow; always the last event."""
 
     found: bool
-    cues: int
+    segments: int
 
 
 CaptionEvent = MediaInfo | CaptionTrack | Cue | CaptionsFinished
@@ -148,33 +125,3 @@ class Purged:
 
     files: int
     bytes: int
-
-
-class DownloaderEngine(Protocol):
-    """Downloads recordings, lists them, and finds their captions."""
-
-    def download(
-        self, source_url: str, limits: MediaLimits, options: DownloadOptions
-    ) -> AsyncGenerator[DownloadEvent, None]:
-        """Yields MediaInfo, then Chunk and ByteProgress, then DownloadFinished.
-
-        Closing the generator stops the download at once.
-        """
-
-    def resolve(
-        self, query: ResolveQuery, options: DownloadOptions
-    ) -> AsyncGenerator[ListedVideo, None]:
-        """Yields each recording behind the address as it is found; fetches none of them."""
-
-    def fetch_captions(
-        self,
-        source_url: str,
-        languages: tuple[str, ...],
-        limits: MediaLimits,
-        options: DownloadOptions,
-    ) -> AsyncGenerator[CaptionEvent, None]:
-        """Yields MediaInfo, then CaptionsFinished; between them, if there are human-made captions,
-        CaptionTrack and each Cue."""
-
-    def purge(self, *, dry_run: bool) -> Purged:
-        """Removes files that no running download uses."""

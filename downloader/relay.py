@@ -34,7 +34,7 @@ SPEED_SECONDS = 2.0
 
 
 async def download_events(child: ChildProcess) -> AsyncGenerator[DownloadEvent, None]:
-    """A recording as it arrives: see DownloaderEngine.download."""
+    """A recording as it arrives: see YtDlpEngine.download."""
     first = await child.receive()
     if first.pop("kind", "") != "found":
         raise _error(first)

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from datetime import timedelta
 from typing import Any
 
 import grpc
-from google.protobuf.duration import from_timedelta, to_timedelta
+from google.protobuf.duration import to_timedelta
 from structlog.contextvars import bind_contextvars
 
 from downloader.engine import (
@@ -16,16 +17,16 @@ from downloader.engine import (
     CaptionTrack,
     Chunk,
     Cue,
-    DownloaderEngine,
     DownloadEvent,
     DownloadFinished,
     DownloadOptions,
     MediaInfo,
     MediaLimits,
-    ResolveQuery,
 )
+from downloader.ytdlp_engine import YtDlpEngine
 from mesh.errors import InvalidRequestError
 from mesh.messages import dataclass_from, message_from
+from mesh.period import wanted_days
 from mesh.server import Service
 from ytcaption.v1 import downloader_service_pb2 as pb
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
@@ -35,9 +36,9 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class DownloaderServicer(rpc.DownloaderServiceServicer):
-    """Translates between the wire and a DownloaderEngine; decides nothing itself."""
+    """Translates between the wire and the engine; decides nothing itself."""
 
-    def __init__(self, engine: DownloaderEngine, ceiling: MediaLimits) -> None:
+    def __init__(self, engine: YtDlpEngine, ceiling: MediaLimits) -> None:
         self._engine = engine
         self._ceiling = ceiling
 
@@ -57,12 +58,12 @@ class DownloaderServicer(rpc.DownloaderServiceServicer):
     ) -> AsyncIterator[pb.ResolveResponse]:
         if request.max_videos < 0:
             raise InvalidRequestError("max_videos is negative")
-        query = dataclass_from(ResolveQuery, request)
+        days = wanted_days(request.from_date, request.to_date, request.period)
         options = dataclass_from(DownloadOptions, request.options)
-        resolving = self._engine.resolve(query, options)
+        resolving = self._engine.resolve(request.source_url, days, request.max_videos, options)
         async with aclosing(resolving) as videos:
-            async for video in videos:
-                yield pb.ResolveResponse(source_url=video.source_url, media=_media(video.media))
+            async for source_url, info in videos:
+                yield pb.ResolveResponse(source_url=source_url, media=_media(info))
 
     async def FetchCaptions(
         self, request: pb.FetchCaptionsRequest, context: Context
@@ -87,7 +88,7 @@ class DownloaderServicer(rpc.DownloaderServiceServicer):
         )
 
 
-def downloader_service(engine: DownloaderEngine, ceiling: MediaLimits) -> Service:
+def downloader_service(engine: YtDlpEngine, ceiling: MediaLimits) -> Service:
     """The service, ready to register with a server."""
     return Service.of(
         pb.DESCRIPTOR.services_by_name["DownloaderService"],
@@ -99,17 +100,12 @@ def downloader_service(engine: DownloaderEngine, ceiling: MediaLimits) -> Servic
 def _limits(
     request: pb.DownloadRequest | pb.FetchCaptionsRequest, ceiling: MediaLimits, max_bytes: int = 0
 ) -> MediaLimits:
-    limits = MediaLimits(
-        max_bytes=max_bytes or ceiling.max_bytes,
-        max_duration=(
-            to_timedelta(request.max_duration)
-            if request.HasField("max_duration")
-            else ceiling.max_duration
-        ),
-    )
-    if limits.max_duration.total_seconds() <= 0:
+    max_duration = ceiling.max_duration
+    if request.HasField("max_duration"):
+        max_duration = to_timedelta(request.max_duration)
+    if max_duration <= timedelta(0):
         raise InvalidRequestError("max_duration must be positive")
-    return limits.within(ceiling)
+    return MediaLimits(max_bytes or ceiling.max_bytes, max_duration).within(ceiling)
 
 
 def _to_wire(event: DownloadEvent) -> pb.DownloadResponse:
@@ -132,28 +128,13 @@ def _caption_to_wire(event: CaptionEvent, index: int) -> pb.FetchCaptionsRespons
         case CaptionTrack():
             return pb.FetchCaptionsResponse(track=message_from(media.CaptionTrack, event))
         case Cue():
-            end = from_timedelta(event.end)
-            segment = media.Segment(
-                index=index,
-                start_offset=from_timedelta(event.start),
-                end_offset=end,
-                text=event.text,
-                language=event.language,
-                settled_offset=end,
-            )
+            settled = event.end_offset
+            segment = message_from(media.Segment, event, index=index, settled_offset=settled)
             return pb.FetchCaptionsResponse(segment=segment)
         case CaptionsFinished():
-            finished = pb.CaptionsFinished(found=event.found, segments=event.cues)
-            return pb.FetchCaptionsResponse(finished=finished)
+            return pb.FetchCaptionsResponse(finished=message_from(pb.CaptionsFinished, event))
 
 
 def _media(info: MediaInfo) -> media.MediaInfo:
-    chapters = [
-        media.Chapter(
-            start_offset=from_timedelta(chapter.start),
-            end_offset=from_timedelta(chapter.end),
-            title=chapter.title,
-        )
-        for chapter in info.chapters
-    ]
+    chapters = [message_from(media.Chapter, chapter) for chapter in info.chapters]
     return message_from(media.MediaInfo, info, chapters=chapters)

@@ -2,15 +2,17 @@
 
 import shutil
 import tempfile
+from dataclasses import fields
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Annotated
 
 import imageio_ffmpeg
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from downloader.admission import MAX_USER_AGENT, PROXY_SCHEMES, is_proxy, is_user_agent
+from downloader.admission import checked_proxy, checked_user_agent
 from downloader.commands import ClientOptions
 from downloader.engine import MediaLimits
 from downloader.ytdlp_engine import ServiceLimits
@@ -40,7 +42,7 @@ class Settings(ServiceSettings):
     socket_timeout_seconds: float = Field(default=15, gt=0)
     """How long a site may stay silent before the connection counts as lost."""
 
-    proxy: str = ""
+    proxy: Annotated[str, AfterValidator(checked_proxy)] = ""
     """Proxy for every connection: http, https or socks. Empty: none, even if HTTP_PROXY is set.
     It may have a private address. The guard checks the hosts it is asked for as far as their names
     resolve here."""
@@ -52,7 +54,7 @@ class Settings(ServiceSettings):
     source_address: str = ""
     """Local address to connect from; empty: the system chooses."""
 
-    user_agent: str = ""
+    user_agent: Annotated[str, AfterValidator(checked_user_agent)] = ""
     """User agent sent to sites; empty: yt-dlp's own. A request may name another."""
 
     rate_limit_bytes: int = Field(default=0, ge=0)
@@ -115,13 +117,7 @@ class Settings(ServiceSettings):
     @property
     def service_limits(self) -> ServiceLimits:
         """Limits of the service."""
-        return ServiceLimits(
-            max_downloads=self.max_downloads,
-            max_videos=self.max_videos,
-            max_entries=self.max_entries,
-            max_spool_bytes=self.max_spool_bytes,
-            allow_caller_proxy=self.allow_caller_proxy,
-        )
+        return ServiceLimits(**{one.name: getattr(self, one.name) for one in fields(ServiceLimits)})
 
     @field_validator("cookies_file", "js_runtime", "ffmpeg")
     @classmethod
@@ -130,26 +126,12 @@ class Settings(ServiceSettings):
             raise ValueError("no such file")
         return path
 
-    @field_validator("proxy")
-    @classmethod
-    def _is_a_proxy(cls, address: str) -> str:
-        if address and not is_proxy(address):
-            raise ValueError(f"must be a URL with one of the schemes {', '.join(PROXY_SCHEMES)}")
-        return address
-
     @field_validator("source_address")
     @classmethod
     def _is_an_address(cls, address: str) -> str:
         if address:
             ip_address(address)
         return address
-
-    @field_validator("user_agent")
-    @classmethod
-    def _fits_a_header(cls, text: str) -> str:
-        if not is_user_agent(text):
-            raise ValueError(f"must be at most {MAX_USER_AGENT} printable ASCII characters")
-        return text
 
 
 def _ffmpeg() -> str:

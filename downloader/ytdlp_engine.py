@@ -17,17 +17,16 @@ from downloader.engine import (
     CaptionEvent,
     DownloadEvent,
     DownloadOptions,
-    ListedVideo,
+    MediaInfo,
     MediaLimits,
     Purged,
-    ResolveQuery,
 )
 from downloader.fork_server import ChildProcess, running_child
 from downloader.metadata import from_json
 from downloader.relay import caption_event, download_events, messages
 from downloader.scratch import Scratch
 from mesh.errors import InvalidRequestError, LimitExceededError
-from mesh.period import wanted_days
+from mesh.period import Days
 from mesh.reasons import Reason
 
 
@@ -45,7 +44,7 @@ class ServiceLimits:
 
 
 class YtDlpEngine:
-    """Implements DownloaderEngine with yt-dlp."""
+    """Downloads recordings, lists them, and finds their captions."""
 
     def __init__(
         self, client_options: ClientOptions, scratch: Scratch, limits: ServiceLimits
@@ -60,7 +59,10 @@ class YtDlpEngine:
     async def download(
         self, source_url: str, limits: MediaLimits, options: DownloadOptions
     ) -> AsyncGenerator[DownloadEvent, None]:
-        """See DownloaderEngine."""
+        """Yields MediaInfo, then Chunk and ByteProgress, then DownloadFinished.
+
+        Closing the generator stops the download at once.
+        """
         check_address(source_url)
         command = DownloadCommand(
             source_url,
@@ -77,17 +79,19 @@ class YtDlpEngine:
                 yield event
 
     async def resolve(
-        self, query: ResolveQuery, options: DownloadOptions
-    ) -> AsyncGenerator[ListedVideo, None]:
-        """See DownloaderEngine."""
-        check_address(query.source_url, searches=True)
-        days = wanted_days(query.from_date, query.to_date, query.period)
+        self, source_url: str, days: Days, max_videos: int, options: DownloadOptions
+    ) -> AsyncGenerator[tuple[str, MediaInfo], None]:
+        """Yields address and metadata of each recording as it is found; fetches none of them.
+
+        With `max_videos` 0 it finds as many as the operator allows.
+        """
+        check_address(source_url, searches=True)
         most = self._limits.max_videos
         command = ResolveCommand(
-            query.source_url,
+            source_url,
             self._granted(options),
             # One more than the limit shows that the list exceeds it.
-            min(query.max_videos or most + 1, most + 1),
+            min(max_videos or most + 1, most + 1),
             self._limits.max_entries,
             days.first,
             days.last,
@@ -103,7 +107,7 @@ class YtDlpEngine:
                         f"the list has more than the {most} recordings allowed",
                         reason=Reason.TOO_LARGE,
                     )
-                yield ListedVideo(message["source_url"], from_json(message["media"]))
+                yield message["source_url"], from_json(message["media"])
                 count += 1
 
     async def fetch_captions(
@@ -113,7 +117,8 @@ class YtDlpEngine:
         limits: MediaLimits,
         options: DownloadOptions,
     ) -> AsyncGenerator[CaptionEvent, None]:
-        """See DownloaderEngine."""
+        """Yields MediaInfo, then CaptionsFinished; between them, if there are human-made captions,
+        CaptionTrack and each Cue."""
         check_address(source_url)
         seconds = limits.max_duration.total_seconds()
         command = CaptionsCommand(source_url, self._granted(options), languages, seconds)
@@ -136,7 +141,7 @@ class YtDlpEngine:
                     yield child
 
     def purge(self, *, dry_run: bool) -> Purged:
-        """See DownloaderEngine."""
+        """Removes files that no running download uses."""
         return self._scratch.purge(dry_run=dry_run)
 
     def _granted(self, options: DownloadOptions) -> ClientOptions:

@@ -4,7 +4,6 @@ import asyncio
 import re
 
 from mesh.errors import UnsupportedError
-from normalizer.engine import Capability
 from normalizer.ffmpeg_command import environment, locate
 from normalizer.isolation import IsolatorInfo, probe
 from normalizer.processes import ProcessLimits, Program, read_outputs
@@ -46,8 +45,8 @@ class CapabilityProbe:
                 self._isolation = await probe(self._isolator, self._process_limits)
             return self._isolation
 
-    async def all(self) -> tuple[Capability, ...]:
-        """One capability for every option."""
+    async def all(self) -> dict[str, str]:
+        """Why each option does not work on this machine; empty if it does."""
         parts = await self._parts_of_ffmpeg()
         found = {
             option: "" if part in parts else f"this ffmpeg has no {part}"
@@ -57,7 +56,7 @@ class CapabilityProbe:
             await self.isolation()
         except UnsupportedError as error:
             found["isolate_vocals"] = str(error)
-        return tuple(Capability(option, why_not) for option, why_not in found.items())
+        return found
 
     async def _parts_of_ffmpeg(self) -> frozenset[str]:
         if not self._parts:

@@ -1,10 +1,8 @@
-"""The contract of an audio engine and its events; free of gRPC and of ffmpeg."""
+"""Requests and events of the audio engine; free of gRPC and of ffmpeg."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
-from typing import Protocol
 
 SAMPLE_RATE = 16_000
 SAMPLE_BYTES = 2
@@ -93,34 +91,11 @@ class Finished:
     """Totals of the whole recording; always the last event."""
 
     duration: timedelta
-    kept_bytes: int
+    kept_audio_bytes: int
     warnings: tuple[str, ...]
 
 
 Event = Started | Samples | KeptAudio | Progress | Finished
-
-
-@dataclass(frozen=True, slots=True)
-class Capability:
-    """Whether one option works on this machine."""
-
-    option: str
-    why_not: str = ""
-    """Empty if it works."""
-
-
-class NormalizerEngine(Protocol):
-    """Turns the bytes of a media file into samples and, on request, an audio file to keep."""
-
-    async def capabilities(self) -> tuple[Capability, ...]:
-        """One capability for every option."""
-        ...
-
-    def normalize(
-        self, chunks: AsyncIterator[bytes], request: Request
-    ) -> AsyncGenerator[Event, None]:
-        """Yields Started, then the rest while `chunks` arrive; closing it stops the work."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +104,6 @@ class Purged:
 
     files: int
     size: int
-
-
-class Storage(Protocol):
-    """The files an engine keeps on disk."""
-
-    async def purge(self, *, dry_run: bool = False) -> Purged:
-        """Removes files that no running call uses."""
-        ...
 
 
 def length_of(size: int) -> timedelta:

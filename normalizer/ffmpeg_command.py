@@ -61,28 +61,19 @@ def environment() -> dict[str, str]:
     return {**inherited, "LC_ALL": "C", "GCONV_PATH": "/nonexistent"}
 
 
-def single_pass(
-    source: str, graph: FilterGraph, options: Options, kept_fd: int | None
-) -> list[str]:
-    """Arguments for one pass without isolation: samples on stdout, kept audio on `kept_fd`."""
-    return _outputs(_media(source), graph, options, kept_fd)
-
-
 def before_isolation(source: str, graph: FilterGraph) -> list[str]:
     """Arguments of the ffmpeg that decodes the media for the voice isolator."""
-    return [*_GLOBAL, *_matroska(_chain(_media(source), graph.before_isolation)).get_args()]
+    return [*_GLOBAL, *_matroska(_chain(media(source), graph.before_isolation)).get_args()]
 
 
-def after_isolation(
-    rate: int, graph: FilterGraph, options: Options, kept_fd: int | None
-) -> list[str]:
-    """Arguments of the ffmpeg that makes the same outputs from what the isolator writes."""
-    pairs = ffmpeg.input(PIPE, protocol_whitelist="pipe", f="s16le", ar=rate, ac=2)
-    return _outputs(pairs["a:0"], graph, options, kept_fd)
+def isolated(rate: int) -> Any:
+    """The audio that the voice isolator writes."""
+    return ffmpeg.input(PIPE, protocol_whitelist="pipe", f="s16le", ar=rate, ac=2)["a:0"]
 
 
-def _media(source: str) -> Any:
-    media = ffmpeg.input(
+def media(source: str) -> Any:
+    """The audio of the media."""
+    return ffmpeg.input(
         source,
         protocol_whitelist="pipe" if source == PIPE else "file",
         format_whitelist=DEMUXERS,
@@ -90,20 +81,20 @@ def _media(source: str) -> Any:
         vn=None,
         sn=None,
         dn=None,
-    )
-    return media["a:0"]
+    )["a:0"]
 
 
-def _outputs(source: Any, graph: FilterGraph, options: Options, kept_fd: int | None) -> list[str]:
+def outputs(source: Any, graph: FilterGraph, options: Options, kept_fd: int | None) -> list[str]:
+    """Arguments of the ffmpeg that writes samples to stdout, and kept audio to `kept_fd`."""
     audio = _chain(source, graph.shared)
     if kept_fd is None:
-        outputs = _samples(audio, graph)
+        written = _samples(audio, graph)
     else:
         halves = audio.filter_multi_output("asplit")
-        outputs = ffmpeg.merge_outputs(
+        written = ffmpeg.merge_outputs(
             _samples(halves[0], graph), _kept(halves[1], graph, options, kept_fd)
         )
-    return [*_GLOBAL, *outputs.get_args()]
+    return [*_GLOBAL, *written.get_args()]
 
 
 def _chain(stream: Any, filters: tuple[Filter, ...]) -> Any:

@@ -8,18 +8,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeAlias
 
 from mesh.errors import InvalidRequestError, TimedOutError, UnusableMediaError
 from mesh.reasons import Reason
 from normalizer.capabilities import CapabilityProbe
-from normalizer.engine import Capability, Event, Request, Started
+from normalizer.engine import Event, Request, Started
 from normalizer.ffmpeg_command import (
     KEPT_MEDIA_TYPE,
     PIPE,
-    after_isolation,
     before_isolation,
     environment,
-    single_pass,
+    isolated,
+    media,
+    outputs,
 )
 from normalizer.ffmpeg_log import FfmpegLog
 from normalizer.filters import FilterGraph, filter_graph
@@ -40,18 +42,13 @@ class RecordingLimits:
     """Limits of each process."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where ffmpeg reads from, and the chunks to feed it, if it reads from a pipe."""
-
-    name: str
-    chunks: AsyncIterator[bytes] | None
-    log: FfmpegLog
-    """Holds what the first bytes say already."""
+_Source: TypeAlias = tuple[str, AsyncIterator[bytes] | None, FfmpegLog]
+"""Where ffmpeg reads from, the chunks to feed it if that is a pipe, and a log that already holds
+what the first bytes say."""
 
 
 class FfmpegEngine:
-    """Implements NormalizerEngine with ffmpeg."""
+    """Turns the bytes of a media file into samples and, on request, an audio file to keep."""
 
     def __init__(
         self,
@@ -65,14 +62,14 @@ class FfmpegEngine:
         self._spool = spool
         self._slots = asyncio.Semaphore(max_recordings)
 
-    async def capabilities(self) -> tuple[Capability, ...]:
-        """See NormalizerEngine."""
+    async def capabilities(self) -> dict[str, str]:
+        """Why each option does not work on this machine; empty if it does."""
         return await self._capabilities.all()
 
     async def normalize(
         self, chunks: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
-        """See NormalizerEngine."""
+        """Yields Started, then the rest while `chunks` arrive; closing it stops the work."""
         max_duration = self._max_duration(request)
         isolate = request.options.isolate_vocals
         isolation = await self._capabilities.isolation() if isolate else None
@@ -80,10 +77,17 @@ class FfmpegEngine:
         ffmpeg = await self._capabilities.ffmpeg()
         async with self._slots:
             yield Started(graph.filters, KEPT_MEDIA_TYPE if request.keep_audio else "")
-            async with self._source(chunks) as source:
-                programs = _programs(ffmpeg, source.name, graph, request, isolation)
-                run = self._run(programs, source, request, max_duration)
-                async with aclosing(run) as events:
+            async with (
+                self._source(chunks) as (source, fed, log),
+                running_pipeline(
+                    _programs(ffmpeg, source, graph, request, isolation),
+                    self._limits.process,
+                    feed=fed is not None,
+                    keep=request.keep_audio,
+                ) as children,
+            ):
+                pump = Pump(children, fed, log, max_duration, self._limits.stall_seconds)
+                async with aclosing(pump.events()) as events:
                     async for event in events:
                         yield event
 
@@ -104,9 +108,9 @@ class FfmpegEngine:
         log = FfmpegLog(recognised=has_signature(head), total=header_duration(head))
         if found is Layout.INDEX_LAST:
             async with self._spool.filled(whole) as path:
-                yield _Source(str(path), None, log)
+                yield str(path), None, log
         else:
-            yield _Source(PIPE, whole, log)
+            yield PIPE, whole, log
 
     async def _with_timeout(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The same chunks; raises if the next one does not arrive in time."""
@@ -123,33 +127,18 @@ class FfmpegEngine:
                 return
             yield chunk
 
-    async def _run(
-        self, programs: list[Program], source: _Source, request: Request, max_duration: timedelta
-    ) -> AsyncGenerator[Event, None]:
-        async with running_pipeline(
-            programs,
-            self._limits.process,
-            feed=source.chunks is not None,
-            keep=request.keep_audio,
-        ) as pipeline:
-            stall_seconds = self._limits.stall_seconds
-            pump = Pump(pipeline, source.chunks, source.log, max_duration, stall_seconds)
-            async with aclosing(pump.events()) as events:
-                async for event in events:
-                    yield event
-
 
 def _programs(
     ffmpeg: str, source: str, graph: FilterGraph, request: Request, isolation: IsolatorInfo | None
 ) -> list[Program]:
     options = request.options
     if isolation is None:
-        return [_ffmpeg(lambda fd: [ffmpeg, *single_pass(source, graph, options, fd)])]
+        return [_ffmpeg(lambda fd: [ffmpeg, *outputs(media(source), graph, options, fd)])]
     rate = isolation.rate
     return [
         _ffmpeg(lambda _: [ffmpeg, *before_isolation(source, graph)]),
         worker_program(isolation.engine),
-        _ffmpeg(lambda fd: [ffmpeg, *after_isolation(rate, graph, options, fd)]),
+        _ffmpeg(lambda fd: [ffmpeg, *outputs(isolated(rate), graph, options, fd)]),
     ]
 
 

@@ -52,7 +52,8 @@ def filter_graph(request: Request, isolation: IsolatorInfo | None = None) -> Fil
         isolator = (Filter(isolation.name, isolation.settings, target, "isolate_vocals"),)
     shared = (highpass,) if options.apply_highpass_filter else ()
     if _keeps_the_samples(request):
-        return FilterGraph((), (), (*shared, *_resampled_once()), (_s16(),), ())
+        s16 = Filter("aformat", {"sample_fmts": "s16"}, Target.TRANSCRIBER)
+        return FilterGraph((), (), (*shared, *_resampled_once()), (s16,), ())
     return FilterGraph(
         before_isolation=isolator_input,
         isolation=isolator,
@@ -91,10 +92,6 @@ def _resampled_once() -> tuple[Filter, ...]:
         Filter("aformat", {"channel_layouts": "mono"}, Target.BOTH, "convert_to_mono"),
         Filter("aformat", rate, Target.BOTH, "set_sample_rate_16k"),
     )
-
-
-def _s16() -> Filter:
-    return Filter("aformat", {"sample_fmts": "s16"}, Target.TRANSCRIBER)
 
 
 def _mono(rate: int, target: Target, option: str = "") -> Filter:

@@ -81,28 +81,14 @@ async def read_outputs(program: Program, process_limits: ProcessLimits) -> tuple
         return output, errors, await child.process.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessPipeline:
-    """Processes in a row, each reading what the one before it writes."""
-
-    children: tuple[ChildProcess, ...]
-
-    @property
-    def first(self) -> ChildProcess:
-        """The process that reads the media."""
-        return self.children[0]
-
-    @property
-    def last(self) -> ChildProcess:
-        """The process that writes the outputs."""
-        return self.children[-1]
-
-
 @asynccontextmanager
 async def running_pipeline(
     programs: list[Program], process_limits: ProcessLimits, *, feed: bool, keep: bool
-) -> AsyncIterator[ProcessPipeline]:
-    """Runs the programs until the block ends; only the last may have a second output."""
+) -> AsyncIterator[list[ChildProcess]]:
+    """Runs the programs until the block ends, each reading what the one before it writes.
+
+    Only the last may have a second output.
+    """
     *others, last = programs
     upstream: FileIO | None = None
     stdin = PIPE if feed else DEVNULL
@@ -121,7 +107,7 @@ async def running_pipeline(
         children.append(await stack.enter_async_context(child))
         if upstream is not None:
             upstream.close()
-        yield ProcessPipeline(tuple(children))
+        yield children
 
 
 async def _spawn(

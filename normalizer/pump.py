@@ -1,11 +1,9 @@
 """Moves bytes into and out of a process pipeline, at the pace of the consumer of its events."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum, auto
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -14,7 +12,7 @@ from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
 from normalizer.engine import Event, Finished, KeptAudio, Progress, Samples, length_of
 from normalizer.ffmpeg_log import FfmpegLog, downstream_failure, failure, warnings
-from normalizer.processes import ProcessPipeline
+from normalizer.processes import ChildProcess
 from normalizer.timeline import MatroskaBlocks, Timeline, framed
 
 _QUEUED_EVENTS = 8
@@ -24,18 +22,8 @@ _KEPT_BYTES_PER_SECOND = 64 * 1024
 """Several times the encoder's bitrate: bounds the kept file by the recording's duration."""
 
 
-class _End(Enum):
-    """One output is complete."""
-
-    OUTPUT = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    error: Exception
-
-
-_Item: TypeAlias = Samples | KeptAudio | _End | _Failed
+_Item: TypeAlias = Samples | KeptAudio | Exception | None
+"""An event, a failure to raise, or None: one output is complete."""
 
 
 class Pump:
@@ -46,18 +34,18 @@ class Pump:
 
     def __init__(
         self,
-        pipeline: ProcessPipeline,
+        children: Sequence[ChildProcess],
         chunks: AsyncIterator[bytes] | None,
         log: FfmpegLog,
         max_duration: timedelta,
         stall_seconds: float,
     ) -> None:
-        self._pipeline = pipeline
+        self._children = children
         self._chunks = chunks
         self._max_duration = max_duration
         self._stall_seconds = stall_seconds
         self._log = log
-        self._later_logs = [FfmpegLog() for _ in pipeline.children[1:]]
+        self._logs = [log, *(FfmpegLog() for _ in children[1:])]
         self._queue: asyncio.Queue[_Item] = asyncio.Queue(_QUEUED_EVENTS)
         self._moved_at = monotonic()
         self._sample_bytes = 0
@@ -65,10 +53,9 @@ class Pump:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Everything after Started; serves all pipes concurrently, or ffmpeg would block."""
-        logs = [self._log, *self._later_logs]
         listening = [
             asyncio.ensure_future(_read_log(child.stderr, log))
-            for child, log in zip(self._pipeline.children, logs, strict=True)
+            for child, log in zip(self._children, self._logs, strict=True)
         ]
         feeding = asyncio.ensure_future(self._guarded(self._feed()))
         reading = [asyncio.ensure_future(self._guarded(read)) for read in self._outputs()]
@@ -77,9 +64,9 @@ class Pump:
                 async for event in outcome:
                     yield event
             await asyncio.gather(*listening)
-            exit_code, *later_codes = [await c.process.wait() for c in self._pipeline.children]
+            exit_code, *later_codes = [await child.process.wait() for child in self._children]
             duration = length_of(self._sample_bytes)
-            for log, code in zip(self._later_logs, later_codes, strict=True):
+            for log, code in zip(self._logs[1:], later_codes, strict=True):
                 if error := downstream_failure(log, code):
                     raise error
             if error := failure(self._log, exit_code, duration):
@@ -94,7 +81,7 @@ class Pump:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _outputs(self) -> list[Coroutine[Any, Any, None]]:
-        samples, kept = self._pipeline.last.stdout, self._pipeline.last.kept
+        samples, kept = self._children[-1].stdout, self._children[-1].kept
         assert samples is not None  # noqa: S101 # the last process writes to a pipe
         return [self._read_samples(samples)] + ([] if kept is None else [self._read_kept(kept)])
 
@@ -103,9 +90,9 @@ class Pump:
         while outputs:
             item = await self._next()
             match item:
-                case _Failed(error):
-                    raise error
-                case _End():
+                case Exception():
+                    raise item
+                case None:
                     outputs -= 1
                 case KeptAudio(data):
                     self._count_kept(data)
@@ -159,10 +146,10 @@ class Pump:
         try:
             await work
         except Exception as error:  # noqa: BLE001 # raised again in _outcome
-            await self._queue.put(_Failed(error))
+            await self._queue.put(error)
 
     async def _feed(self) -> None:
-        stdin, chunks = self._pipeline.first.stdin, self._chunks
+        stdin, chunks = self._children[0].stdin, self._chunks
         if stdin is None or chunks is None:
             return
         wanted = True
@@ -175,8 +162,8 @@ class Pump:
     async def _finish_feeding(self, feeding: "asyncio.Future[None]") -> None:
         """Waits for the rest of the caller's stream: not needed by ffmpeg, but it must be valid."""
         await feeding
-        if not self._queue.empty() and isinstance(rest := self._queue.get_nowait(), _Failed):
-            raise rest.error
+        if not self._queue.empty() and isinstance(rest := self._queue.get_nowait(), Exception):
+            raise rest
 
     async def _read_samples(self, samples: asyncio.StreamReader) -> None:
         blocks, timeline = MatroskaBlocks(), Timeline()
@@ -184,12 +171,12 @@ class Pump:
             pieces = (piece for block in blocks.feed(data) for piece in timeline.place(*block))
             for frame in framed(pieces):
                 await self._queue.put(Samples(frame))
-        await self._queue.put(_End.OUTPUT)
+        await self._queue.put(None)
 
     async def _read_kept(self, kept: asyncio.StreamReader) -> None:
         while data := await kept.read(MAX_FRAME_BYTES):
             await self._queue.put(KeptAudio(data))
-        await self._queue.put(_End.OUTPUT)
+        await self._queue.put(None)
 
 
 async def _read_log(stderr: asyncio.StreamReader, log: FfmpegLog) -> None:

@@ -5,7 +5,6 @@ from contextlib import aclosing
 from typing import Any
 
 import grpc
-from google.protobuf.duration import from_timedelta
 from structlog.contextvars import bind_contextvars
 
 from mesh.frames import read_data, read_start
@@ -15,15 +14,15 @@ from normalizer.engine import (
     Filter,
     Finished,
     KeptAudio,
-    NormalizerEngine,
     Options,
     Progress,
     Request,
     Samples,
     Started,
-    Storage,
     Target,
 )
+from normalizer.ffmpeg_engine import FfmpegEngine
+from normalizer.spool import Spool
 from ytcaption.v1 import media_pb2 as media
 from ytcaption.v1 import normalizer_service_pb2 as pb
 from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
@@ -40,11 +39,11 @@ _TARGETS = {
 
 
 class NormalizerServicer(rpc.NormalizerServiceServicer):
-    """Translates between the wire and a NormalizerEngine; decides nothing itself."""
+    """Translates between the wire and the engine; decides nothing itself."""
 
-    def __init__(self, engine: NormalizerEngine, storage: Storage) -> None:
+    def __init__(self, engine: FfmpegEngine, spool: Spool) -> None:
         self._engine = engine
-        self._storage = storage
+        self._spool = spool
 
     async def Normalize(self, request_iterator: Frames, context: Context) -> Responses:
         start: pb.NormalizeStart = await read_start(request_iterator)
@@ -63,17 +62,15 @@ class NormalizerServicer(rpc.NormalizerServiceServicer):
         found = await self._engine.capabilities()
         return pb.GetCapabilitiesResponse(
             capabilities=[
-                pb.OptionCapability(
-                    option=each.option, honoured=not each.why_not, why_not=each.why_not
-                )
-                for each in found
+                pb.OptionCapability(option=option, honoured=not why_not, why_not=why_not)
+                for option, why_not in found.items()
             ]
         )
 
     async def Purge(
         self, request: pb.NormalizerServicePurgeRequest, context: Context
     ) -> pb.NormalizerServicePurgeResponse:
-        purged = await self._storage.purge(dry_run=request.dry_run)
+        purged = await self._spool.purge(dry_run=request.dry_run)
         return pb.NormalizerServicePurgeResponse(
             files_removed=purged.files, bytes_removed=purged.size
         )
@@ -95,13 +92,7 @@ def _to_wire(event: Event) -> pb.NormalizeResponse:
         case Progress():
             return pb.NormalizeResponse(progress=message_from(media.MediaProgress, event))
         case Finished():
-            return pb.NormalizeResponse(
-                finished=pb.NormalizeFinished(
-                    duration=from_timedelta(event.duration),
-                    kept_audio_bytes=event.kept_bytes,
-                    warnings=event.warnings,
-                )
-            )
+            return pb.NormalizeResponse(finished=message_from(pb.NormalizeFinished, event))
 
 
 def _filter_to_wire(applied: Filter) -> media.AppliedFilter:

@@ -53,24 +53,20 @@ def _member(member: Member, text: Text) -> dict[str, object]:
         "text": "\n\n".join(text.paragraphs),
         "text_complete": text.complete,
         "note": text.note,
-        "translation": _translation(text.translation),
+        "translation": text.translation,
     }
-
-
-def _translation(translation: Translation | None) -> dict[str, object] | None:
-    if not translation:
-        return None
-    return {"language": translation.language, "text": "\n\n".join(translation.paragraphs)}
 
 
 def _fields(source: object, names: str) -> dict[str, object]:
     return {name: getattr(source, name) for name in names.split()}
 
 
-def _encoded(value: Failure | Listing | datetime) -> object:
+def _encoded(value: Failure | Listing | Translation | datetime) -> object:
     """What JSON has no type for: a time in UTC, or the fields of a dataclass in their order."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, Translation):
+        return {"language": value.language, "text": "\n\n".join(value.paragraphs)}
     return asdict(value)
 
 

@@ -24,6 +24,11 @@ class MemberState(StrEnum):
     TIMED_OUT = "TIMED_OUT"
     CANCELLED = "CANCELLED"
 
+    @property
+    def words(self) -> str:
+        """The state for readers, such as "timed out"."""
+        return self.lower().replace("_", " ")
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

@@ -31,7 +31,7 @@ class HtmlReport:
             f'<h1 id="top" dir="auto">{title}</h1>\n'
             f'<p class="summary {collection.state}">{_text(words.summary(collection))}</p>\n'
         )
-        yield _list(words.collection_fields(collection))
+        yield f"<dl>\n{_fields(words.collection_fields(collection))}</dl>\n"
         yield from _listings(collection)
         if not collection.members:
             yield "<p>There are no recordings in this collection.</p>\n"
@@ -48,7 +48,7 @@ class HtmlReport:
             f"<dt>State</dt><dd>{_state(member)}</dd>\n"
             f"<dt>Link</dt><dd>{_link(member.url)}</dd>\n"
         )
-        yield "".join(_pair(label, value) for label, value in words.member_fields(member, text))
+        yield _fields(words.member_fields(member, text))
         if why := words.failure_text(member.failure):
             yield f'<dt>Failure</dt><dd class="failure">{_text(why)}</dd>\n'
         yield "</dl>\n"
@@ -70,12 +70,8 @@ def _text(text: str) -> str:
     return escape(words.on_one_line(text))
 
 
-def _pair(label: str, value: str) -> str:
-    return f"<dt>{label}</dt><dd>{_text(value)}</dd>\n"
-
-
-def _list(pairs: list[tuple[str, str]]) -> str:
-    return f"<dl>\n{''.join(_pair(label, value) for label, value in pairs)}</dl>\n"
+def _fields(pairs: list[tuple[str, str]]) -> str:
+    return "".join(f"<dt>{label}</dt><dd>{_text(value)}</dd>\n" for label, value in pairs)
 
 
 def _both(number: int, found: list[words.TextBlock]) -> Iterator[str]:

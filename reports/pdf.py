@@ -124,7 +124,7 @@ class PdfReport:
         sheets.ln(6)
         for member_state, count in counts.items():
             sheets.style(9, COLOURS[member_state], bold=True)
-            label = f"{count} {words.STATES[member_state]}"
+            label = f"{count} {member_state.words}"
             sheets.cell(sheets.get_string_width(label) + 8, 5, label)
         sheets.ln(9)
 

@@ -7,14 +7,6 @@ from urllib.parse import quote, urlsplit
 
 from reports.model import Collection, Failure, Listing, Member, MemberState, State, Text
 
-STATES = {
-    MemberState.COMPLETED: "completed",
-    MemberState.RUNNING: "running",
-    MemberState.PENDING: "pending",
-    MemberState.FAILED: "failed",
-    MemberState.TIMED_OUT: "timed out",
-    MemberState.CANCELLED: "cancelled",
-}
 COLUMNS = ("#", "Title", "State", "Length", "Language", "Failure")
 """Columns of the table of recordings."""
 _JOINERS = "\u200c\u200d\u00ad"
@@ -58,7 +50,7 @@ def summary(collection: Collection) -> str:
     counts, total = collection.counts, len(collection.members)
     completed = counts.get(MemberState.COMPLETED, 0)
     counted_members = f"{completed} of {counted(total, 'recording')} completed"
-    others = [f"{count} {STATES[state]}" for state, count in counts.items()]
+    others = [f"{count} {state.words}" for state, count in counts.items()]
     rest = ", ".join(others[1:] if completed else others)
     counted_members += f" ({rest})" if rest else ""
     if collection.late_count:
@@ -126,7 +118,7 @@ def member_fields(member: Member, text: Text) -> list[tuple[str, str]]:
 
 def state(member: Member) -> str:
     """The member's state in words."""
-    return STATES[member.state] + (" (late)" if member.late else "")
+    return member.state.words + (" (late)" if member.late else "")
 
 
 def row(member: Member) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import click
 from google.protobuf.duration import from_timedelta
 from google.protobuf.message import Message
 
-from cli.channel import call, connected
+from cli.channel import Server, call
 from cli.client.lists import print_list
 from cli.exits import Exit
 from cli.render.live_listing import ListSpec
@@ -22,10 +22,9 @@ from ytcaption.v1 import job_pb2 as job_pb
 REMOVAL_SECONDS = 3600
 
 
-async def show_health(address: str, *, as_json: bool) -> Exit:
+async def show_health(server: Server, *, as_json: bool) -> Exit:
     """Prints a line for each component; exits with 4 unless a job would run."""
-    async with connected(address) as server:
-        found = await call(server.admin.GetHealth, pb.GetHealthRequest())
+    found = await call(server.admin.GetHealth, pb.GetHealthRequest())
     if as_json:
         click.echo(to_json({"healthy": found.healthy, **as_dict(found)}))
     else:
@@ -37,10 +36,9 @@ async def show_health(address: str, *, as_json: bool) -> Exit:
     return Exit.OK if found.healthy else Exit.UNAVAILABLE
 
 
-async def show_stats(address: str, *, as_json: bool) -> Exit:
+async def show_stats(server: Server, *, as_json: bool) -> None:
     """Prints a line for each figure, and for every job state even without jobs in it."""
-    async with connected(address) as server:
-        found = await call(server.admin.GetStats, pb.GetStatsRequest())
+    found = await call(server.admin.GetStats, pb.GetStatsRequest())
     jobs = {enum_word(job_pb.JobState, state): 0 for state in job_pb.JobState.values()[1:]}
     jobs |= {enum_word(job_pb.JobState, one.state): one.count for one in found.jobs}
     uptime = found.uptime.ToTimedelta()
@@ -54,7 +52,7 @@ async def show_stats(address: str, *, as_json: bool) -> Exit:
             "uptime_seconds": uptime.total_seconds(),
         }
         click.echo(to_json(figures))
-        return Exit.OK
+        return
     facts = {
         **{name: str(count) for name, count in jobs.items()},
         "in the queue": str(found.queue_depth),
@@ -65,7 +63,6 @@ async def show_stats(address: str, *, as_json: bool) -> Exit:
     }
     for label, value in facts.items():
         _print_aligned(label, value)
-    return Exit.OK
 
 
 def _print_aligned(label: str, value: str) -> None:
@@ -73,14 +70,12 @@ def _print_aligned(label: str, value: str) -> None:
 
 
 async def list_deliveries(
-    address: str, job_id: str, collection_id: str, limit: int, *, as_json: bool
-) -> Exit:
+    server: Server, job_id: str, collection_id: str, limit: int, *, as_json: bool
+) -> None:
     """Prints webhook deliveries as a table, or as one JSON object a line."""
     request = pb.ListWebhookDeliveriesRequest(job_id=job_id, collection_id=collection_id)
-    async with connected(address) as server:
-        method = server.admin.ListWebhookDeliveries
-        await print_list(method, request, DELIVERIES, limit, as_json=as_json)
-    return Exit.OK
+    method = server.admin.ListWebhookDeliveries
+    await print_list(method, request, DELIVERIES, limit, as_json=as_json)
 
 
 def _delivery_row(delivery: pb.WebhookDelivery) -> Sequence[str]:
@@ -109,11 +104,10 @@ def _answer(attempt: pb.DeliveryAttempt) -> str:
     return f"{attempt.status or ''} {attempt.error}".strip()
 
 
-async def clean_up(address: str, max_age: timedelta, *, dry_run: bool, as_json: bool) -> Exit:
+async def clean_up(server: Server, max_age: timedelta, *, dry_run: bool, as_json: bool) -> None:
     """Prints what was removed, or would be."""
     request = pb.CleanupRequest(max_age=from_timedelta(max_age), dry_run=dry_run)
-    async with connected(address) as server:
-        done = await call(server.admin.Cleanup, request, REMOVAL_SECONDS)
+    done = await call(server.admin.Cleanup, request, REMOVAL_SECONDS)
     if as_json:
         click.echo(to_json({"dry_run": dry_run, **_all_fields(done)}))
     else:
@@ -122,14 +116,12 @@ async def clean_up(address: str, max_age: timedelta, *, dry_run: bool, as_json: 
             f"{done.collections_removed} collections, {done.events_removed} events, "
             f"{done.artifacts_removed} files, {size(done.bytes_removed)}"
         )
-    return Exit.OK
 
 
-async def reset(address: str, confirmation: str, *, dry_run: bool, as_json: bool) -> Exit:
+async def reset(server: Server, confirmation: str, *, dry_run: bool, as_json: bool) -> Exit:
     """Prints a line for each service; exits with 4 if one could not be reset."""
     request = pb.FactoryResetRequest(confirmation=confirmation, dry_run=dry_run)
-    async with connected(address) as server:
-        done = await call(server.admin.FactoryReset, request, REMOVAL_SECONDS)
+    done = await call(server.admin.FactoryReset, request, REMOVAL_SECONDS)
     if as_json:
         services = [_all_fields(service) for service in done.services]
         click.echo(to_json({"dry_run": dry_run, "services": services}))

@@ -1,7 +1,7 @@
 """collect: sources become a collection, its members become caption files and reports."""
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,16 +88,14 @@ class _Gathering:
 
     async def run(self) -> Exit:
         try:
-            await self._follow()
+            with closing(self._view):
+                await self._follow()
         except (asyncio.CancelledError, BrokenPipeError):
-            self._view.close()
             await self._interrupt()
             raise
         except grpc.aio.AioRpcError:
-            self._view.close()
             await self._give_up()
             raise
-        self._view.close()
         return await self._conclude()
 
     async def _follow(self) -> None:

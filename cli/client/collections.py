@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import click
 
-from cli.channel import connected
-from cli.client.lists import pages, print_list, watch_list
-from cli.exits import Exit
+from cli.channel import Server
+from cli.client.lists import EVERYTHING, pages, print_list, watch_list
 from cli.render.collection_state import count_summary, counts_of
 from cli.render.live_listing import ListSpec
 from cli.render.messages import as_dict, collection_state, failure_line, member_state, member_title
@@ -16,17 +15,15 @@ from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import collection_service_pb2 as service_pb
 
 
-async def list_collections(address: str, limit: int, *, watch: bool, as_json: bool) -> Exit:
+async def list_collections(server: Server, limit: int, *, watch: bool, as_json: bool) -> None:
     """Prints the list, or with `watch` shows it and its changes until it is interrupted."""
-    async with connected(address) as server:
-        calls = server.collections
-        if watch:
-            watched = service_pb.WatchCollectionsRequest()
-            await watch_list(calls.WatchCollections, watched, COLLECTIONS, limit, as_json=as_json)
-        else:
-            listed = service_pb.ListCollectionsRequest()
-            await print_list(calls.ListCollections, listed, COLLECTIONS, limit, as_json=as_json)
-    return Exit.OK
+    calls = server.collections
+    if watch:
+        watched = service_pb.WatchCollectionsRequest()
+        await watch_list(calls.WatchCollections, watched, COLLECTIONS, limit, as_json=as_json)
+    else:
+        listed = service_pb.ListCollectionsRequest()
+        await print_list(calls.ListCollections, listed, COLLECTIONS, limit, as_json=as_json)
 
 
 def _row(collection: pb.Collection) -> Sequence[str]:
@@ -48,25 +45,26 @@ COLLECTIONS: ListSpec[pb.Collection] = ListSpec(
 )
 
 
-async def show_collection(address: str, collection_id: str, limit: int, *, as_json: bool) -> Exit:
-    """Prints the facts of one collection, and its first members."""
+async def show_collection(
+    server: Server, collection_id: str, limit: int, *, all_members: bool, as_json: bool
+) -> None:
+    """Prints the facts of one collection, and its first members or all of them."""
+    limit = EVERYTHING if all_members else limit
     request = service_pb.GetCollectionRequest(collection_id=collection_id)
-    async with connected(address) as server:
-        method = server.collections.GetCollection
-        read = [page async for page in pages(method, request, lambda page: page.members, limit)]
+    method = server.collections.GetCollection
+    read = [page async for page in pages(method, request, lambda page: page.members, limit)]
     collection = read[0].collection
     members = [member for page in read for member in page.members][:limit]
     if as_json:
         plain = [as_dict(member) for member in members]
         click.echo(to_json({"collection": as_dict(collection), "members": plain}))
-        return Exit.OK
+        return
     print_facts(_facts(collection))
     if members:
         heads = ("no", "state", "progress", "length", "lang", "job", "title")
         print_table(heads, [_member_row(member) for member in members], whole=5)
     if left := max(0, collection.member_count - len(members)):
         click.echo(f"{left} more members; --limit shows more, --all shows them all", err=True)
-    return Exit.OK
 
 
 def _facts(collection: pb.Collection) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import click
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from cli.channel import Server, call, connected
+from cli.channel import Server, call
 from cli.client.lists import EVERYTHING, pages, print_list
 from cli.exits import CommandError, Exit
 from cli.render.bars import bars_for
@@ -27,12 +27,10 @@ from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pipeline_pb
 
 
-async def list_letters(address: str, reason: str, limit: int, *, as_json: bool) -> Exit:
+async def list_letters(server: Server, reason: str, limit: int, *, as_json: bool) -> None:
     """Prints a table, or one JSON object a line."""
     request = pb.ListDeadLettersRequest(reason=reason)
-    async with connected(address) as server:
-        await print_list(server.admin.ListDeadLetters, request, LETTERS, limit, as_json=as_json)
-    return Exit.OK
+    await print_list(server.admin.ListDeadLetters, request, LETTERS, limit, as_json=as_json)
 
 
 def _row(letter: job_pb.DeadLetter) -> Sequence[str]:
@@ -62,21 +60,20 @@ def _kind_of(letter: job_pb.DeadLetter) -> str:
     return enum_word(job_pb.LetterKind, letter.kind or job_pb.LETTER_KIND_JOB)
 
 
-async def show_letter(address: str, letter_id: str, *, as_json: bool) -> Exit:
+async def show_letter(server: Server, letter_id: str, *, as_json: bool) -> None:
     """Prints the facts of one letter, with the source and title of its job if it has one."""
-    async with connected(address) as server:
-        try:
-            request = pipeline_pb.GetJobRequest(job_id=letter_id)
-            job = (await call(server.pipeline.GetJob, request)).job
-        except grpc.aio.AioRpcError as error:
-            if reason_of(error) != Reason.JOB_NOT_FOUND:
-                raise
-            job, letter = job_pb.Job(), await _find(server, letter_id, reason="")
-            missing = for_terminal(letter_id)
-        else:
-            failed = job.state == job_pb.JOB_STATE_FAILED
-            letter = await _find(server, job.job_id, job.failure.reason) if failed else None
-            missing = f"job {for_terminal(job.job_id)}: it is {job_state(job)}"
+    try:
+        request = pipeline_pb.GetJobRequest(job_id=letter_id)
+        job = (await call(server.pipeline.GetJob, request)).job
+    except grpc.aio.AioRpcError as error:
+        if reason_of(error) != Reason.JOB_NOT_FOUND:
+            raise
+        job, letter = job_pb.Job(), await _find(server, letter_id, reason="")
+        missing = for_terminal(letter_id)
+    else:
+        failed = job.state == job_pb.JOB_STATE_FAILED
+        letter = await _find(server, job.job_id, job.failure.reason) if failed else None
+        missing = f"job {for_terminal(job.job_id)}: it is {job_state(job)}"
     if letter is None:
         message = f"no dead letter of {missing}"
         raise CommandError(message, Exit.REFUSED, Reason.DEAD_LETTER_NOT_FOUND)
@@ -84,16 +81,15 @@ async def show_letter(address: str, letter_id: str, *, as_json: bool) -> Exit:
         click.echo(message_json(letter))
     else:
         print_facts(_facts(letter, job))
-    return Exit.OK
 
 
 async def _find(server: Server, letter_id: str, reason: str) -> job_pb.DeadLetter | None:
     """Searches the list from the newest on: there is no call for a single letter."""
     request = pb.ListDeadLettersRequest(reason=reason)
     method = server.admin.ListDeadLetters
-    async with aclosing(pages(method, request, lambda page: page.dead_letters, EVERYTHING)) as read:
+    async with aclosing(pages(method, request, LETTERS.items, EVERYTHING)) as read:
         async for page in read:
-            for letter in page.dead_letters:
+            for letter in LETTERS.items(page):
                 if _id_of(letter) == letter_id:
                     return letter
     return None
@@ -127,16 +123,15 @@ def _second(time: Timestamp) -> str:
     return time.ToDatetime().strftime("%Y-%m-%d %H:%M:%S UTC") if time.seconds else ""
 
 
-async def replay_letter(address: str, letter_id: str, *, wait: bool, as_json: bool) -> Exit:
+async def replay_letter(server: Server, letter_id: str, *, wait: bool, as_json: bool) -> Exit:
     """Prints the job as soon as it is queued again, or with `wait` as it ends this time."""
-    async with connected(address) as server:
-        request = pb.ReplayDeadLetterRequest(job_id=letter_id)
-        done = await call(server.admin.ReplayDeadLetter, request)
-        if not done.HasField("job"):  # an event or a webhook: there is nothing to wait for
-            sent = {"letter_id": letter_id, "sent": True}
-            click.echo(to_json(sent) if as_json else f"{letter_id} sent again")
-            return Exit.OK
-        job = await _follow_replay(server, done.job) if wait else done.job
+    request = pb.ReplayDeadLetterRequest(job_id=letter_id)
+    done = await call(server.admin.ReplayDeadLetter, request)
+    if not done.HasField("job"):  # an event or a webhook: there is nothing to wait for
+        sent = {"letter_id": letter_id, "sent": True}
+        click.echo(to_json(sent) if as_json else f"{letter_id} sent again")
+        return Exit.OK
+    job = await _follow_replay(server, done.job) if wait else done.job
     click.echo(message_json(job) if as_json else f"{job.job_id} {job_state(job)}")
     return job_exit(job) if wait else Exit.OK
 
@@ -158,23 +153,21 @@ async def _follow_replay(server: Server, replayed: job_pb.Job) -> job_pb.Job:
 
 
 async def purge_letters(  # noqa: PLR0913 # one for each option
-    address: str,
+    server: Server,
     job_id: str,
     reason: str,
     older_than: timedelta | None,
     *,
     dry_run: bool,
     as_json: bool,
-) -> Exit:
+) -> None:
     """Prints how many letters were removed, or would be."""
     request = pb.PurgeDeadLettersRequest(job_id=job_id, reason=reason, dry_run=dry_run)
     if older_than is not None:
         request.before.FromDatetime(datetime.now(UTC) - older_than)
-    async with connected(address) as server:
-        count = (await call(server.admin.PurgeDeadLetters, request)).dead_letters_removed
+    count = (await call(server.admin.PurgeDeadLetters, request)).dead_letters_removed
     if as_json:
         click.echo(to_json({"dead_letters_removed": count, "dry_run": dry_run}))
     else:
         letters = "dead letter" if count == 1 else "dead letters"
         click.echo(f"{count} {letters} {'would be removed' if dry_run else 'removed'}")
-    return Exit.OK

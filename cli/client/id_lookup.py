@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 import grpc
 
-from cli.channel import Server, call, connected
+from cli.channel import Server, call
 from cli.exits import CommandError, Exit
 from cli.render.bars import bars_for
 from cli.render.collection_progress import progress_view_for
@@ -48,15 +48,14 @@ async def _job_or_collection(
         raise CommandError(message, Exit.REFUSED, "NOT_FOUND") from error
 
 
-async def watch(address: str, wanted: str, after: int, *, as_json: bool, quiet: bool) -> Exit:
+async def watch(server: Server, wanted: str, after: int, *, as_json: bool, quiet: bool) -> Exit:
     """Prints captions of a job, members of a collection, or every update as JSON."""
-    async with connected(address) as server:
-        with Screen(quiet=quiet) as screen:
-            return await _job_or_collection(
-                wanted,
-                lambda: _watch_job(server, screen, wanted, after, as_json=as_json),
-                lambda: _watch_collection(server, screen, wanted, after, as_json=as_json),
-            )
+    with Screen(quiet=quiet) as screen:
+        return await _job_or_collection(
+            wanted,
+            lambda: _watch_job(server, screen, wanted, after, as_json=as_json),
+            lambda: _watch_collection(server, screen, wanted, after, as_json=as_json),
+        )
 
 
 async def _watch_job(
@@ -93,40 +92,36 @@ async def _watch_collection(
     return collection_exit(renderer.state)
 
 
-async def cancel(address: str, wanted: str, note: str, *, as_json: bool) -> Exit:
+async def cancel(server: Server, wanted: str, note: str, *, as_json: bool) -> None:
     """Prints the state afterwards, which may be another end that came first."""
-    async with connected(address) as server:
 
-        async def cancel_job() -> tuple[str, str]:
-            request = pb.CancelJobRequest(job_id=wanted, note=note)
-            job = (await call(server.pipeline.CancelJob, request)).job
-            return job_state(job), message_json(job)
+    async def cancel_job() -> tuple[str, str]:
+        request = pb.CancelJobRequest(job_id=wanted, note=note)
+        job = (await call(server.pipeline.CancelJob, request)).job
+        return job_state(job), message_json(job)
 
-        async def cancel_collection() -> tuple[str, str]:
-            request = collection_pb.CancelCollectionRequest(collection_id=wanted, note=note)
-            done = await call(server.collections.CancelCollection, request)
-            return collection_state(done.collection), message_json(done.collection)
+    async def cancel_collection() -> tuple[str, str]:
+        request = collection_pb.CancelCollectionRequest(collection_id=wanted, note=note)
+        done = await call(server.collections.CancelCollection, request)
+        return collection_state(done.collection), message_json(done.collection)
 
-        state, plain = await _job_or_collection(wanted, cancel_job, cancel_collection)
+    state, plain = await _job_or_collection(wanted, cancel_job, cancel_collection)
     click.echo(plain if as_json else f"{wanted} {state}")
-    return Exit.OK
 
 
-async def delete(address: str, wanted: str, *, as_json: bool) -> Exit:
+async def delete(server: Server, wanted: str, *, as_json: bool) -> None:
     """Prints what was removed."""
-    async with connected(address) as server:
 
-        async def delete_job() -> tuple[str, dict[str, object]]:
-            done = await call(server.pipeline.DeleteJob, pb.DeleteJobRequest(job_id=wanted))
-            events, files = done.events_removed, done.artifacts_removed
-            removed = {"job_id": wanted, "events_removed": events, "artifacts_removed": files}
-            return f"{events} events, {files} files", removed
+    async def delete_job() -> tuple[str, dict[str, object]]:
+        done = await call(server.pipeline.DeleteJob, pb.DeleteJobRequest(job_id=wanted))
+        events, files = done.events_removed, done.artifacts_removed
+        removed = {"job_id": wanted, "events_removed": events, "artifacts_removed": files}
+        return f"{events} events, {files} files", removed
 
-        async def delete_collection() -> tuple[str, dict[str, object]]:
-            request = collection_pb.DeleteCollectionRequest(collection_id=wanted)
-            jobs = (await call(server.collections.DeleteCollection, request, None)).jobs_removed
-            return f"{jobs} jobs", {"collection_id": wanted, "jobs_removed": jobs}
+    async def delete_collection() -> tuple[str, dict[str, object]]:
+        request = collection_pb.DeleteCollectionRequest(collection_id=wanted)
+        jobs = (await call(server.collections.DeleteCollection, request, None)).jobs_removed
+        return f"{jobs} jobs", {"collection_id": wanted, "jobs_removed": jobs}
 
-        words, removed = await _job_or_collection(wanted, delete_job, delete_collection)
+    words, removed = await _job_or_collection(wanted, delete_job, delete_collection)
     click.echo(to_json(removed) if as_json else f"{wanted} deleted: {words}")
-    return Exit.OK

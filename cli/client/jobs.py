@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from cli.channel import call, connected
+from cli.channel import Server, call
 from cli.client.lists import print_list, watch_list
-from cli.exits import Exit
 from cli.files.captions import write_whole
 from cli.render.bars import figure
 from cli.render.live_listing import ListSpec
@@ -27,18 +26,16 @@ from ytcaption.v1 import pipeline_service_pb2 as pb
 
 
 async def list_jobs(  # noqa: PLR0913 # one for each option
-    address: str, states: Sequence[str], search: str, limit: int, *, watch: bool, as_json: bool
-) -> Exit:
+    server: Server, states: Sequence[str], search: str, limit: int, *, watch: bool, as_json: bool
+) -> None:
     """Prints the list, or with `watch` shows it and its changes until it is interrupted."""
     numbers = [job_pb.JobState.Value(f"JOB_STATE_{name.upper()}") for name in states]
-    async with connected(address) as server:
-        if watch:
-            watched = pb.WatchJobsRequest(states=numbers, query=search)
-            await watch_list(server.pipeline.WatchJobs, watched, JOBS, limit, as_json=as_json)
-        else:
-            listed = pb.ListJobsRequest(states=numbers, query=search)
-            await print_list(server.pipeline.ListJobs, listed, JOBS, limit, as_json=as_json)
-    return Exit.OK
+    if watch:
+        watched = pb.WatchJobsRequest(states=numbers, query=search)
+        await watch_list(server.pipeline.WatchJobs, watched, JOBS, limit, as_json=as_json)
+    else:
+        listed = pb.ListJobsRequest(states=numbers, query=search)
+        await print_list(server.pipeline.ListJobs, listed, JOBS, limit, as_json=as_json)
 
 
 def _row(job: job_pb.Job) -> Sequence[str]:
@@ -54,15 +51,13 @@ JOBS: ListSpec[job_pb.Job] = ListSpec(
 )
 
 
-async def show_job(address: str, job_id: str, *, as_json: bool) -> Exit:
+async def show_job(server: Server, job_id: str, *, as_json: bool) -> None:
     """Prints the facts of one job."""
-    async with connected(address) as server:
-        job = (await call(server.pipeline.GetJob, pb.GetJobRequest(job_id=job_id))).job
+    job = (await call(server.pipeline.GetJob, pb.GetJobRequest(job_id=job_id))).job
     if as_json:
         click.echo(message_json(job))
     else:
         print_facts(_facts(job))
-    return Exit.OK
 
 
 def _facts(job: job_pb.Job) -> list[tuple[str, str]]:
@@ -89,10 +84,11 @@ def _facts(job: job_pb.Job) -> list[tuple[str, str]]:
     ]
 
 
-async def print_captions(address: str, request: pb.GetCaptionsRequest, output: Path | None) -> Exit:
+async def print_captions(
+    server: Server, request: pb.GetCaptionsRequest, output: Path | None
+) -> None:
     """Writes captions unchanged to a file or a pipe; made safe for a terminal."""
-    async with connected(address) as server:
-        content = (await call(server.pipeline.GetCaptions, request)).content
+    content = (await call(server.pipeline.GetCaptions, request)).content
     if output is not None:
         write_whole(output, content)
         click.echo(f"wrote {output}", err=True)
@@ -101,4 +97,3 @@ async def print_captions(address: str, request: pb.GetCaptionsRequest, output: P
     else:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
-    return Exit.OK

@@ -1,9 +1,9 @@
 """Paged lists of a server, read once or watched."""
 
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, closing
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import click
 from google.protobuf.message import Message
@@ -16,27 +16,13 @@ from cli.render.tables import print_table
 from mesh.watching import follow_pages
 
 PAGE_SIZE = 200
+"""The largest page a server returns."""
 EVERYTHING = sys.maxsize
 
 
-class _Request(Protocol):
-    page_size: int
-    page_token: str
-
-
-class _Page(Protocol):
-    next_page_token: str
-
-
-PageT = TypeVar("PageT", bound=_Page)
-
-
 async def pages(
-    method: Callable[..., Awaitable[PageT]],
-    request: _Request,
-    items: Callable[[PageT], Sequence[Message]],
-    limit: int,
-) -> AsyncGenerator[PageT, None]:
+    method: Callable[..., Any], request: Any, items: Callable[[Any], Sequence[Message]], limit: int
+) -> AsyncGenerator[Any, None]:
     """Reads pages until they hold `limit` items; the last page may hold more."""
     left = limit
     while True:
@@ -67,7 +53,9 @@ async def print_list(
 async def watch_list(
     method: Callable[..., Any], request: Any, spec: ListSpec[Any], limit: int, *, as_json: bool
 ) -> None:
-    """Shows the first page and its changes until it is cancelled."""
+    """Shows the first page and its changes until it is cancelled; refuses more than one page."""
+    if limit > PAGE_SIZE:
+        raise click.UsageError(f"--watch shows {PAGE_SIZE} at most: give a smaller --limit")
     request.page_size = limit
     with closing(list_view_for(spec, as_json=as_json)) as view:
         connection = ConnectionNotice(view.line)

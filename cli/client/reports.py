@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from cli.channel import Server, connected
-from cli.exits import Exit
+from cli.channel import Server
 from cli.files.captions import FORMATS as CAPTION_FORMATS
 from cli.files.captions import whole_file
 from cli.render.text import file_stem, lines_for_terminal
@@ -83,19 +82,20 @@ def _named(path: Path, name: str) -> Path:
     return path / file_stem(name, "report") if path.is_dir() else path
 
 
-async def print_report(address: str, request: pb.GetReportRequest, output: Path | None) -> Exit:
+async def print_report(
+    server: Server, collection_id: str, name: str, captions: str, output: Path | None
+) -> None:
     """Writes a report unchanged to a file or a pipe; made safe for a terminal."""
-    async with connected(address) as server:
-        if output is not None:
-            path = await save_report(server, request, output)
-            click.echo(f"wrote {path}", err=True)
-            return Exit.OK
-        async with aclosing(_frames(server, request)) as frames:
-            if sys.stdout.isatty():
-                content = b"".join([frame.chunk async for frame in frames])
-                click.echo(lines_for_terminal(content.decode(errors="replace")))
-                return Exit.OK
-            async for frame in frames:
-                sys.stdout.buffer.write(frame.chunk)
-            sys.stdout.buffer.flush()
-    return Exit.OK
+    request = report_request(collection_id, name, captions)
+    if output is not None:
+        path = await save_report(server, request, output)
+        click.echo(f"wrote {path}", err=True)
+        return
+    async with aclosing(_frames(server, request)) as frames:
+        if sys.stdout.isatty():
+            content = b"".join([frame.chunk async for frame in frames])
+            click.echo(lines_for_terminal(content.decode(errors="replace")))
+            return
+        async for frame in frames:
+            sys.stdout.buffer.write(frame.chunk)
+        sys.stdout.buffer.flush()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 
-from cli.channel import Server, call, connected
+from cli.channel import Server, call
 from cli.client.interruption import CANCEL_SECONDS, clean_up
 from cli.exits import CommandError, Exit
 from cli.files.captions import CaptionOutput
@@ -23,21 +23,20 @@ from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 
-async def submit(address: str, spec: JobSpec, *, wait: bool, as_json: bool) -> Exit:
+async def submit(server: Server, spec: JobSpec, *, wait: bool, as_json: bool) -> Exit:
     """Prints the job's id as soon as the job is durable."""
-    async with connected(address) as server:
-        with Screen() as screen:
-            with closing(bars_for(screen)) as bars:
-                renderer = JobRenderer(screen, bars, captions=False)
-                await _create(server, spec, renderer)
-                if not (wait and as_json):
-                    screen.out(message_json(renderer.job) if as_json else renderer.job.job_id)
-                if not wait:
-                    return Exit.OK
-                await follow_job(server, renderer)
-            if as_json:
-                screen.out(message_json(renderer.job))
-            return job_exit(renderer.job)
+    with Screen() as screen:
+        with closing(bars_for(screen)) as bars:
+            renderer = JobRenderer(screen, bars, captions=False)
+            await _create(server, spec, renderer)
+            if not (wait and as_json):
+                screen.out(message_json(renderer.job) if as_json else renderer.job.job_id)
+            if not wait:
+                return Exit.OK
+            await follow_job(server, renderer)
+        if as_json:
+            screen.out(message_json(renderer.job))
+        return job_exit(renderer.job)
 
 
 async def _create(server: Server, spec: JobSpec, renderer: JobRenderer) -> None:
@@ -84,17 +83,15 @@ class _Transcription:
 
     async def run(self) -> Exit:
         try:
-            await _create(self._server, self._options.spec, self._renderer)
-            await follow_job(self._server, self._renderer)
+            with closing(self._bars):
+                await _create(self._server, self._options.spec, self._renderer)
+                await follow_job(self._server, self._renderer)
         except (asyncio.CancelledError, BrokenPipeError):
-            self._bars.close()
             await self._interrupt()
             raise
         except grpc.aio.AioRpcError:
-            self._bars.close()
             self._print_watch_hint()
             raise
-        self._bars.close()
         return await self._conclude()
 
     async def _conclude(self) -> Exit:

@@ -1,30 +1,21 @@
 """health, stats, webhooks, cleanup, factory-reset."""
 
-from datetime import timedelta
-
 import click
 
-from cli.exits import Exit
 from cli.options import dry_run_option, limit_option, server_command
 from cli.params import AgeParam
 
 
 @click.command()
-@server_command
-async def health(server: str, as_json: bool) -> Exit:
+@server_command("admin.show_health")
+def health() -> None:
     """Shows the health of every component; exits with 4 unless a job would run."""
-    from cli.client.admin import show_health
-
-    return await show_health(server, as_json=as_json)
 
 
 @click.command()
-@server_command
-async def stats(server: str, as_json: bool) -> Exit:
+@server_command("admin.show_stats")
+def stats() -> None:
     """Shows the number of jobs in each state, the queue depth and the storage used."""
-    from cli.client.admin import show_stats
-
-    return await show_stats(server, as_json=as_json)
 
 
 @click.command()
@@ -37,12 +28,9 @@ async def stats(server: str, as_json: bool) -> Exit:
     help="Only those about this collection.",
 )
 @limit_option
-@server_command
-async def webhooks(job_id: str, collection_id: str, limit: int, server: str, as_json: bool) -> Exit:
+@server_command("admin.list_deliveries")
+def webhooks() -> None:
     """Lists webhook deliveries, sent and pending, newest first."""
-    from cli.client.admin import list_deliveries
-
-    return await list_deliveries(server, job_id, collection_id, limit, as_json=as_json)
 
 
 @click.command()
@@ -55,12 +43,9 @@ async def webhooks(job_id: str, collection_id: str, limit: int, server: str, as_
     help="Remove jobs that ended, and collections that settled, longer ago than this.",
 )
 @dry_run_option
-@server_command
-async def cleanup(max_age: timedelta, dry_run: bool, server: str, as_json: bool) -> Exit:
+@server_command("admin.clean_up")
+def cleanup() -> None:
     """Removes old ended jobs and settled collections, with their events and files."""
-    from cli.client.admin import clean_up
-
-    return await clean_up(server, max_age, dry_run=dry_run, as_json=as_json)
 
 
 @click.command("factory-reset")
@@ -72,9 +57,6 @@ async def cleanup(max_age: timedelta, dry_run: bool, server: str, as_json: bool)
     help='Must be "ERASE EVERYTHING".',
 )
 @dry_run_option
-@server_command
-async def factory_reset(confirmation: str, dry_run: bool, server: str, as_json: bool) -> Exit:
+@server_command("admin.reset")
+def factory_reset() -> None:
     """Removes every job, collection and file of a mesh; exits with 4 if a service failed."""
-    from cli.client.admin import reset
-
-    return await reset(server, confirmation, dry_run=dry_run, as_json=as_json)

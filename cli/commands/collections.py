@@ -14,8 +14,8 @@ from cli.job_spec import to_job_options, to_priority
 from cli.options import (
     FORMATS,
     USUAL_FORMATS,
+    call_client,
     caption_files_options,
-    check_watch_limit,
     job_options,
     json_lines_option,
     limit_option,
@@ -168,14 +168,9 @@ def _request(named: dict[str, Any], given: dict[str, Any]) -> "CreateCollectionR
 @click.command()
 @limit_option
 @watch_option
-@server_command
-async def collections(limit: int, watch: bool, server: str, as_json: bool) -> Exit:
+@server_command("collections.list_collections")
+def collections() -> None:
     """Lists collections, newest first."""
-    if watch:
-        check_watch_limit(limit)
-    from cli.client.collections import list_collections
-
-    return await list_collections(server, limit, watch=watch, as_json=as_json)
 
 
 @click.command()
@@ -188,16 +183,9 @@ async def collections(limit: int, watch: bool, server: str, as_json: bool) -> Ex
     help="At most this many members.",
 )
 @click.option("--all", "all_members", is_flag=True, help="Every member.")
-@server_command
-async def collection(
-    collection_id: str, limit: int, all_members: bool, server: str, as_json: bool
-) -> Exit:
+@server_command("collections.show_collection")
+def collection() -> None:
     """Shows the state of COLLECTION and its members."""
-    from cli.client.collections import show_collection
-    from cli.client.lists import EVERYTHING
-
-    limit = EVERYTHING if all_members else limit
-    return await show_collection(server, collection_id, limit, as_json=as_json)
 
 
 @click.command()
@@ -217,15 +205,11 @@ async def collection(
 )
 @server_option
 @async_command
-async def report(
-    collection_id: str, name: str, output: Path | None, captions: str | None, server: str
-) -> Exit:
+async def report(name: str, captions: str | None, server: str, **given: Any) -> Exit:
     """Fetches one report over all members of COLLECTION, or a zip of their captions."""
     if captions and name != "zip":
         raise click.UsageError("--captions is for -f zip")
-    if output is None and name in BINARY_REPORTS and sys.stdout.isatty():
+    if given["output"] is None and name in BINARY_REPORTS and sys.stdout.isatty():
         raise click.UsageError(f"a {name} cannot be shown on a terminal: give -o FILE, or pipe it")
-    from cli.client.reports import print_report, report_request
-
-    request = report_request(collection_id, name, captions or "srt")
-    return await print_report(server, request, output)
+    given |= {"name": name, "captions": captions or "srt"}
+    return await call_client("reports.print_report", server, **given)

@@ -2,12 +2,20 @@
 
 import sys
 from datetime import timedelta
+from typing import Any
 
 import click
 
 from cli.execution import run
 from cli.exits import Exit
-from cli.options import dry_run_option, json_option, limit_option, server_command, server_option
+from cli.options import (
+    call_client,
+    dry_run_option,
+    json_option,
+    limit_option,
+    server_command,
+    server_option,
+)
 from cli.params import AgeParam
 
 letter_argument = click.argument("letter_id", metavar="LETTER")
@@ -25,33 +33,24 @@ def dlq() -> None:
 @dlq.command("list")
 @reason_option
 @limit_option
-@server_command
-async def list_(reason: str, limit: int, server: str, as_json: bool) -> Exit:
+@server_command("dead_letters.list_letters")
+def list_() -> None:
     """Lists dead letters, newest first."""
-    from cli.client.dead_letters import list_letters
-
-    return await list_letters(server, reason, limit, as_json=as_json)
 
 
 @dlq.command()
 @letter_argument
-@server_command
-async def show(letter_id: str, server: str, as_json: bool) -> Exit:
+@server_command("dead_letters.show_letter")
+def show() -> None:
     """Shows LETTER in full; the letter of a job has the job's id."""
-    from cli.client.dead_letters import show_letter
-
-    return await show_letter(server, letter_id, as_json=as_json)
 
 
 @dlq.command()
 @letter_argument
 @click.option("--wait", is_flag=True, help="Return when the job has ended.")
-@server_command
-async def replay(letter_id: str, wait: bool, server: str, as_json: bool) -> Exit:
+@server_command("dead_letters.replay_letter")
+def replay() -> None:
     """Queues a dead job again with all its attempts, or sends an event or a webhook again."""
-    from cli.client.dead_letters import replay_letter
-
-    return await replay_letter(server, letter_id, wait=wait, as_json=as_json)
 
 
 @dlq.command()
@@ -69,28 +68,12 @@ async def replay(letter_id: str, wait: bool, server: str, as_json: bool) -> Exit
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @server_option
 @json_option
-def purge(  # noqa: PLR0913 # one for each option
-    job_id: str,
-    reason: str,
-    older_than: timedelta | None,
-    dry_run: bool,
-    yes: bool,
-    server: str,
-    as_json: bool,
-) -> None:
+def purge(yes: bool, server: str, **given: Any) -> None:
     """Removes dead letters: all, or those that match every given option. Their jobs stay failed."""
     # Confirmed before the event loop runs: within it, Ctrl-C would have to wait for the answer.
-    if not (dry_run or yes):
-        _confirm(job_id, reason, older_than)
-
-    async def main() -> Exit:
-        from cli.client.dead_letters import purge_letters
-
-        return await purge_letters(
-            server, job_id, reason, older_than, dry_run=dry_run, as_json=as_json
-        )
-
-    run(main())
+    if not (given["dry_run"] or yes):
+        _confirm(given["job_id"], given["reason"], given["older_than"])
+    run(call_client("dead_letters.purge_letters", server, **given))
 
 
 def _confirm(job_id: str, reason: str, older_than: timedelta | None) -> None:

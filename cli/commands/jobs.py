@@ -10,7 +10,7 @@ from cli.exits import Exit
 from cli.job_spec import to_cue_rules
 from cli.options import (
     FORMATS,
-    check_watch_limit,
+    call_client,
     cue_options,
     limit_option,
     server_command,
@@ -37,26 +37,16 @@ id_argument = click.argument("wanted", metavar="ID")
 )
 @limit_option
 @watch_option
-@server_command
-async def jobs(  # noqa: PLR0913 # one for each option
-    states: tuple[str, ...], search: str, limit: int, watch: bool, server: str, as_json: bool
-) -> Exit:
+@server_command("jobs.list_jobs")
+def jobs() -> None:
     """Lists jobs, newest first."""
-    if watch:
-        check_watch_limit(limit)
-    from cli.client.jobs import list_jobs
-
-    return await list_jobs(server, states, search, limit, watch=watch, as_json=as_json)
 
 
 @click.command()
 @job_argument
-@server_command
-async def job(job_id: str, server: str, as_json: bool) -> Exit:
+@server_command("jobs.show_job")
+def job() -> None:
     """Shows the state of JOB."""
-    from cli.client.jobs import show_job
-
-    return await show_job(server, job_id, as_json=as_json)
 
 
 @click.command()
@@ -81,7 +71,6 @@ async def captions(job_id: str, **given: Any) -> Exit:
 
     Cue limits that are not given are the job's, then the defaults of its language.
     """
-    from cli.client.jobs import print_captions
     from cli.files.captions import FORMATS as FORMAT_IDS
     from ytcaption.v1.pipeline_service_pb2 import GetCaptionsRequest
 
@@ -92,25 +81,20 @@ async def captions(job_id: str, **given: Any) -> Exit:
         word_cues=given["word_cues"],
         translated=given["translated"],
     )
-    return await print_captions(given["server"], request, given["output"])
+    output = given["output"]
+    return await call_client("jobs.print_captions", given["server"], request=request, output=output)
 
 
 @click.command()
 @id_argument
 @click.option("--note", default="", help="The reason, for people.")
-@server_command
-async def cancel(wanted: str, note: str, server: str, as_json: bool) -> Exit:
+@server_command("id_lookup.cancel")
+def cancel() -> None:
     """Cancels the job or the collection ID; captions so far stay readable."""
-    from cli.client.id_lookup import cancel
-
-    return await cancel(server, wanted, note, as_json=as_json)
 
 
 @click.command()
 @id_argument
-@server_command
-async def delete(wanted: str, server: str, as_json: bool) -> Exit:
+@server_command("id_lookup.delete")
+def delete() -> None:
     """Deletes the job or the collection ID with all its data; cancels it first if it runs."""
-    from cli.client.id_lookup import delete
-
-    return await delete(server, wanted, as_json=as_json)

@@ -12,12 +12,13 @@ from cli.job_spec import to_job_spec
 from cli.options import (
     USUAL_FORMATS,
     WORD_CUE_FORMATS,
+    call_client,
     caption_files_options,
     job_options,
     json_lines_option,
+    json_option,
     optional_server_option,
     require_server,
-    server_command,
     server_option,
     submission_options,
     webhook_option,
@@ -77,14 +78,13 @@ def require_word_times(given: dict[str, Any]) -> None:
 @submission_options
 @webhook_option
 @click.option("--wait", is_flag=True, help="Return when the job has ended.")
-@server_command
-async def submit(source: str, **given: Any) -> Exit:
+@server_option
+@json_option
+@async_command
+async def submit(source: str, server: str, wait: bool, as_json: bool, **given: Any) -> Exit:
     """Submits SOURCE to a running mesh and prints the job's id."""
-    from cli.client.transcribe import submit
-
-    server, as_json = given.pop("server"), given.pop("as_json")
-    wait = given.pop("wait")
-    return await submit(server, to_job_spec(source, given), wait=wait, as_json=as_json)
+    spec = to_job_spec(source, given)
+    return await call_client("transcribe.submit", server, spec=spec, wait=wait, as_json=as_json)
 
 
 @click.command()
@@ -100,11 +100,9 @@ async def submit(source: str, **given: Any) -> Exit:
 @click.option("--json", "as_json", is_flag=True, help="Every update as one JSON object a line.")
 @click.option("-q", "--quiet", is_flag=True, help="Captions and errors only.")
 @async_command
-async def watch(wanted: str, after: int, server: str, as_json: bool, quiet: bool) -> Exit:
+async def watch(server: str, **given: Any) -> Exit:
     """Follows the job or the collection ID from its beginning to its end.
 
     Ctrl-C leaves it running.
     """
-    from cli.client.id_lookup import watch
-
-    return await watch(server, wanted, after, as_json=as_json, quiet=quiet)
+    return await call_client("id_lookup.watch", server, **given)

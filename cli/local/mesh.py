@@ -71,7 +71,7 @@ def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ProcessS
         name,
         # -P: a directory named like a service in the working directory must not be imported.
         (sys.executable, "-P", "-m", name),
-        partial(_is_ready, reachable(plan.listen[name])),
+        partial(is_serving, reachable(plan.listen[name])),
         {f"{name.upper()}_{key}": value for key, value in {**common, **settings}.items()},
         activity=partial(_model_activity, reachable(plan.listen[name])) if has_model else None,
         start_seconds=MODEL_SECONDS if has_model else 60,
@@ -119,10 +119,6 @@ def storage_bytes(data_dir: Path) -> int:
         found = max(MIN_STORAGE_BYTES, min(MAX_STORAGE_BYTES, half))
         note.write_text(str(found), encoding="ascii")
         return found
-
-
-async def _is_ready(address: str) -> bool:
-    return bool(await is_serving(address))
 
 
 async def _model_activity(address: str) -> str:

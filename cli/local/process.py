@@ -29,7 +29,7 @@ class ProcessSpec:
 
     name: str
     command: Sequence[str]
-    is_ready: Callable[[], Awaitable[bool]]
+    is_ready: Callable[[], Awaitable[bool | None]]
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the environment of this process."""
 

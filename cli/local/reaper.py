@@ -15,6 +15,7 @@ import select
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -120,27 +121,17 @@ def _kill_descendants(child: int) -> None:
     while left := list(_descendants(os.getpid())):
         for pid in left:
             _kill(pid)
-        # `_wait` reaps the child itself, for its exit code.
+            if pid != child:  # `_wait` reaps the child itself, for its exit code
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
         if left == [child] or monotonic() > deadline:
             return
-        _reap_others(child)
         sleep(0.01)
 
 
-def _reap_others(child: int) -> None:
-    for pid in _descendants(os.getpid()):
-        if pid != child:
-            try:
-                os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                continue
-
-
 def _kill(pid: int) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def _descendants(ancestor: int) -> Iterator[int]:

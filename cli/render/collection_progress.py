@@ -26,13 +26,8 @@ MAX_ROWS = 100
 OTHER_LINES = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The bar of one member under way."""
-
-    number: int
-    title: str
-    progress: float | None
+Row: TypeAlias = tuple[int, str, float | None]
+"""A member under way: its number, title and progress, None while that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +88,10 @@ def _bars(rows: Sequence[Row]) -> Table:
     table.add_column(min_width=20)
     table.add_column(justify="right", min_width=4, no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    for row in rows:
-        bar = ProgressBar(total=1, completed=row.progress or 0, width=20)
-        percent = "" if row.progress is None else f"{row.progress:.0%}"
-        table.add_row(str(row.number), bar, percent, Text(for_terminal(row.title)))
+    for number, title, progress in rows:
+        bar = ProgressBar(total=1, completed=progress or 0, width=20)
+        percent = "" if progress is None else f"{progress:.0%}"
+        table.add_row(str(number), bar, percent, Text(for_terminal(title)))
     return table
 
 
@@ -104,7 +99,7 @@ def snapshot_of(state: CollectionProjection) -> ProgressSnapshot:
     """Takes rows only of members under way: a collection may have a thousand members."""
     collection = state.collection
     rows = [
-        Row(number, member_title(state.members[number]), progress)
+        (number, member_title(state.members[number]), progress)
         for number, progress in islice(state.under_way.items(), MAX_ROWS)
     ]
     ends = collection.HasField("deadline") and not collection.HasField("end_time")
@@ -116,7 +111,7 @@ def snapshot_of(state: CollectionProjection) -> ProgressSnapshot:
         found=len(state.members),
         listing=_listing(collection),
         deadline=collection.deadline.ToDatetime(UTC) if ends else None,
-        rows=sorted(rows, key=lambda row: row.number),
+        rows=sorted(rows),
         under_way=len(state.under_way),
     )
 

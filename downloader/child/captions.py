@@ -10,8 +10,7 @@ import pysubs2
 
 from downloader import metadata
 from downloader.child.download import SingleVideoClient, refuse_other_programs
-from downloader.child.guard import Guard
-from downloader.child.task import ChildTask, Send
+from downloader.child.task import ChildTask
 from downloader.commands import CaptionsCommand
 
 MAX_CAPTION_BYTES = 32 * 1024**2
@@ -25,12 +24,8 @@ NOT_CAPTIONS = frozenset({"live_chat", "danmaku", "comments", "rechat"})
 Info = dict[str, Any]
 
 
-class CaptionsTask(ChildTask):
+class CaptionsTask(ChildTask[CaptionsCommand]):
     """Looks for captions of one recording."""
-
-    def __init__(self, command: CaptionsCommand, guard: Guard, send: Send) -> None:
-        super().__init__(command, guard, send)
-        self._command = command
 
     def run(self) -> Info:
         """Sends the metadata, the track and each cue; returns how many cues there were."""

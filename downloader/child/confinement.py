@@ -37,7 +37,8 @@ def confine(folder: str, guard: Guard | None, programs: dict[str, Check]) -> Non
         **dict.fromkeys(START_EVENTS, _refuse),
     }
     if guard is not None:
-        checks |= dict.fromkeys(("socket.connect", "socket.sendto"), _public(guard))
+        for event in ("socket.connect", "socket.sendto"):
+            checks[event] = lambda _, address: guard.check(address)
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if check := checks.get(event):
@@ -58,13 +59,6 @@ def _clear_environment(folder: str) -> None:
     for name in set(os.environ) - set(ENVIRONMENT):
         del os.environ[name]
     os.environ.update(TMPDIR=folder, DENO_DIR=f"{folder}/deno", DENO_NO_UPDATE_CHECK="1")
-
-
-def _public(guard: Guard) -> Check:
-    def check(_: Any, address: Any) -> None:
-        guard.check(address)
-
-    return check
 
 
 def _only_below(folder: str) -> Check:

@@ -32,12 +32,11 @@ STREAMED = (
 FORMAT = f"bestaudio{STREAMED}/best{STREAMED}"
 
 
-class DownloadTask(ChildTask):
+class DownloadTask(ChildTask[DownloadCommand]):
     """Downloads one recording, from its address to its last byte."""
 
     def __init__(self, command: DownloadCommand, guard: Guard, send: Send, media: int) -> None:
         super().__init__(command, guard, send)
-        self._command = command
         self._sink = Sink(media, command.max_bytes)
         self._total: int | None = None
         self._complete = False

@@ -55,7 +55,7 @@ def _redirect_standard_streams() -> None:
         os.dup2(null, descriptor)
 
 
-def _task(command: Command, guard: Guard, send: Send, media: int) -> ChildTask:
+def _task(command: Command, guard: Guard, send: Send, media: int) -> ChildTask[Any]:
     match command:
         case DownloadCommand():
             return DownloadTask(command, guard, send, media)
@@ -77,7 +77,7 @@ def _confine(command: Command, guard: Guard) -> None:
     )
 
 
-def _describe_failure(error: BaseException, guard: Guard, task: ChildTask) -> dict[str, Any]:
+def _describe_failure(error: BaseException, guard: Guard, task: ChildTask[Any]) -> dict[str, Any]:
     if guard.refused:
         return {"message": guard.refused[-1], "reason": Reason.ADDRESS_FORBIDDEN}
     if refusal := next((each for each in _causes(error) if isinstance(each, Refusal)), None):

@@ -29,12 +29,11 @@ NOT_RECORDED_YET = ("is_live", "is_upcoming")
 Info = dict[str, Any]
 
 
-class ResolveTask(ChildTask):
+class ResolveTask(ChildTask[ResolveCommand]):
     """Lists the recordings of a playlist, channel, page or search."""
 
     def __init__(self, command: ResolveCommand, guard: Guard, send: Send) -> None:
         super().__init__(command, guard, send)
-        self._command = command
         self._days = Days(command.from_date, command.to_date)
         self._seen: set[str] = set()
         self._entries = 0

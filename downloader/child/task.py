@@ -1,7 +1,7 @@
 """Base class of the tasks a child process runs: it opens a yt-dlp client and sends messages."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from downloader.child.guard import Guard
@@ -11,17 +11,18 @@ from downloader.commands import Command
 Send = Callable[..., None]
 """Sends one message to the service: its kind, then its fields as keywords."""
 ClientT = TypeVar("ClientT", bound=YtDlpClient)
+CommandT = TypeVar("CommandT", bound=Command)
 
 MIN_SECRET_LENGTH = 4
 """Redacting shorter strings would blot out ordinary words."""
 
 
-class ChildTask:
+class ChildTask(Generic[CommandT]):
     """One command at work; subclasses know what to ask the site for."""
 
-    def __init__(self, command: Command, guard: Guard, send: Send) -> None:
+    def __init__(self, command: CommandT, guard: Guard, send: Send) -> None:
         self.send = send
-        self._client_options = command.client_options
+        self._command = command
         self._guard = guard
         self._client: YtDlpClient | None = None
         self.has_site_metadata = False
@@ -33,7 +34,7 @@ class ChildTask:
 
     def open_client(self, kind: type[ClientT], **options: Any) -> ClientT:
         """A yt-dlp client of the given class, configured for this task."""
-        client = kind(self._client_options, self._guard, **options)
+        client = kind(self._command.client_options, self._guard, **options)
         self._client = client
         return client
 
@@ -44,7 +45,7 @@ class ChildTask:
 
     def without_secrets(self, text: str) -> str:
         """The text with cookies and the proxy's credentials redacted."""
-        proxy = urlsplit(self._client_options.proxy)
+        proxy = urlsplit(self._command.client_options.proxy)
         secrets = [proxy.username, proxy.password]
         if self._client:
             secrets += self._client.secrets()

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.cue_judge import judge
 from captions.cues import cues
 from captions.model import Segment, Word
-from captions.rules import Rules, judge, rules_for
+from captions.rules import Rules, rules_for
 from tests.captions.speech import (
     LANGUAGES,
     any_rules,

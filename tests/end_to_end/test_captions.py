@@ -7,8 +7,9 @@ import pytest
 import srt
 from jiwer import wer
 
+from benchmarks.cue_judge import judge
 from captions.model import Cue
-from captions.rules import judge, rules_for
+from captions.rules import rules_for
 from mesh.status import reason_of
 from tests.conftest import DATA
 from tests.end_to_end.spoken import chunks_of, plain

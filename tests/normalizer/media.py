@@ -18,12 +18,12 @@ from normalizer.engine import (
     SAMPLE_RATE,
     Finished,
     KeptAudio,
-    NormalizerEngine,
     Progress,
     Request,
     Samples,
     Started,
 )
+from normalizer.ffmpeg_engine import FfmpegEngine
 
 SECONDS = 4
 TONE_HZ = 440
@@ -106,7 +106,7 @@ class Outcome:
 
 
 async def normalized(
-    engine: NormalizerEngine, chunks: bytes | AsyncIterator[bytes], request: Request | None = None
+    engine: FfmpegEngine, chunks: bytes | AsyncIterator[bytes], request: Request | None = None
 ) -> Outcome:
     """Runs a whole call."""
     outcome = Outcome()

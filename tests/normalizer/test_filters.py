@@ -63,7 +63,7 @@ async def test_kept_audio_is_opus_in_webm_with_the_requested_channels_and_rate(
     assert len(sound) / 48_000 == pytest.approx(SECONDS, abs=0.05)
     above_8k = strength(sound, 10_000, rate=48_000) - strength(sound, 4_000, rate=48_000)
     assert (above_8k < -20) == narrow
-    assert outcome.finished[0].kept_bytes == len(outcome.kept)
+    assert outcome.finished[0].kept_audio_bytes == len(outcome.kept)
 
 
 @pytest.mark.parametrize("highpass", [False, True])

@@ -125,8 +125,8 @@ async def test_capabilities_name_every_option_and_what_is_missing(
     with_nothing = await make_engine(isolator="normalizer.nowhere:Nothing").capabilities()
 
     options = {field.name for field in pb.NormalizeOptions.DESCRIPTOR.fields}
-    assert {each.option for each in with_nothing} == options | {"keep_audio"}
-    assert [each.option for each in with_nothing if each.why_not] == ["isolate_vocals"]
+    assert set(with_nothing) == options | {"keep_audio"}
+    assert [option for option, why_not in with_nothing.items() if why_not] == ["isolate_vocals"]
 
 
 @needs_engine

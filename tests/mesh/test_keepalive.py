@@ -1,12 +1,12 @@
 """Keepalive: clients that ping as often as gRPC allows are not cut off."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import grpc
 import pytest
-from grpc._cython import cygrpc
 
 from mesh import server
 from mesh.channel import COMMON
@@ -14,6 +14,7 @@ from mesh.channel import COMMON
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, PING, GOAWAY = 4, 6, 7
 ACK = 1
+Options = tuple[tuple[str, int], ...]
 FASTER = 50
 """How much faster than in production everything is here."""
 CLIENT_PING_SECONDS = 10 / FASTER
@@ -21,18 +22,18 @@ MORE_THAN_STRIKES = 6
 """Pings: the server cuts a client off at its third that came too early."""
 
 
-def faster(options: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+def faster(options: Options) -> Options:
     return tuple(
         (name, value // FASTER if name.endswith("_interval_without_data_ms") else value)
         for name, value in options
     )
 
 
-def misspelt(options: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+def misspelt(options: Options) -> Options:
     return tuple((name.replace("min_ping", "min_recv_ping"), value) for name, value in options)
 
 
-def without_permission(options: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+def without_permission(options: Options) -> Options:
     return tuple(one for one in options if one[0] != "grpc.keepalive_permit_without_calls")
 
 
@@ -95,7 +96,7 @@ async def test_a_client_that_pings_every_ten_seconds_is_not_cut_off(
 
 @pytest.mark.parametrize("spoilt", [misspelt, without_permission])
 async def test_the_core_ignores_an_option_it_does_not_know(
-    monkeypatch: pytest.MonkeyPatch, spoilt: "type[misspelt]"
+    monkeypatch: pytest.MonkeyPatch, spoilt: Callable[[Options], Options]
 ) -> None:
     """So the test above fails if one is misspelt or missing."""
     monkeypatch.setattr(server, "OPTIONS", spoilt(faster(server.OPTIONS)))
@@ -107,7 +108,8 @@ async def test_the_core_ignores_an_option_it_does_not_know(
 
 
 def test_the_core_knows_the_name_of_every_option() -> None:
-    core = Path(cygrpc.__file__).read_bytes()
+    (path,) = (Path(grpc.__file__).parent / "_cython").glob("cygrpc*.so")
+    core = path.read_bytes()
 
     unknown = [name for name, _ in (*server.OPTIONS, *COMMON) if name.encode() not in core]
     assert unknown == []

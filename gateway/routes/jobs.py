@@ -47,7 +47,8 @@ async def follow_job(job_id: JobId, deps: Deps, position: Position) -> Response:
     """Streams a job's event log, from its start or after the client's last event, then live."""
     job = await if_available(deps.orchestrator.job(job_id), position)
     deps.streams.check_capacity()
-    stream = JobStream(deps.orchestrator, deps.final_events, job_id, position)
+    updates = deps.job_feeds.updates(job_id, position, job)
+    stream = JobStream(job_id, updates, deps.final_events)
     ended = job is not None and job.state in TERMINAL
     return await deps.streams.resume(stream, position, ended=ended)
 

@@ -163,8 +163,9 @@ async def streams_held(
             job_id = (await client.post("/pipeline", json=order)).json()["job_id"]
         before, began = gateway.rss, asyncio.Semaphore(0)
         readers = [await open_stream(gateway.base, job_id, began) for _ in range(streams)]
-        for _ in range(streams):
-            await began.acquire()
+        async with asyncio.timeout(START_SECONDS):
+            for _ in range(streams):
+                await began.acquire()
         opened, idle = gateway.rss, gateway.cpu_seconds
         async with running_stages(site), asyncio.timeout(STORY_SECONDS):
             await asyncio.gather(*(reader.ended.wait() for reader in readers))

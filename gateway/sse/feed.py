@@ -17,6 +17,10 @@ from mesh.watching import TERMINAL, follow
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
+PROGRESS_GROUP = 20
+PROGRESS_SECONDS = 0.02
+"""At most a thousand progress updates of a job a second go out in all, as from an orchestrator."""
+
 
 class JobFeeds:
     """The feeds of the jobs that are being streamed now."""
@@ -70,6 +74,7 @@ class _Feed:
         self._events: list[pb.WatchJobResponse] = []
         self._furthest = 0
         self._wanted = asyncio.Event()
+        self._progressed = asyncio.Event()
         self._subscriptions: set[_Subscription] = set()
         # In its own task: that of a client may be cancelled at any moment.
         self.reader = asyncio.create_task(self._read(watch))
@@ -98,6 +103,7 @@ class _Feed:
         return bisect_right(self._events, sequence, key=attrgetter("sequence"))
 
     async def _read(self, watch: AsyncGenerator[pb.WatchJobResponse, None]) -> None:
+        sharing = asyncio.create_task(self._share_progress())
         try:
             async with aclosing(watch):
                 async for update in watch:
@@ -105,8 +111,21 @@ class _Feed:
         except grpc.aio.AioRpcError as error:
             self.failure = mesh_error(error)
         finally:
+            sharing.cancel()
             self.closed = True
             self._wake()
+
+    async def _share_progress(self) -> None:
+        """Wakes a few streams at a time: events overtake progress."""
+        while True:
+            await self._progressed.wait()
+            self._progressed.clear()
+            streams = list(self._subscriptions)
+            for start in range(0, len(streams), PROGRESS_GROUP):
+                for subscription in streams[start : start + PROGRESS_GROUP]:
+                    subscription.progress = self.progress
+                    subscription.awake.set()
+                await asyncio.sleep(PROGRESS_SECONDS)
 
     async def _put(self, update: pb.WatchJobResponse) -> None:
         match update.WhichOneof("update"):
@@ -114,6 +133,8 @@ class _Feed:
                 self.job = update
             case "progress":
                 self.progress = update
+                self._progressed.set()
+                return
             case _:
                 self._events.append(update)
         self._wake()
@@ -136,14 +157,15 @@ class _Subscription:
         self._feed: _Feed | None = None
         self._pending: list[pb.WatchJobResponse] = []
         self._seen_job: pb.WatchJobResponse | None = None
-        self._seen_progress: pb.WatchJobResponse | None = None
         self._closed = False
+        self.progress: pb.WatchJobResponse | None = None
         self.awake = asyncio.Event()
 
     def open(self) -> _Feed:
         if self._feed is None:
             self._feed = feed = self._open()
             feed.join(self)
+            self.progress = feed.progress
             if feed.job and self._job:  # the feed's own may be old
                 self._pending.append(pb.WatchJobResponse(job=self._job))
                 self._seen_job = feed.job
@@ -176,12 +198,7 @@ class _Subscription:
         updates += (events := feed.events(self._after))
         if events:
             self._after = events[-1].sequence
-        progress = feed.progress
-        if (
-            len(events) < MAX_EVENTS
-            and progress is not None
-            and progress is not self._seen_progress
-        ):
-            self._seen_progress = progress
-            updates.append(progress)
+        if self.progress and len(events) < MAX_EVENTS:
+            updates.append(self.progress)
+            self.progress = None
         return updates

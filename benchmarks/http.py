@@ -7,13 +7,18 @@ over gRPC, without the gateway. Exits with 1 if a stream lost or doubled an even
 """
 
 import asyncio
+import re
 import sys
 import tempfile
+from bisect import bisect_left
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from time import time
+from typing import cast
 
 import click
 import httpx2
@@ -25,13 +30,14 @@ from benchmarks.load_stages import Plan
 from benchmarks.load_watch import watchers_held
 from benchmarks.processes import Observed
 from benchmarks.results import write_json
-from mesh.addresses import free_ports
+from mesh.addresses import free_ports, split
 from mesh.broker import running_broker
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 RESULTS = Path(__file__).parent / "results"
 START_SECONDS = 60.0
 STORY_SECONDS = 240.0
+ID = re.compile(rb"^id: (\d+)\n", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -83,20 +89,55 @@ async def _answers(client: httpx2.AsyncClient) -> bool:
         return False
 
 
-async def follow(client: httpx2.AsyncClient, job_id: str, begun: "asyncio.Semaphore") -> Heard:
-    """Reads a stream to its end."""
-    heard = Heard()
-    async with client.stream("GET", f"/jobs/{job_id}/events") as answer:
-        begun.release()
-        async for line in answer.aiter_lines():
-            name, _, value = line.partition(": ")
-            if name == "event":
-                heard.figures += value == "progress"
-                heard.finished = value == "finished"
-            elif name == "id":
-                heard.doubled += int(value) in heard.arrivals
-                heard.arrivals[int(value)] = time()
-    return heard
+class Reader(asyncio.Protocol):
+    """Reads a stream as it comes: parsing it is not what is measured."""
+
+    def __init__(self, request: bytes, begun: asyncio.Semaphore) -> None:
+        self.ended = asyncio.Event()
+        self._request = request
+        self._begun = begun
+        self._data = bytearray()
+        self._pieces: list[tuple[int, float]] = []
+        """How much had come at which time."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Asks."""
+        cast("asyncio.Transport", transport).write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        """Notes when it came."""
+        if not self._pieces:
+            self._begun.release()
+        self._data += data
+        self._pieces.append((len(self._data), time()))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Is over."""
+        self.ended.set()
+
+    def heard(self) -> Heard:
+        """What has come."""
+        heard = Heard(
+            figures=self._data.count(b"event: progress\n"),
+            finished=b"event: finished\n" in self._data,
+        )
+        for found in ID.finditer(self._data):
+            event_id = int(found[1])
+            heard.doubled += event_id in heard.arrivals
+            piece = bisect_left(self._pieces, found.end(), key=itemgetter(0))
+            heard.arrivals[event_id] = self._pieces[piece][1]
+        return heard
+
+
+async def open_stream(base: str, job_id: str, begun: asyncio.Semaphore) -> Reader:
+    """Asks for the events of a job."""
+    host, port = split(base.removeprefix("http://"))
+    request = (
+        f"GET /jobs/{job_id}/events HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+    )
+    make = partial(Reader, request.encode(), begun)
+    _, reader = await asyncio.get_running_loop().create_connection(make, host, port)
+    return reader
 
 
 async def stored_times(orchestrator: Orchestrator, job_id: str) -> dict[int, float]:
@@ -109,31 +150,32 @@ async def stored_times(orchestrator: Orchestrator, job_id: str) -> dict[int, flo
     }
 
 
-async def streams_held(site: Site, streams: int, plan: Plan) -> list[Figure]:
+async def streams_held(
+    site: Site, streams: int, plan: Plan, most_ms: float | None = None
+) -> list[Figure]:
     """One job, many streams on one gateway."""
     async with (
         running_orchestrator(site, "HTTP") as orchestrator,
         running_gateway(site, orchestrator.address) as gateway,
     ):
-        limits = httpx2.Limits(max_connections=streams + 10)
-        async with httpx2.AsyncClient(
-            base_url=gateway.base, limits=limits, timeout=httpx2.Timeout(STORY_SECONDS)
-        ) as client:
+        async with httpx2.AsyncClient(base_url=gateway.base) as client:
             order = {"youtube_url": plan.url, "force": True}
             job_id = (await client.post("/pipeline", json=order)).json()["job_id"]
-            before, began = gateway.rss, asyncio.Semaphore(0)
-            clients = [asyncio.ensure_future(follow(client, job_id, began)) for _ in range(streams)]
+        before, began = gateway.rss, asyncio.Semaphore(0)
+        readers = [await open_stream(gateway.base, job_id, began) for _ in range(streams)]
+        async with asyncio.timeout(START_SECONDS):
             for _ in range(streams):
                 await began.acquire()
-            opened, idle = gateway.rss, gateway.cpu_seconds
-            async with running_stages(site), asyncio.timeout(STORY_SECONDS):
-                heard = await asyncio.gather(*clients)
-            ended, worked = gateway.rss, gateway.cpu_seconds - idle
+        opened, idle = gateway.rss, gateway.cpu_seconds
+        async with running_stages(site), asyncio.timeout(STORY_SECONDS):
+            await asyncio.gather(*(reader.ended.wait() for reader in readers))
+        ended, worked = gateway.rss, gateway.cpu_seconds - idle
+        heard = [reader.heard() for reader in readers]
         event_log = await stored_times(orchestrator, job_id)
-    return [*_delays(heard, event_log), *_costs(heard, (before, opened, ended), worked)]
+    return [*_delays(heard, event_log, most_ms), *_costs(heard, (before, opened, ended), worked)]
 
 
-def _delays(heard: list[Heard], event_log: dict[int, float]) -> list[Figure]:
+def _delays(heard: list[Heard], event_log: dict[int, float], most_ms: float | None) -> list[Figure]:
     whole = sum(
         one.finished and not one.doubled and one.arrivals.keys() == event_log.keys()
         for one in heard
@@ -142,7 +184,7 @@ def _delays(heard: list[Heard], event_log: dict[int, float]) -> list[Figure]:
     *others, last = sorted(event_log)[1:]
     return [
         Figure("streams held to the end, with every event once", whole, "", len(heard)),
-        *spread("event to client over HTTP", _late(heard, event_log, others)),
+        *spread("event to client over HTTP", _late(heard, event_log, others), most_ms),
         *spread("the end, with the text, to client", _late(heard, event_log, [last])),
         Figure("events a stream", len(event_log), ""),
         Figure("live figures a stream", sum(one.figures for one in heard) / len(heard), ""),
@@ -150,7 +192,12 @@ def _delays(heard: list[Heard], event_log: dict[int, float]) -> list[Figure]:
 
 
 def _late(heard: list[Heard], event_log: dict[int, float], places: list[int]) -> list[float]:
-    return [one.arrivals[place] - event_log[place] for one in heard for place in places]
+    return [
+        one.arrivals[place] - event_log[place]
+        for one in heard
+        for place in places
+        if place in one.arrivals
+    ]
 
 
 def _costs(heard: list[Heard], memory: tuple[int, int, int], worked: float) -> list[Figure]:

@@ -2,8 +2,9 @@
 
 Starts a real nats-server that syncs every write, null stages and an orchestrator, each a process
 of its own, and calls it from this one. Measures how many jobs are accepted and finished a second,
-how soon an event reaches every watcher, how fast queries are with many jobs stored, and what slow
-watchers cost; beside it, how fast the broker alone stores. Exits with 1 if a target is missed.
+how soon an event reaches every watcher over gRPC and over HTTP, how fast queries are with many jobs
+stored, and what slow watchers cost. Targets of throughput and delay are ratios to what the bare
+broker, a bare gRPC server and our own gRPC reach in the same run. Exits with 1 if one is missed.
 """
 
 import asyncio
@@ -18,11 +19,12 @@ from typing import TypeVar
 
 import click
 
-from benchmarks.load_figures import Figure, table, to_json
+from benchmarks.http import streams_held
+from benchmarks.load_figures import Figure, share_of, table, to_json
 from benchmarks.load_mesh import Site
 from benchmarks.load_stages import Plan
-from benchmarks.load_state import accepting, finishing, listing, publishing, seed
-from benchmarks.load_watch import bare_sending, slow_watchers, watchers_held
+from benchmarks.load_state import RAW_STORES, accepting, finishing, listing, publishing, seed
+from benchmarks.load_watch import BARE, WATCHED, bare_sending, slow_watchers, watchers_held
 from benchmarks.results import write_json
 from mesh.addresses import free_ports
 from mesh.broker import running_broker
@@ -30,6 +32,12 @@ from mesh.broker import running_broker
 Command = TypeVar("Command", bound=Callable[..., object])
 
 RESULTS = Path(__file__).parent / "results"
+ACCEPTED_SHARE = 0.8
+"""Least share of the bare broker's stores that accepting jobs reaches."""
+WATCH_SHARE = 1.5
+"""Most that an event's p99 delay to a watcher exceeds that of bare gRPC."""
+HTTP_SHARE = 2.5
+"""Most that an event's p99 delay over HTTP exceeds that over gRPC."""
 BARE_TICKS = 50
 """Enough to see what the machine can do."""
 
@@ -42,6 +50,7 @@ class Arguments:
     callers: int
     finished: int
     watchers: int
+    streams: int
     segments: int
     every: float
     stored: int
@@ -64,16 +73,33 @@ async def measure_load(args: Arguments) -> list[Figure]:
 async def _in_turn(args: Arguments, site: Site) -> list[Figure]:
     plan = Plan(segments=args.segments, every=args.every, text=60)
     ticks = min(args.segments, BARE_TICKS)
+    figures: list[Figure] = []
+
+    def limit(name: str, share: float) -> float | None:
+        return share_of(figures, name, share)
+
     steps: list[tuple[int, str, Callable[[], Awaitable[list[Figure]]]]] = [
         (args.jobs, "storing", lambda: publishing(site, args.jobs)),
-        (args.jobs, "accepting", lambda: accepting(site, args.jobs, args.callers)),
+        (
+            args.jobs,
+            "accepting",
+            lambda: accepting(site, args.jobs, args.callers, limit(RAW_STORES, ACCEPTED_SHARE)),
+        ),
         (args.finished, "finishing", lambda: finishing(site, args.finished, args.callers)),
         (args.watchers, "sending", lambda: bare_sending(site, args.watchers, ticks, args.every)),
-        (args.watchers, "watching", lambda: watchers_held(site, args.watchers, plan)),
+        (
+            args.watchers,
+            "watching",
+            lambda: watchers_held(site, args.watchers, plan, limit(f"{BARE}, p99", WATCH_SHARE)),
+        ),
+        (
+            args.streams,
+            "streaming",
+            lambda: streams_held(site, args.streams, plan, limit(f"{WATCHED}, p99", HTTP_SHARE)),
+        ),
         (args.slow, "dozing", lambda: slow_watchers(site, args.slow, args.slow_segments)),
         (args.stored, "listing", lambda: listing(site, args.stored, args.calls)),
     ]
-    figures: list[Figure] = []
     for size, name, measure in steps:
         if size:
             began = monotonic()
@@ -98,6 +124,7 @@ def _number(name: str, default: int, text: str) -> Callable[[Command], Command]:
 @_number("--callers", 64, "Callers of CreateJob at once.")
 @_number("--finished", 200, "Null-stage jobs to finish.")
 @_number("--watchers", 1000, "Watchers of one job.")
+@_number("--streams", 1000, "Event streams of one job over HTTP.")
 @_number("--segments", 360, "Segments of the watched job.")
 @click.option("--every", default=0.2, show_default=True, help="Seconds between two of them.")
 @_number("--stored", 100_000, "Jobs to store before listing them.")

@@ -26,6 +26,12 @@ class Figure:
         return self.value >= self.target if self.better == "more" else self.value <= self.target
 
 
+def share_of(figures: Sequence[Figure], name: str, share: float) -> float | None:
+    """A target relative to what was measured in the same run; None if it was left out."""
+    found = next((figure.value for figure in figures if figure.name == name), None)
+    return None if found is None else found * share
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """The smallest value that at least this share of all does not exceed."""
     if not values:
@@ -56,7 +62,7 @@ def _judged(figure: Figure) -> str:
     if figure.target is None:
         return ""
     sign = "≥" if figure.better == "more" else "≤"
-    return f" {sign} {figure.target:g} {'met' if figure.met else 'MISSED'}"
+    return f" {sign} {round(figure.target, 1):g} {'met' if figure.met else 'MISSED'}"
 
 
 def to_json(figures: Sequence[Figure]) -> list[dict[str, object]]:

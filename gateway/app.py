@@ -31,6 +31,7 @@ from gateway.routes import (
     webhooks,
 )
 from gateway.settings import Settings, comma_separated
+from gateway.sse.feed import JobFeeds
 from gateway.sse.jobs import FinalEvents
 from gateway.sse.stream import OpenStreams
 
@@ -62,6 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
             app.state.deps = Dependencies(
                 settings,
                 orchestrator,
+                JobFeeds(orchestrator),
                 FinalEvents(orchestrator),
                 OpenStreams(settings.max_streams),
             )

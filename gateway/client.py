@@ -1,15 +1,17 @@
 """gRPC client of the orchestrator: stubs, deadlines and error translation."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from time import monotonic
+from typing import Any, Protocol, TypeVar
 
 import grpc
 
 from mesh.channel import open_channel
-from mesh.correlation import call_metadata
+from mesh.correlation import call_metadata, new_id
 from mesh.errors import MeshError, UnavailableError
 from mesh.frames import cut, truthful
 from mesh.reasons import Reason
@@ -28,8 +30,21 @@ UNARY_SECONDS = 30.0
 DELETION_SECONDS = 3600.0
 """Deadline of bulk deletions: jobs are deleted one by one, and there may be many."""
 
+RETRY_SECONDS = 5.0
+"""How long a creation is repeated while the orchestrator is unavailable."""
+PAUSE_SECONDS = 0.2
+"""Between two calls; each of them backs off by itself, as the channel's retry policy says."""
+
+
+class Creation(Protocol):
+    """A request that creates something, once for each request_id."""
+
+    request_id: str
+
+
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
+CreationT = TypeVar("CreationT", bound=Creation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +69,16 @@ class Orchestrator:
 
         Cancelled with its task, so a client that disconnects ends the call.
         """
+        start.request_id = start.request_id or new_id()
+        try:
+            return await self._upload(start, body)
+        except UnavailableError:
+            # The job may exist: its request_id alone finds it then, and creates nothing otherwise.
+            with suppress(MeshError):
+                return await _repeated(lambda: self._upload(start, _nothing()))
+            raise
+
+    async def _upload(self, start: pb.UploadStart, body: AsyncIterator[bytes]) -> job_pb2.Job:
         upload = truthful(self.pipeline.CreateJobFromUpload(metadata=call_metadata()))
         try:
             await _write(upload, start, body)
@@ -62,6 +87,11 @@ class Orchestrator:
             raise mesh_error(error) from error
         finally:
             upload.cancel()
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield
 
 
 async def call(
@@ -74,6 +104,30 @@ async def call(
         return await method(request, timeout=seconds, metadata=call_metadata())
     except grpc.aio.AioRpcError as error:
         raise mesh_error(error) from error
+
+
+async def create(
+    method: "grpc.aio.UnaryUnaryMultiCallable[CreationT, ResponseT]",
+    request: CreationT,
+    seconds: float = UNARY_SECONDS,
+) -> ResponseT:
+    """Makes a call that creates something; repeats it while the orchestrator is unavailable.
+
+    Its request_id, made here if the client sends none, keeps a repeated call from creating twice.
+    """
+    request.request_id = request.request_id or new_id()
+    return await _repeated(partial(call, method, request, seconds))
+
+
+async def _repeated(act: Callable[[], Awaitable[ResponseT]]) -> ResponseT:
+    until = monotonic() + RETRY_SECONDS
+    while True:
+        try:
+            return await act()
+        except UnavailableError:
+            if monotonic() >= until:
+                raise
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 async def _write(

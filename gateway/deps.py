@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 
 from gateway.client import Orchestrator
 from gateway.settings import Settings
+from gateway.sse.feed import JobFeeds
 from gateway.sse.jobs import FinalEvents
 from gateway.sse.stream import OpenStreams
 
@@ -17,6 +18,7 @@ class Dependencies:
 
     settings: Settings
     orchestrator: Orchestrator
+    job_feeds: JobFeeds
     final_events: FinalEvents
     streams: OpenStreams
 

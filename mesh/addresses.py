@@ -1,9 +1,11 @@
-"""Parses host:port addresses and finds free ports."""
+"""Parses and resolves host:port addresses, and finds free ports."""
 
+import asyncio
 import os
 import random
 import socket
 from collections import deque
+from ipaddress import ip_address
 
 from mesh.errors import InvalidRequestError, UnavailableError
 from mesh.reasons import Reason
@@ -22,6 +24,21 @@ def split(address: str) -> tuple[str, int]:
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise InvalidRequestError(f"{address!r} is not host:port")
     return host.strip("[]"), int(port)
+
+
+def is_numeric(host: str) -> bool:
+    """Whether the host is an IP address rather than a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def resolve(host: str) -> list[str]:
+    """IP addresses of a host, by the system's resolver; raises OSError if it has none."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
 
 
 def is_taken(address: str) -> bool:

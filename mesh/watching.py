@@ -40,12 +40,12 @@ def follow(
     after_sequence: int = 0,
     *,
     on_cut: Callable[[], None] = lambda: None,
-    patience_seconds: float = PATIENCE_SECONDS,
+    patience_seconds: float | None = PATIENCE_SECONDS,
 ) -> AsyncGenerator[pb.WatchJobResponse, None]:
     """Every update once, in order, until the job is terminal.
 
     A server that never answered is not waited for, unless the caller has seen earlier events: then
-    the server exists.
+    the server exists. With patience None any server is waited for, however long.
     """
     position = _Position(after_sequence)
     watch = partial(_watch, pipeline, job_id, position)
@@ -95,7 +95,7 @@ async def _reconnecting(
     watch: Callable[[], AsyncGenerator[UpdateT, None]],
     position: "_Position",
     on_cut: Callable[[], None],
-    patience_seconds: float,
+    patience_seconds: float | None,
 ) -> AsyncGenerator[UpdateT, None]:
     """Repeats the watch until one reaches the end."""
     while True:
@@ -122,7 +122,9 @@ class _Position:
         self._received_at: float | None = monotonic() if after_sequence else None
         self._pause = FIRST_PAUSE_SECONDS
 
-    def received_within(self, seconds: float) -> bool:
+    def received_within(self, seconds: float | None) -> bool:
+        if seconds is None:
+            return True
         return self._received_at is not None and monotonic() - self._received_at <= seconds
 
     def advance_to(self, sequence: int) -> bool:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from google.protobuf.duration import from_timedelta
 from starlette.responses import Response
 
-from gateway.client import DELETION_SECONDS, call
+from gateway.client import DELETION_SECONDS, call, create
 from gateway.deps import Deps
 from gateway.http.parameters import CancelNote, CollectionId, PageToken
 from gateway.http.problems import problem_responses
@@ -22,7 +22,6 @@ from gateway.schemas.collections import (
 from gateway.schemas.options import Options, SubmissionFields
 from gateway.sse.collections import CollectionStream
 from gateway.sse.stream import Position, if_available, stream_responses
-from mesh.correlation import new_id
 from ytcaption.v1 import collection_service_pb2 as pb
 
 router = APIRouter(prefix="/collections", tags=["collections"])
@@ -44,11 +43,9 @@ async def create_collection(order: CollectionRequest, deps: Deps, response: Resp
     request = pb.CreateCollectionRequest(
         **order.model_dump(include=COPIED_FIELDS), **submission_fields(order, deps.settings)
     )
-    # Generated if the client sends none: a retried call must not create two collections.
-    request.request_id = request.request_id or new_id()
     if order.timeout is not None:
         request.timeout.CopyFrom(from_timedelta(timedelta(seconds=order.timeout)))
-    created = await call(deps.orchestrator.collections.CreateCollection, request)
+    created = await create(deps.orchestrator.collections.CreateCollection, request)
     response.headers["Location"] = f"/collections/{created.collection.collection_id}"
     return present.collection(created.collection)
 

@@ -7,7 +7,7 @@ from time import time
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from gateway.client import Orchestrator, call
+from gateway.client import Orchestrator, call, create
 from gateway.deps import Deps
 from gateway.http.parameters import CancelNote, JobId
 from gateway.http.problems import problem_responses
@@ -16,7 +16,7 @@ from gateway.presenters.transcript import detail_with_text
 from gateway.schemas.jobs import JobDeleted, JobDetail, JobSummary
 from gateway.sse.jobs import JobStream
 from gateway.sse.stream import Position, if_available, stream_responses
-from mesh.correlation import current, new_id
+from mesh.correlation import current
 from mesh.errors import NotFoundError
 from mesh.watching import TERMINAL
 from ytcaption.v1 import admin_service_pb2 as admin_pb
@@ -47,7 +47,8 @@ async def follow_job(job_id: JobId, deps: Deps, position: Position) -> Response:
     """Streams a job's event log, from its start or after the client's last event, then live."""
     job = await if_available(deps.orchestrator.job(job_id), position)
     deps.streams.check_capacity()
-    stream = JobStream(deps.orchestrator, deps.final_events, job_id, position)
+    updates = deps.job_feeds.updates(job_id, position, job)
+    stream = JobStream(job_id, updates, deps.final_events)
     ended = job is not None and job.state in TERMINAL
     return await deps.streams.resume(stream, position, ended=ended)
 
@@ -68,8 +69,8 @@ async def retry_job(job_id: JobId, deps: Deps) -> JobSummary:
         replayed = await _replay(deps.orchestrator, job)
         if replayed is not None:
             return present.summary(replayed)
-    request = pb.RepeatJobRequest(job_id=job_id, request_id=new_id(), correlation_id=current())
-    repeated = await call(deps.orchestrator.pipeline.RepeatJob, request, STOP_SECONDS)
+    request = pb.RepeatJobRequest(job_id=job_id, correlation_id=current())
+    repeated = await create(deps.orchestrator.pipeline.RepeatJob, request, STOP_SECONDS)
     return present.summary(repeated.job)
 
 

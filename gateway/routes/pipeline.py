@@ -8,7 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
-from gateway.client import call
+from gateway.client import create
 from gateway.deps import Deps
 from gateway.http.forms import MultipartForm
 from gateway.http.problems import RefusedError, problem_responses
@@ -22,7 +22,7 @@ from gateway.schemas.options import (
     priority_of,
 )
 from gateway.settings import Settings
-from mesh.correlation import adopt, current, new_id
+from mesh.correlation import adopt, current
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -52,9 +52,7 @@ async def create_job(order: PipelineRequest, deps: Deps, response: Response) -> 
     request = pb.CreateJobRequest(
         source_url=order.youtube_url, **submission_fields(order, deps.settings)
     )
-    # Generated if the client sends none: a retried call must not create two jobs.
-    request.request_id = request.request_id or new_id()
-    created = await call(deps.orchestrator.pipeline.CreateJob, request)
+    created = await create(deps.orchestrator.pipeline.CreateJob, request)
     return _accepted(created.job, response)
 
 

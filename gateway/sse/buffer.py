@@ -1,9 +1,9 @@
 """Bounded buffer between a watch call of the orchestrator and the client that reads the stream."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import grpc
 
@@ -14,6 +14,20 @@ MAX_EVENTS = 16
 """Events that may wait; beyond that the watch is not read, and flow control stops the sender."""
 
 UpdateT = TypeVar("UpdateT")
+UpdateT_co = TypeVar("UpdateT_co", covariant=True)
+
+
+class Updates(Protocol[UpdateT_co]):
+    """What an event stream reads its updates from."""
+
+    def open(self) -> object:
+        """Starts reading, if it has not."""
+
+    def close(self) -> None:
+        """Stops reading; a pending `next` returns what is left, or raises ClosedError."""
+
+    async def next(self, seconds: float) -> Sequence[UpdateT_co]:
+        """Returns all buffered updates, or none after a timeout; raises ClosedError at the end."""
 
 
 class UpdateBuffer(Generic[UpdateT]):

@@ -4,6 +4,7 @@ from math import inf
 
 from gateway.client import Orchestrator
 from gateway.presenters import collections as present
+from gateway.sse.buffer import UpdateBuffer
 from gateway.sse.stream import ResumableStream, encode
 from mesh.watching import follow_collection
 from ytcaption.v1 import collection_pb2
@@ -18,7 +19,7 @@ class CollectionStream(ResumableStream[pb.WatchCollectionResponse]):
         updates = follow_collection(
             orchestrator.collections, collection_id, after, patience_seconds=inf
         )
-        super().__init__(collection_id, updates, _progress_key)
+        super().__init__(collection_id, UpdateBuffer(updates, _progress_key))
         self._collection = collection_pb2.Collection(collection_id=collection_id)
         self._position = after
 

@@ -2,20 +2,20 @@
 
 import asyncio
 from functools import lru_cache
-from math import inf
 
 from gateway.client import Orchestrator
 from gateway.presenters import jobs as present
 from gateway.presenters.transcript import has_text, text_of
+from gateway.sse.buffer import Updates
 from gateway.sse.stream import ResumableStream, encode
 from mesh.messages import enum_word
 from mesh.tasks import mark_retrieved
-from mesh.watching import TERMINAL, follow
+from mesh.watching import TERMINAL
 from ytcaption.v1 import event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 NO_TEXT = {"transcription_text", "transcription_segments"}
-CACHED_PROGRESS = 256
+CACHED_EVENTS = 256
 
 
 class FinalEvents:
@@ -47,11 +47,9 @@ class JobStream(ResumableStream[pb.WatchJobResponse]):
     """The job, its stored events, live progress while it runs, and the final event."""
 
     def __init__(
-        self, orchestrator: Orchestrator, final_events: FinalEvents, job_id: str, after: int
+        self, job_id: str, updates: Updates[pb.WatchJobResponse], final_events: FinalEvents
     ) -> None:
-        # Waits through any outage of the orchestrator: the stream stays open, without events.
-        updates = follow(orchestrator.pipeline, job_id, after, patience_seconds=inf)
-        super().__init__(job_id, updates, _progress_key)
+        super().__init__(job_id, updates)
         self._final_events = final_events
         self._job = job_pb2.Job(job_id=job_id)
         self._end: tuple[int, job_pb2.Job] | None = None
@@ -74,7 +72,8 @@ class JobStream(ResumableStream[pb.WatchJobResponse]):
             case "event" if update.event.type == event_pb2.EVENT_TYPE_JOB_FINISHED:
                 self._end = update.sequence, update.event.job_finished.job
             case "event":
-                data += _stored_event(self._subject, update.sequence, update.event)
+                event = update.event.SerializeToString()
+                data += _stored_event(self._subject, update.sequence, event)
         return data
 
     async def _final_event(self) -> bytes:
@@ -82,26 +81,25 @@ class JobStream(ResumableStream[pb.WatchJobResponse]):
         return await self._final_events.of(job, sequence)
 
 
-def _progress_key(update: pb.WatchJobResponse) -> int | None:
-    return 0 if update.WhichOneof("update") == "progress" else None
-
-
-def _finished(job: job_pb2.Job) -> event_pb2.Event:
-    return event_pb2.Event(
+def _finished(job: job_pb2.Job) -> bytes:
+    finished = event_pb2.Event(
         type=event_pb2.EVENT_TYPE_JOB_FINISHED,
         timestamp=job.end_time,
         attempt=job.attempt,
         job_finished=event_pb2.JobFinished(job=job),
     )
+    return finished.SerializeToString()
 
 
-@lru_cache(maxsize=CACHED_PROGRESS)
+@lru_cache(maxsize=CACHED_EVENTS)
 def _progress_event(job_id: str, progress: bytes) -> bytes:
     """Cached by content: clients that watch the same job share one encoding."""
     return encode("progress", present.progress(job_id, job_pb2.JobProgress.FromString(progress)))
 
 
-def _stored_event(job_id: str, sequence: int, event: event_pb2.Event) -> bytes:
+@lru_cache(maxsize=CACHED_EVENTS)
+def _stored_event(job_id: str, sequence: int, stored: bytes) -> bytes:
+    event = event_pb2.Event.FromString(stored)
     match event.WhichOneof("payload"):
         case "segment_settled":
             segment = present.segment(event.segment_settled.segment)

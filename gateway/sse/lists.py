@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 from pydantic import BaseModel
 
+from gateway.sse.buffer import UpdateBuffer
 from gateway.sse.stream import Stream, encode
 from mesh.watching import follow_pages
 
@@ -28,7 +29,8 @@ class ListStream(Stream[PageT]):
         request: Message,
         present: Callable[[PageT], BaseModel],
     ) -> None:
-        super().__init__(name, follow_pages(watch, request, patience_seconds=inf), lambda _: 0)
+        pages = follow_pages(watch, request, patience_seconds=inf)
+        super().__init__(name, UpdateBuffer(pages, lambda _: 0))
         self._present: Callable[[Any], BaseModel] = present
 
     def _encode(self, update: PageT) -> bytes:

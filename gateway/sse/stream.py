@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -13,7 +13,7 @@ from structlog import get_logger
 
 from gateway.http.observability import STREAMS_OPEN
 from gateway.http.problems import RefusedError
-from gateway.sse.buffer import ClosedError, UpdateBuffer
+from gateway.sse.buffer import ClosedError, Updates
 from mesh.errors import MeshError, UnavailableError
 from mesh.reasons import Reason
 
@@ -56,14 +56,9 @@ def _to_json(value: Any) -> Any:
 class Stream(ABC, Generic[UpdateT]):
     """The event stream of one client, until the client disconnects."""
 
-    def __init__(
-        self,
-        subject: str,
-        updates: AsyncGenerator[UpdateT, None],
-        progress_key: Callable[[UpdateT], int | None],
-    ) -> None:
+    def __init__(self, subject: str, updates: Updates[UpdateT]) -> None:
         self._subject = subject
-        self._buffer = UpdateBuffer(updates, progress_key)
+        self._buffer = updates
         self._read_ahead: list[UpdateT] = []
         self._stopped = False
 
@@ -83,7 +78,7 @@ class Stream(ABC, Generic[UpdateT]):
         yield RETRY
         self._buffer.open()
         try:
-            updates = self._read_ahead
+            updates: Sequence[UpdateT] = self._read_ahead
             while True:
                 # Updates that were buffered together are sent in one write.
                 if data := b"".join(map(self._encode, updates)):

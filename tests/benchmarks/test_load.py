@@ -16,6 +16,7 @@ SMALL = {
     "--callers": 4,
     "--finished": 3,
     "--watchers": 12,
+    "--streams": 12,
     "--segments": 3,
     "--every": 0.01,
     "--stored": 120,
@@ -23,6 +24,11 @@ SMALL = {
     "--slow": 12,
     "--slow-segments": 5,
 }
+
+RATIOS = [
+    (1.5, "event to watcher, p99", "machine: bare gRPC to as many streams, p99"),
+    (2.5, "event to client over HTTP, p99", "event to watcher, p99"),
+]
 
 
 def test_a_small_load_measures_everything_and_loses_nothing(tmp_path: Path) -> None:
@@ -35,6 +41,14 @@ def test_a_small_load_measures_everything_and_loses_nothing(tmp_path: Path) -> N
     figures = {figure["name"]: figure for figure in result["figures"]}
     assert all(figure["value"] == figure["value"] for figure in figures.values())  # no NaN
     assert figures["watchers of one job held to its end"]["value"] == 12
+    assert figures["streams held to the end, with every event once"]["value"] == 12
+    assert figures["stores a job takes until it is accepted"]["value"] >= 2
+    raw = figures["machine: JetStream stores, 64 at once"]["value"]
+    stores = figures["stores a job takes until it is accepted"]["value"]
+    accepted = figures["jobs accepted durably, 4 callers"]
+    assert accepted["target"] == pytest.approx(0.8 * raw / stores)
+    for share, slower, quicker in RATIOS:
+        assert figures[slower]["target"] == pytest.approx(share * figures[quicker]["value"])
     assert figures["slow watchers that lost or doubled a segment"]["value"] == 0
     assert figures["machine: JetStream stores, one after another"]["value"] > 0
     assert figures["null-stage jobs finished, 8 at once"]["value"] > 0

@@ -25,7 +25,7 @@ class BusyJob(Servicer):
         self._events = events
         self._hold = hold
         self.sent = 0
-        self.watching = 0
+        self.watches = self.watching = 0
 
     async def GetJob(self, request: pb.GetJobRequest, context: Any) -> pb.GetJobResponse:  # noqa: N802
         return pb.GetJobResponse(job=_job(job_pb2.JOB_STATE_RUNNING))
@@ -39,6 +39,7 @@ class BusyJob(Servicer):
     async def WatchJob(  # noqa: N802
         self, request: pb.WatchJobRequest, context: Any
     ) -> AsyncIterator[pb.WatchJobResponse]:
+        self.watches += 1
         self.watching += 1
         try:
             yield pb.WatchJobResponse(job=_job(job_pb2.JOB_STATE_RUNNING))

@@ -15,14 +15,15 @@ from faster_whisper.transcribe import get_suppressed_tokens
 from mesh.errors import UnavailableError
 from mesh.languages import WHISPER
 from mesh.reasons import Reason
-from transcriber.decoder import Audio, DecodeOptions, Phrase, Weights
+from transcriber.decoder import Audio, DecodeOptions, Phrase, Weights, to_floats
 from transcriber.speech.batching import MAX_BATCH, Alone, Batcher, Steps, Together
 from transcriber.speech.decode_fallbacks import (
     FRAMES_PER_SECOND,
     DecodeResult,
     Features,
     Strategy,
-    short_window,
+    padded,
+    short_length,
     strategies,
 )
 
@@ -58,8 +59,14 @@ class _Generation:
 class WhisperDecoder:
     """One loaded model; deterministic, so that a resumed job gives the same text."""
 
-    def __init__(
-        self, weights: Weights, device: str, compute_type: str, threads: int, workers: int = 1
+    def __init__(  # noqa: PLR0913 # how it is loaded
+        self,
+        weights: Weights,
+        device: str,
+        compute_type: str,
+        threads: int,
+        workers: int = 1,
+        when_idle: Callable[[], None] = lambda: None,
     ) -> None:
         self.model = weights.name
         self.device = device
@@ -85,7 +92,7 @@ class WhisperDecoder:
         )
         # While a batch is generated, the next is encoded.
         self.is_loaded, self.concurrency = True, workers + 2 * MAX_BATCH
-        self._batcher = Batcher(self._generate, workers)
+        self._batcher = Batcher(self._generate, workers, when_idle=when_idle)
         self._encode = lru_cache(maxsize=CACHED_ENCODINGS)(self._encode_uncached)
         self._tokenizer = lru_cache(maxsize=8)(self._new_tokenizer)
         self._suppressed = get_suppressed_tokens(self._tokenizer("en", "transcribe"), [-1])
@@ -115,7 +122,8 @@ class WhisperDecoder:
     # The methods below run on the batcher's threads.
 
     def _detection(self, audio: Audio) -> Steps[dict[str, float]]:
-        encoded = yield self._encoding(short_window(self._features(audio)))
+        features = self._features(audio)
+        encoded = yield self._encoding(features, short_length(features.shape[1]))
         (found,) = yield Alone(lambda: self._whisper.model.detect_language(encoded))
         return {token.strip("<|>"): float(probability) for token, probability in found}
 
@@ -126,13 +134,14 @@ class WhisperDecoder:
         begin = 0
         for _ in range(MAX_PASSES):
             offset = begin / FRAMES_PER_SECOND
+            rest = features[:, begin:]
             decoded, strategy = yield from self._decode_with_fallbacks(
-                features[:, begin:], tokenizer, _from(offset, options)
+                rest, tokenizer, _from(offset, options)
             )
             if options.word_timestamps or decoded.spans_any(
                 joint - offset for joint in options.joints
             ):
-                encoded = yield self._encoding(strategy.features)
+                encoded = yield self._encoding(rest, strategy.length)
                 yield Alone(partial(decoded.add_words, self._whisper, encoded))
             found += decoded.phrases(offset)
             begin += decoded.frames_decoded
@@ -147,21 +156,21 @@ class WhisperDecoder:
         tried: list[tuple[DecodeResult, Strategy]] = []
         is_prompted = bool(options.initial_prompt or options.hotwords)
         for strategy in strategies(
-            features,
+            features.shape[1],
             options.beam_size,
             is_prompted=is_prompted,
             greedy_first=options.greedy_first,
         ):
             if strategy.forbids_repetition and not tried[-1][0].is_repetitive:
                 continue
-            decoded = yield from self._try(strategy, features.shape[1], tokenizer, options)
+            decoded = yield from self._try(strategy, features, tokenizer, options)
             tried.append((decoded, strategy))
             if decoded.is_acceptable(strategy.min_logprob):
                 break
         return max(tried, key=lambda one: one[0].rank)
 
     def _try(
-        self, strategy: Strategy, frames: int, tokenizer: Tokenizer, options: DecodeOptions
+        self, strategy: Strategy, features: Features, tokenizer: Tokenizer, options: DecodeOptions
     ) -> Steps[DecodeResult]:
         prompt = self._whisper.get_prompt(
             tokenizer,
@@ -169,8 +178,8 @@ class WhisperDecoder:
             hotwords=options.hotwords or None,
         )
         # The limit depends on the padded length: windows of one batch have the same.
-        longest = MIN_TOKENS + TOKENS_PER_SECOND * strategy.features.shape[1] // FRAMES_PER_SECOND
-        encoded = yield self._encoding(strategy.features)
+        longest = MIN_TOKENS + TOKENS_PER_SECOND * strategy.length // FRAMES_PER_SECOND
+        encoded = yield self._encoding(features, strategy.length)
         generation = _Generation(
             encoded,
             prompt,
@@ -179,7 +188,7 @@ class WhisperDecoder:
             min(len(prompt) + longest, self._whisper.max_length),
         )
         result = yield Together(generation.key, generation)
-        return DecodeResult(result, tokenizer, frames, longest, options.speech)
+        return DecodeResult(result, tokenizer, features.shape[1], longest, options.speech)
 
     def _generate(self, generations: Sequence[_Generation]) -> Sequence[Any]:
         first = generations[0]
@@ -199,17 +208,17 @@ class WhisperDecoder:
         )
         return results
 
-    def _encoding(self, features: Features) -> Alone:
+    def _encoding(self, features: Features, length: int) -> Alone:
         """Detect, decode, align and translate share the encoding of a window."""
-        return Alone(partial(self._encode, _HashedFeatures(features)))
+        return Alone(partial(self._encode, _HashedFeatures(features), length))
 
-    def _encode_uncached(self, features: "_HashedFeatures") -> Any:
+    def _encode_uncached(self, features: "_HashedFeatures", length: int) -> Any:
         # On the CPU, where encodings are joined to batches.
-        view = ctranslate2.StorageView.from_array(features.array[np.newaxis])
+        view = ctranslate2.StorageView.from_array(padded(features.array, length)[np.newaxis])
         return self._whisper.model.encode(view, to_cpu=True)
 
     def _features(self, audio: Audio) -> Features:
-        features: Features = self._whisper.feature_extractor(audio)[:, :-1]
+        features: Features = self._whisper.feature_extractor(to_floats(audio))[:, :-1]
         return features
 
     def _new_tokenizer(self, language: str, task: str) -> Tokenizer:

@@ -79,7 +79,7 @@ async def test_every_recording_has_as_many_windows_at_the_decoder_as_keep_it_bus
     engine = await engine_with(decoder, new_detector=AlwaysSpeech)
 
     def levels() -> list[int]:
-        return sorted(round(float(audio.mean()) * 32_768) for audio in decoder.decoded)
+        return sorted(round(float(audio.mean())) for audio in decoder.decoded)
 
     recordings = [
         asyncio.ensure_future(events_of(engine, tone(level, 100), ENGLISH))
@@ -112,7 +112,7 @@ async def test_a_cancelled_call_frees_its_place_and_decodes_no_further_window() 
         events = [event async for event in following]
 
     assert events[-1].HasField("finished")
-    assert [round(float(audio.mean()) * 32_768) for audio in decoder.decoded] == [1000, 2000]
+    assert [round(float(audio.mean())) for audio in decoder.decoded] == [1000, 2000]
     assert decoder.abandoned == [True, False]
 
 

@@ -1,6 +1,6 @@
 """Runs the transcriber: `python -m transcriber`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -11,8 +11,16 @@ from mesh.server import Service
 from mesh.service import run_process, serve
 from transcriber.decoder import Decoder
 from transcriber.engine import ModelInfo
+from transcriber.model.backends import recorded
 from transcriber.model.fork_server import run_apart, start_fork_server
-from transcriber.model.loading import Selection, installed, load_translator, load_whisper, select
+from transcriber.model.loading import (
+    AUTO,
+    Selection,
+    installed,
+    load_translator,
+    load_whisper,
+    select,
+)
 from transcriber.model.malloc import return_freed_memory
 from transcriber.model.restartable import RestartableDecoder, RestartableTranslator
 from transcriber.model.weights import describe, fetch
@@ -93,6 +101,16 @@ def new_engine(settings: Settings) -> StreamingEngine:
     )
 
 
+def backend_environment() -> Mapping[str, str]:
+    """Variables of the measured backend; CTranslate2 reads them when it is imported."""
+    try:
+        settings = Settings()
+    except ValueError:  # reported by run_process
+        return {}
+    measured = recorded(settings.cache_dir, settings.model)
+    return measured.environment if measured and settings.compute_type == AUTO else {}
+
+
 async def main(settings: Settings) -> None:
     """Serves until SIGTERM."""
     engine = new_engine(settings)
@@ -109,5 +127,5 @@ async def main(settings: Settings) -> None:
 
 if __name__ == "__main__":
     return_freed_memory()
-    start_fork_server()
+    start_fork_server(backend_environment())
     run_process("transcriber", Settings, main)

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
@@ -43,10 +43,10 @@ class ProcessLostError(Exception):
     """The process died without an answer: a crash in native code, or the OOM killer."""
 
 
-def start_fork_server() -> None:
-    """Must run early, before gRPC has threads and sockets."""
+def start_fork_server(backend: Mapping[str, str] | None = None) -> None:
+    """Must run early, before gRPC has threads and sockets; takes the backend's environment."""
     before = dict(os.environ)
-    os.environ.update({**DEFAULTS, **before, **REQUIRED})
+    os.environ.update({**DEFAULTS, **(backend or {}), **before, **REQUIRED})
     try:
         open_fork_server(PRELOAD)
     finally:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from transcriber.translation.ctranslate import CTranslator
 
 
+AUTO = "auto"
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """What to load, and how."""
@@ -28,11 +31,15 @@ class Selection:
 
 def select(model: str, cache_dir: Path, device: str, compute_type: str) -> Selection:
     """Settings of this machine for what an operator configured; "auto" is decided."""
+    from transcriber.model.backends import recorded
     from transcriber.model.weights import find
     from transcriber.speech.whisper import choose_compute_type, choose_device
 
     device = choose_device(device)
     weights = find(model, cache_dir, device)
+    measured = recorded(cache_dir, model)
+    if compute_type == AUTO and device == "cpu" and measured is not None:
+        compute_type = measured.compute_type
     return Selection(weights, device, choose_compute_type(compute_type, device))
 
 

@@ -16,12 +16,13 @@ SERVICES = (*mesh.SERVICES, "nats")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Resident bytes of one service."""
+    """Bytes of memory of one service."""
 
     pid: int
     own: int
+    """Resident, shared pages included."""
     with_children: int
-    """Pages they share are counted for each: an upper bound."""
+    """Pages they share are counted once, where the system tells (Linux: PSS)."""
 
 
 @dataclass(slots=True)
@@ -89,14 +90,19 @@ def seconds_of(process: psutil.Process) -> float:
 
 def memory_of(process: psutil.Process) -> Memory:
     """What a process has, alone and with all below it."""
-    own = int(process.memory_info().rss)
-    children = 0
+    total = _share(process)
     for child in process.children(recursive=True):
         try:
-            children += int(child.memory_info().rss)
+            total += _share(child)
         except psutil.NoSuchProcess:
             continue
-    return Memory(process.pid, own, own + children)
+    return Memory(process.pid, int(process.memory_info().rss), total)
+
+
+def _share(process: psutil.Process) -> int:
+    """Its memory; of a page that n processes share, the n-th part."""
+    found = process.memory_full_info()
+    return int(getattr(found, "pss", found.rss))
 
 
 def restarted(samples: Iterable[Mapping[str, Memory]], name: str) -> bool:

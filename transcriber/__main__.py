@@ -1,7 +1,7 @@
 """Runs the transcriber: `python -m transcriber`."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 from structlog import get_logger
@@ -11,16 +11,23 @@ from mesh.server import Service
 from mesh.service import run_process, serve
 from transcriber.decoder import Decoder
 from transcriber.engine import ModelInfo
-from transcriber.model.fork_server import start_fork_server
-from transcriber.model.loading import load_whisper
+from transcriber.model.backends import recorded
+from transcriber.model.fork_server import run_apart, start_fork_server
+from transcriber.model.loading import (
+    AUTO,
+    Selection,
+    installed,
+    load_translator,
+    load_whisper,
+    select,
+)
+from transcriber.model.malloc import return_freed_memory
 from transcriber.model.restartable import RestartableDecoder, RestartableTranslator
-from transcriber.model.weights import describe, locate
+from transcriber.model.weights import describe, fetch
 from transcriber.model.workers import plan_workers
 from transcriber.servicer import TranscriberServicer
 from transcriber.settings import Settings
 from transcriber.speech.streaming import Preparation, StreamingEngine
-from transcriber.speech.whisper import choose_compute_type, choose_device
-from transcriber.translation.ctranslate import CTranslator
 from transcriber.translation.translator import Models, Translator
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
@@ -30,9 +37,12 @@ log = get_logger(__name__)
 
 def load(settings: Settings, preparation: Preparation) -> Models:
     """Locates and loads the models: seconds, or minutes if the weights must be fetched."""
-    device = choose_device(settings.device)
-    compute_type = choose_compute_type(settings.compute_type, device)
-    weights = locate(settings.model, settings.cache_dir, device, preparation.fetching)
+    chosen = run_apart(
+        partial(select, settings.model, settings.cache_dir, settings.device, settings.compute_type)
+    )
+    device, compute_type, weights = chosen.device, chosen.compute_type, chosen.weights
+    if isinstance(weights, str):
+        weights = fetch(weights, preparation.fetching)
     preparation.loading(weights.name)
     plan = plan_workers(settings.workers, settings.cpu_threads, device, weights)
     decoder = RestartableDecoder(
@@ -44,26 +54,25 @@ def load(settings: Settings, preparation: Preparation) -> Models:
         return Models(decoder)
     threads = plan.workers * plan.threads_per_worker
     try:
-        return Models(decoder, _translator(settings, preparation, device, threads))
+        return Models(decoder, _translator(settings, preparation, chosen, threads))
     except MeshError:
         decoder.close()
         raise
 
 
 def _translator(
-    settings: Settings, preparation: Preparation, device: str, threads: int
+    settings: Settings, preparation: Preparation, chosen: Selection, threads: int
 ) -> Translator:
     """One translator serves all recordings: translating text is fast, and the weights are large."""
     folder = Path(settings.translation_model).expanduser().resolve()
     preparation.loading(folder.name)
-    compute_type = choose_compute_type(settings.compute_type, device)
     translator = RestartableTranslator(
         partial(
-            CTranslator,
+            load_translator,
             folder,
             settings.translation_languages,
-            device,
-            compute_type,
+            chosen.device,
+            chosen.compute_type,
             threads,
         ),
         settings.idle_unload_seconds,
@@ -75,11 +84,14 @@ def _translator(
 def new_engine(settings: Settings) -> StreamingEngine:
     """Builds the engine from the settings; it loads its models later."""
 
+    @cache
+    def names() -> Sequence[str]:
+        return run_apart(partial(installed, settings.device))
+
     def list_models(decoder: Decoder | None) -> Sequence[ModelInfo]:
-        device = choose_device(settings.device)
         if decoder is None:
-            return describe(device, None, frozenset(), loaded=False)
-        return describe(device, decoder.model, decoder.languages, loaded=decoder.is_loaded)
+            return describe(names(), None, frozenset(), loaded=False)
+        return describe(names(), decoder.model, decoder.languages, loaded=decoder.is_loaded)
 
     return StreamingEngine(
         partial(load, settings),
@@ -87,6 +99,16 @@ def new_engine(settings: Settings) -> StreamingEngine:
         beam_size=settings.beam_size,
         max_recordings=settings.max_recordings,
     )
+
+
+def backend_environment() -> Mapping[str, str]:
+    """Variables of the measured backend; CTranslate2 reads them when it is imported."""
+    try:
+        settings = Settings()
+    except ValueError:  # reported by run_process
+        return {}
+    measured = recorded(settings.cache_dir, settings.model)
+    return measured.environment if measured and settings.compute_type == AUTO else {}
 
 
 async def main(settings: Settings) -> None:
@@ -104,5 +126,6 @@ async def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    start_fork_server()
+    return_freed_memory()
+    start_fork_server(backend_environment())
     run_process("transcriber", Settings, main)

@@ -9,8 +9,10 @@ from typing import Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Audio = npt.NDArray[np.float32]
-"""Samples at 16 kHz, mono."""
+Audio = npt.NDArray[np.int16]
+"""Samples at 16 kHz, mono. Floats are made of them last: they take twice the memory."""
+
+Floats = npt.NDArray[np.float32]
 
 Task = Literal["transcribe", "translate"]
 
@@ -19,6 +21,11 @@ ResultT = TypeVar("ResultT")
 
 POLL_SECONDS = 0.1
 """How often a waiting call checks whether it was abandoned."""
+
+
+def to_floats(audio: Audio) -> Floats:
+    """Samples between -1 and 1, as the models take them."""
+    return audio.astype(np.float32) / np.float32(32_768)
 
 
 class AbandonedError(Exception):

@@ -29,7 +29,8 @@ class Settings(ServiceSettings):
     """Where the model runs."""
 
     compute_type: str = "auto"
-    """How it computes, as CTranslate2 spells it; auto: int8 on a processor, float16 on a GPU."""
+    """How it computes, as CTranslate2 spells it; auto: on a processor what
+    `python -m transcriber.model.backends` found fastest there, else int8; float16 on a GPU."""
 
     beam_size: int = Field(default=5, ge=1, le=10)
     """Width of the beam search unless a job names another; 1 is faster, 5 mishears less."""

@@ -15,7 +15,7 @@ from faster_whisper.audio import decode_audio
 
 from mesh.frames import cut
 from mesh.server import Service, running_server
-from transcriber.decoder import Audio, DecodeOptions, Decoder, Phrase
+from transcriber.decoder import Audio, DecodeOptions, Decoder, Floats, Phrase
 from transcriber.engine import Event, Request, SpeechEngine
 from transcriber.servicer import TranscriberServicer
 from transcriber.speech.streaming import StreamingEngine
@@ -49,7 +49,7 @@ def words(text: str) -> str:
 class AlwaysSpeech:
     """A voice detector that reports speech everywhere."""
 
-    def judge(self, batch: Audio) -> Audio:
+    def judge(self, batch: Floats) -> Floats:
         return np.ones(BATCH // CHUNK, np.float32)
 
 
@@ -94,7 +94,7 @@ class ScriptedDecoder:
         self.abandoned.append(abandoned())
         if options.task == "translate":
             return [Phrase(0, 1, " one ", 0.5), Phrase(1, 1.4, " two ", 0.5)]
-        name = f"{language} {len(audio)} {float(np.abs(audio).sum()):.3f}"
+        name = f"{language} {len(audio)} {np.abs(audio.astype(int)).sum()}"
         return [Phrase(0, 1, f" {name} a ", 0.5), Phrase(1, 2, f" {name} b ", 0.5)]
 
     def close(self) -> None:

@@ -1,7 +1,10 @@
 """`python -m transcriber` as a process."""
 
 import asyncio
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import grpc
@@ -12,7 +15,7 @@ from mesh.addresses import free_ports
 from tests.support.polling import until
 from tests.support.processes import lives
 from tests.support.speech import audio_frames, recording, start
-from tests.support.transcriber_process import process, until_serving
+from tests.support.transcriber_process import ROOT, process, until_serving
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 
@@ -71,3 +74,14 @@ def test_a_bad_setting_is_a_message_and_no_traceback(
     assert running.returncode == code
     assert words in said
     assert "Traceback" not in said
+
+
+def test_the_service_does_not_load_the_libraries_of_its_model_processes() -> None:
+    program = "import sys, transcriber.__main__; print(*sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'gen'}"}
+
+    shown = subprocess.run(
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+    )
+
+    assert not {"av", "ctranslate2", "faster_whisper", "tokenizers"} & set(shown.stdout.split())

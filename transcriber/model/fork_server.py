@@ -2,11 +2,11 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from mesh.errors import InternalError, MeshError, UnavailableError
 from mesh.forking import REAPING_SECONDS, fork, kill, open_fork_server, reap, two_way_pipe
@@ -14,12 +14,15 @@ from mesh.reasons import Reason
 from transcriber.decoder import AbandonedError, wait_for
 from transcriber.model.child import LOADED, Abandon, Answer, Call, Command, Failed, main
 
+ResultT = TypeVar("ResultT")
+
 PRELOAD = "transcriber.model.preload"
 REQUIRED = {"OPENBLAS_NUM_THREADS": "1"}
 """NumPy's OpenBLAS starts its threads when it is imported, and a process that forks must have none.
 The thread count also changes how features round, and with that a segment's end."""
 
 DEFAULTS = {
+    "MALLOC_ARENA_MAX": "1",
     "MKL_CBWR": "AUTO",
     "MKL_DISABLE_FAST_MM": "1",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16",
@@ -27,6 +30,8 @@ DEFAULTS = {
 """Environment of the model processes; a variable the operator sets wins. CTranslate2 computes with
 MKL on Intel and with oneDNN on AMD.
 
+MALLOC_ARENA_MAX: glibc otherwise gives threads arenas of their own, which cannot grow beyond 64 MB
+and do not share what is free.
 MKL_CBWR=AUTO: the same samples give the same result in every process, wherever its buffers lie, at
 no cost. AVX2 and COMPATIBLE make machines more alike, but take 1.5 and 18 times as long.
 MKL_DISABLE_FAST_MM: MKL otherwise keeps 1.5 MB for each length a window ever had.
@@ -38,15 +43,31 @@ class ProcessLostError(Exception):
     """The process died without an answer: a crash in native code, or the OOM killer."""
 
 
-def start_fork_server() -> None:
-    """Must run early, before gRPC has threads and sockets."""
+def start_fork_server(backend: Mapping[str, str] | None = None) -> None:
+    """Must run early, before gRPC has threads and sockets; takes the backend's environment."""
     before = dict(os.environ)
-    os.environ.update({**DEFAULTS, **before, **REQUIRED})
+    os.environ.update({**DEFAULTS, **(backend or {}), **before, **REQUIRED})
     try:
         open_fork_server(PRELOAD)
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def run_apart(function: Callable[[], ResultT]) -> ResultT:
+    """Calls a function in a process of its own, so that the libraries it needs stay out of this."""
+    process = ModelProcess(function, _unchanged)
+    try:
+        found: ResultT = process.info(lambda: False)
+    except ProcessLostError as error:
+        raise InternalError("the process died", reason=Reason.INTERNAL) from error
+    finally:
+        process.kill()
+    return found
+
+
+def _unchanged(value: ResultT) -> ResultT:
+    return value
 
 
 class ModelProcess:

@@ -1,4 +1,7 @@
-"""Models of the Hugging Face hub: cache lookup and download with progress."""
+"""Models of the Hugging Face hub: cache lookup and download with progress.
+
+Its functions import what they need: the service stays small as long as it fetches nothing.
+"""
 
 import urllib.error
 import urllib.request
@@ -8,10 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from faster_whisper.utils import _MODELS, available_models, disabled_tqdm, download_model
-from huggingface_hub import constants, snapshot_download
-from huggingface_hub.errors import LocalEntryNotFoundError
-from huggingface_hub.utils import tqdm
+from huggingface_hub import constants
 from structlog import get_logger
 
 from mesh.errors import MeshError, UnavailableError
@@ -29,13 +29,23 @@ FetchProgress = Callable[[str, int, int | None], None]
 """Called with the model's name, the bytes fetched and, once known, the bytes in all."""
 
 
+def names() -> list[str]:
+    """Models that have a short name."""
+    from faster_whisper.utils import available_models
+
+    return list(available_models())
+
+
 def knows(name: str) -> bool:
     """Whether the hub may have a model of this name."""
-    return name in available_models() or name.count("/") == 1
+    return name in names() or name.count("/") == 1
 
 
 def cached(name: str) -> Path | None:
     """The folder of a cached model, if it is complete."""
+    from faster_whisper.utils import download_model
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
     try:
         folder = Path(download_model(name, local_files_only=True))
     except (LocalEntryNotFoundError, OSError, ValueError):
@@ -63,6 +73,9 @@ def fetch(name: str, fetched: FetchProgress) -> Path:
 
 
 def _download(name: str, fetched: FetchProgress) -> None:
+    from faster_whisper.utils import _MODELS, disabled_tqdm
+    from huggingface_hub import snapshot_download
+
     download = partial(
         snapshot_download,
         _MODELS.get(name, name),
@@ -86,8 +99,10 @@ class _Counter:
         self._most = 0
         self._lock = Lock()
 
-    def bar_class(self) -> type[tqdm]:
+    def bar_class(self) -> type[Any]:
         """A tqdm class that prints nothing and reports its count here."""
+        from huggingface_hub.utils import tqdm
+
         counter = self
 
         class Bar(tqdm):  # type: ignore[misc] # it has no types

@@ -1,34 +1,73 @@
-"""Loads a speech model in a process of its own, with glibc tuned to reuse memory."""
+"""Chooses and loads models. Runs in model processes, where the libraries of the models are.
 
-import ctypes
-import sys
+The service imports this module to name its functions; so they import those libraries themselves.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transcriber.decoder import Weights
-from transcriber.speech.whisper import WhisperDecoder
+from transcriber.model.malloc import keep_freed_memory, trim
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-_KEEP = 2**31 - 1
+if TYPE_CHECKING:
+    from transcriber.speech.whisper import WhisperDecoder
+    from transcriber.translation.ctranslate import CTranslator
+
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to load, and how."""
+
+    weights: Weights | str
+    """A name if the hub must send them."""
+    device: str
+    compute_type: str
+
+
+def select(model: str, cache_dir: Path, device: str, compute_type: str) -> Selection:
+    """Settings of this machine for what an operator configured; "auto" is decided."""
+    from transcriber.model.backends import recorded
+    from transcriber.model.weights import find
+    from transcriber.speech.whisper import choose_compute_type, choose_device
+
+    device = choose_device(device)
+    weights = find(model, cache_dir, device)
+    measured = recorded(cache_dir, model)
+    if compute_type == AUTO and device == "cpu" and measured is not None:
+        compute_type = measured.compute_type
+    return Selection(weights, device, choose_compute_type(compute_type, device))
+
+
+def installed(device: str) -> Sequence[str]:
+    """Names of the models that need no network, best first."""
+    from transcriber.model.weights import on_this_machine
+    from transcriber.speech.whisper import choose_device
+
+    return on_this_machine(choose_device(device))
 
 
 def load_whisper(
     weights: Weights, device: str, compute_type: str, threads: int, workers: int = 1
-) -> WhisperDecoder:
+) -> "WhisperDecoder":
     """A decoder ready for its first window; changes malloc for the whole process."""
-    _keep_freed_memory()
-    decoder = WhisperDecoder(weights, device, compute_type, threads, workers)
+    from transcriber.speech.whisper import WhisperDecoder
+
+    keep_freed_memory()
+    decoder = WhisperDecoder(weights, device, compute_type, threads, workers, when_idle=trim)
+    trim()  # weights are converted while they load, which takes twice their size
     decoder.warm_up()
     return decoder
 
 
-def _keep_freed_memory() -> None:
-    """Makes glibc reuse large buffers instead of returning them to the system after each layer.
+def load_translator(
+    folder: Path, languages: str, device: str, compute_type: str, threads: int
+) -> "CTranslator":
+    """A translator ready for its first text."""
+    from transcriber.translation.ctranslate import CTranslator
 
-    Otherwise a third of the time of encoding a full window goes into page faults for memory that
-    was mapped a moment ago. The process keeps what its longest window needs.
-    """
-    if sys.platform.startswith("linux"):
-        adjust = getattr(ctypes.CDLL(None), "mallopt", None)
-        if adjust is not None:  # glibc only
-            adjust(_ARENA_MAX, 1)  # only the main arena may grow beyond 64 MB
-            adjust(_MMAP_THRESHOLD, _KEEP)
-            adjust(_TRIM_THRESHOLD, _KEEP)
+    return CTranslator(folder, languages, device, compute_type, threads)

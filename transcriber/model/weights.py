@@ -1,9 +1,7 @@
 """Model selection: which model to use, and where its weights are."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-
-from faster_whisper.utils import available_models
 
 from mesh.errors import UnavailableError
 from mesh.languages import WHISPER
@@ -50,26 +48,38 @@ def locate(
     model: str, cache_dir: Path, device: str, fetched: hub.FetchProgress = _ignore_progress
 ) -> Weights:
     """Finds the configured weights: folder, cache, bundled package, and the hub last."""
+    found = find(model, cache_dir, device)
+    return found if isinstance(found, Weights) else fetch(found, fetched)
+
+
+def fetch(name: str, fetched: hub.FetchProgress) -> Weights:
+    """Downloads weights from the hub."""
+    return Weights(name, hub.fetch(name, fetched))
+
+
+def find(model: str, cache_dir: Path, device: str) -> Weights | str:
+    """The weights on this machine, or the name of the model to fetch."""
     if model == AUTO:
-        return _best(cache_dir, device, fetched)
+        return _best(cache_dir, device)
     if Path(model).expanduser().is_dir():
         folder = Path(model).expanduser().resolve()
         return Weights(folder.name, folder)
     if model not in BUNDLED and not hub.knows(model):
         raise UnavailableError(
             f"there is no model {model!r}: give a folder, an owner/name of the hub, or one of "
-            + ", ".join(available_models()),
+            + ", ".join(hub.names()),
             reason=Reason.MODEL_UNAVAILABLE,
         )
-    return Weights(model, _local(model, cache_dir) or hub.fetch(model, fetched))
+    here = _local(model, cache_dir)
+    return Weights(model, here) if here is not None else model
 
 
-def _best(cache_dir: Path, device: str, fetched: hub.FetchProgress) -> Weights:
+def _best(cache_dir: Path, device: str) -> Weights | str:
     for name in ranked(device):
         folder = _local(name, cache_dir)
         if folder is not None:
             return Weights(name, folder)
-    return Weights(DEFAULT, hub.fetch(DEFAULT, fetched))
+    return DEFAULT
 
 
 def _local(name: str, cache_dir: Path) -> Path | None:
@@ -86,11 +96,13 @@ def ranked(device: str) -> list[str]:
     return sorted(_BY_QUALITY, key=lambda name: name.startswith(_SLOWER_THAN_SPEECH))
 
 
-def on_this_machine(device: str) -> Iterator[str]:
+def on_this_machine(device: str) -> list[str]:
     """Names of the models that need no network, best first."""
-    for name in ranked(device):
-        if hub.cached(name) or (name in BUNDLED and BUNDLED[name].files()):
-            yield name
+    return [
+        name
+        for name in ranked(device)
+        if hub.cached(name) or (name in BUNDLED and BUNDLED[name].files())
+    ]
 
 
 def languages_of(name: str) -> frozenset[str]:
@@ -101,12 +113,11 @@ def languages_of(name: str) -> frozenset[str]:
 
 
 def describe(
-    device: str, selected: str | None, its_languages: frozenset[str], *, loaded: bool
+    names: Sequence[str], selected: str | None, its_languages: frozenset[str], *, loaded: bool
 ) -> list[ModelInfo]:
-    """Every model on this machine, best first, and the selected one even if its name is unknown."""
-    names = list(on_this_machine(device))
+    """These models, and before them the selected one if it is another."""
     if selected is not None and selected not in names:
-        names.insert(0, selected)
+        names = [selected, *names]
     return [
         ModelInfo(
             name=name,

@@ -18,6 +18,13 @@ from transcriber.decoder import AbandonedError, wait_for
 MAX_BATCH = 4
 """Windows generated together. A fifth gains little on a processor and costs 37 MB (base)."""
 
+MAX_GENERATED = 3
+"""Windows generated at once for each thread: generating needs the most memory, so while one thread
+generates a full batch, another one rather encodes."""
+
+IDLE_SECONDS = 5.0
+"""After so long without a window, memory is given back."""
+
 ResultT = TypeVar("ResultT")
 
 
@@ -66,11 +73,19 @@ class Batcher:
         compute_together: Callable[[Sequence[Any]], Sequence[Any]],
         workers: int,
         max_batch: int = MAX_BATCH,
+        when_idle: Callable[[], None] = lambda: None,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._compute_together = compute_together
         self._max_batch = max_batch
+        self._max_generated = max(max_batch, MAX_GENERATED * workers)
+        self._when_idle = when_idle
+        self._idle_seconds = idle_seconds
+        self._is_tidy = True
+        """Whether nothing was computed since it was last idle."""
         self._tasks: list[_Task[Any]] = []
         """Those that wait for a thread."""
+        self._running: list[_Task[Any]] = []
         self._changed = threading.Condition()
         self._order = count()
         self._is_closed = False
@@ -102,13 +117,24 @@ class Batcher:
         while True:
             with self._changed:
                 while not (chosen := self._choose()) and not self._is_closed:
-                    self._changed.wait()
+                    self._wait()
                 if self._is_closed:
                     return
-                for task in chosen:
-                    self._tasks.remove(task)
-            for task, answer in self._compute(chosen):
+                self._tasks = [task for task in self._tasks if task not in chosen]
+                self._running += chosen
+                self._is_tidy = False
+            answered = list(self._compute(chosen))
+            with self._changed:
+                self._running = [task for task in self._running if task not in chosen]
+                self._changed.notify()  # another thread may have waited for room
+            for task, answer in answered:
                 self._advance(task, answer)
+
+    def _wait(self) -> None:
+        in_time = self._changed.wait(None if self._is_tidy else self._idle_seconds)
+        if not (in_time or self._is_tidy or self._tasks or self._running):
+            self._is_tidy = True
+            self._when_idle()
 
     def _choose(self) -> list[_Task[Any]]:
         """For one thread: an urgent task, a full batch, one to go on alone, or what is left."""
@@ -125,7 +151,12 @@ class Batcher:
         for task in ranked:
             if isinstance(task.step, Together):
                 groups.setdefault(task.step.key, []).append(task)
-        return (group[: self._max_batch] for group in groups.values())
+        generated = sum(isinstance(task.step, Together) for task in self._running)
+        room = self._max_generated - generated
+        for group in groups.values():
+            size = self._max_batch if group[0].is_urgent else min(self._max_batch, room)
+            if size > 0:
+                yield group[:size]
 
     def _compute(self, tasks: Sequence[_Task[Any]]) -> Iterator[tuple[_Task[Any], Any]]:
         """Each task with the answer to its step; an error goes to all of them."""

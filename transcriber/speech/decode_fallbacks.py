@@ -72,7 +72,8 @@ _PREPENDED, _APPENDED = "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、"  # no
 class Strategy:
     """One way to decode a window."""
 
-    features: Features
+    length: int
+    """Frames the window is padded to."""
     beam_size: int
     no_repeat_ngram_size: int = 0
     min_logprob: float = -math.inf
@@ -85,7 +86,7 @@ class Strategy:
 
 
 def strategies(
-    features: Features, beam_size: int, *, is_prompted: bool, greedy_first: bool
+    frames: int, beam_size: int, *, is_prompted: bool, greedy_first: bool
 ) -> list[Strategy]:
     """A short window first; then the full length, another beam, and no repetition.
 
@@ -95,26 +96,24 @@ def strategies(
 
     Whisper's own fallback samples at a higher temperature. This costs less and is deterministic.
     """
-    full = _padded(features, FULL)
-    short = full if is_prompted else short_window(features)
+    short = FULL if is_prompted else short_length(frames)
     other_beam = 1 if beam_size > 1 else OTHER_BEAM
     return [
         *([Strategy(short, 1, min_logprob=SURE)] if greedy_first and beam_size > 1 else []),
         Strategy(short, beam_size),
-        *([] if short.shape == full.shape else [Strategy(full, beam_size)]),
-        Strategy(full, other_beam),
-        Strategy(full, beam_size, SHORT_REPEAT),
+        *([] if short == FULL else [Strategy(FULL, beam_size)]),
+        Strategy(FULL, other_beam),
+        Strategy(FULL, beam_size, SHORT_REPEAT),
     ]
 
 
-def short_window(features: Features) -> Features:
-    """The window with the least silence that Whisper needs, in a length that others have too."""
-    needed = features.shape[1] + QUIET_BEHIND
-    return _padded(features, next((length for length in LENGTHS if needed <= length), FULL))
+def short_length(frames: int) -> int:
+    """A window with the least silence that Whisper needs, in a length that others have too."""
+    return next((length for length in LENGTHS if frames + QUIET_BEHIND <= length), FULL)
 
 
-def _padded(features: Features, frames: int) -> Features:
-    frames += frames % FRAMES_PER_TICK
+def padded(features: Features, frames: int) -> Features:
+    """The window with silence behind it."""
     missing = max(0, frames - features.shape[1])
     return np.ascontiguousarray(np.pad(features, ((0, 0), (0, missing)))[:, :frames])
 

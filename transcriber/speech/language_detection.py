@@ -73,7 +73,7 @@ class LanguageDetector:
         """None unless one language was detected for the whole recording."""
         self.is_decided = self.language is not None
         self._candidates = candidates
-        self._audio = np.zeros(0, np.float32)
+        self._audio = np.zeros(0, np.int16)
 
     @property
     def needs_audio(self) -> bool:
@@ -98,7 +98,7 @@ class LanguageDetector:
     def decide(self) -> None:
         """Makes the current guess final: the recording has ended, or the guess is good enough."""
         self.is_decided = True
-        self._audio = np.zeros(0, np.float32)
+        self._audio = np.zeros(0, np.int16)
 
 
 class WindowLanguageDetector(LanguageDetector):

@@ -10,7 +10,7 @@ import numpy as np
 
 from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
-from transcriber.decoder import Audio
+from transcriber.decoder import Audio, to_floats
 from transcriber.speech.vad import BATCH, VoiceDetector
 from transcriber.speech.windows import CHUNK, RATE, WHOLE_SECONDS, Moment, Window, Windower, whole
 
@@ -26,14 +26,14 @@ def offset(samples: int) -> timedelta:
 
 @dataclass(frozen=True, slots=True)
 class AudioWindow:
-    """A window and its s16le samples, half the size of floats."""
+    """A window and its s16le samples."""
 
     span: Window
     data: bytes
 
     def audio(self) -> Audio:
-        """The samples as floats."""
-        return _floats(self.data)
+        """The samples, not copied."""
+        return _samples(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Listener:
 
     def _judge(self, count: int) -> list[AudioWindow]:
         batch = np.zeros(BATCH, np.float32)
-        batch[:count] = _floats(self._bytes(self._judged, self._judged + count))
+        batch[:count] = to_floats(_samples(self._bytes(self._judged, self._judged + count)))
         loudness = np.sqrt(np.mean(batch.reshape(-1, CHUNK) ** 2, axis=1))
         # Chunks that are only padding do not count.
         moments = [
@@ -130,8 +130,8 @@ class Listener:
             self._first += unneeded
 
 
-def _floats(data: bytes) -> Audio:
-    return np.frombuffer(data, "<i2").astype(np.float32) / np.float32(32_768)
+def _samples(data: bytes) -> Audio:
+    return np.frombuffer(data, "<i2")
 
 
 async def listen(

@@ -24,6 +24,7 @@ from transcriber.speech.listener import (
     windows_ahead,
 )
 from transcriber.speech.timestamps import add_translations, joints, place
+from transcriber.speech.windows import Window
 from transcriber.translation.routing import Route, TranslationRouter
 
 SECONDS_BETWEEN_PROGRESS = 0.1
@@ -52,7 +53,7 @@ class DecodeExecutor(Protocol):
 class _PendingWindow:
     """A window that is queued or being decoded."""
 
-    window: AudioWindow
+    span: Window
     result: asyncio.Future[list[Segment]]
 
 
@@ -60,7 +61,7 @@ class _PendingWindow:
 class _DecodedWindow:
     """A window and its segments."""
 
-    window: AudioWindow
+    span: Window
     segments: Sequence[Segment]
 
 
@@ -157,7 +158,7 @@ class Recording:
         if not self._pending or not self._pending[0].result.done():
             return None
         pending = self._pending.popleft()
-        return _DecodedWindow(pending.window, pending.result.result())
+        return _DecodedWindow(pending.span, pending.result.result())
 
     async def _accept(self, event: ListenerEvent) -> None:
         match event:
@@ -179,7 +180,7 @@ class Recording:
         options = replace(self._options, is_urgent=is_first, greedy_first=not is_first)
         self._begun += 1
         result = self._run(lambda: [] if known else self._transcribe(window, language, options))
-        return _PendingWindow(window, asyncio.ensure_future(result))
+        return _PendingWindow(window.span, asyncio.ensure_future(result))
 
     def _reached(self, step: _Step) -> timedelta:
         is_idle = not self._waiting and not self._pending
@@ -196,7 +197,7 @@ class Recording:
         )
 
     def _number(self, decoded: _DecodedWindow) -> Sequence[Segment]:
-        before, self._boundary = self._boundary, offset(decoded.window.span.end)
+        before, self._boundary = self._boundary, offset(decoded.span.end)
         segments = [
             replace(segment, index=self._next_index + number, settled_offset=before)
             for number, segment in enumerate(decoded.segments)

@@ -1,11 +1,13 @@
 """Voice activity detection: Silero's model, run on a stream with its state carried along."""
 
-from typing import Protocol
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
-from faster_whisper.vad import get_vad_model
 
-from transcriber.decoder import Audio
+from transcriber.decoder import Floats
 from transcriber.speech.windows import CHUNK
 
 BATCH = 16 * CHUNK
@@ -22,22 +24,40 @@ _FRESH = (np.zeros((1, 1, 128), np.float32), np.zeros((1, 1, 128), np.float32))
 class VoiceDetector(Protocol):
     """Detects speech in one recording, from its beginning."""
 
-    def judge(self, batch: Audio) -> Audio:
+    def judge(self, batch: Floats) -> Floats:
         """Probability of speech in each chunk of the next BATCH samples."""
         ...
 
 
+@cache
+def _session() -> Any:
+    """The model that comes with faster-whisper, run as there; importing that costs 40 MB."""
+    import onnxruntime
+
+    spec = find_spec("faster_whisper")
+    assert spec is not None and spec.submodule_search_locations  # noqa: S101,PT018 # required
+    options = onnxruntime.SessionOptions()
+    options.inter_op_num_threads = options.intra_op_num_threads = 1
+    options.enable_cpu_mem_arena = False
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(
+        Path(spec.submodule_search_locations[0], "assets", "silero_vad_v6.onnx"),
+        providers=["CPUExecutionProvider"],
+        sess_options=options,
+    )
+
+
 class SileroDetector:
-    """The detector that comes with faster-whisper, with its state carried from batch to batch."""
+    """Silero's detector, with its state carried from batch to batch."""
 
     def __init__(self) -> None:
-        self._session = get_vad_model().session
+        self._session = _session()
         self._context = np.zeros(_CONTEXT, np.float32)
         self._state = _FRESH
         self._spoke = False
         self._quiet = 0
 
-    def judge(self, batch: Audio) -> Audio:
+    def judge(self, batch: Floats) -> Floats:
         """Probability of speech in each chunk of the next BATCH samples."""
         rows = batch.reshape(-1, CHUNK)
         # Each chunk is preceded by the end of the previous one.

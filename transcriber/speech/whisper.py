@@ -15,14 +15,15 @@ from faster_whisper.transcribe import get_suppressed_tokens
 from mesh.errors import UnavailableError
 from mesh.languages import WHISPER
 from mesh.reasons import Reason
-from transcriber.decoder import Audio, DecodeOptions, Phrase, Weights
+from transcriber.decoder import Audio, DecodeOptions, Phrase, Weights, to_floats
 from transcriber.speech.batching import MAX_BATCH, Alone, Batcher, Steps, Together
 from transcriber.speech.decode_fallbacks import (
     FRAMES_PER_SECOND,
     DecodeResult,
     Features,
     Strategy,
-    short_window,
+    padded,
+    short_length,
     strategies,
 )
 
@@ -58,8 +59,14 @@ class _Generation:
 class WhisperDecoder:
     """One loaded model; deterministic, so that a resumed job gives the same text."""
 
-    def __init__(
-        self, weights: Weights, device: str, compute_type: str, threads: int, workers: int = 1
+    def __init__(  # noqa: PLR0913 # how it is loaded
+        self,
+        weights: Weights,
+        device: str,
+        compute_type: str,
+        threads: int,
+        workers: int = 1,
+        when_idle: Callable[[], None] = lambda: None,
     ) -> None:
         self.model = weights.name
         self.device = device
@@ -85,7 +92,7 @@ class WhisperDecoder:
         )
         # While a batch is generated, the next is encoded.
         self.is_loaded, self.concurrency = True, workers + 2 * MAX_BATCH
-        self._batcher = Batcher(self._generate, workers)
+        self._batcher = Batcher(self._generate, workers, when_idle=when_idle)
         self._encode = lru_cache(maxsize=CACHED_ENCODINGS)(self._encode_uncached)
         self._tokenizer = lru_cache(maxsize=8)(self._new_tokenizer)
         self._suppressed = get_suppressed_tokens(self._tokenizer("en", "transcribe"), [-1])
@@ -115,7 +122,8 @@ class WhisperDecoder:
     # The methods below run on the batcher's threads.
 
     def _detection(self, audio: Audio) -> Steps[dict[str, float]]:
-        encoded = yield self._encoding(short_window(self._features(audio)))
+        features = self._features(audio)
+        encoded = yield self._encoding(features, short_length(features.shape[1]))
         (found,) = yield Alone(lambda: self._whisper.model.detect_language(encoded))
         return {token.strip("<|>"): float(probability) for token, probability in found}
 
@@ -151,20 +159,18 @@ class WhisperDecoder:
         encodings: dict[int, Any] = {}
         is_prompted = bool(options.initial_prompt or options.hotwords)
         for strategy in strategies(
-            features,
+            features.shape[1],
             options.beam_size,
             is_prompted=is_prompted,
             greedy_first=options.greedy_first,
         ):
             if strategy.forbids_repetition and not tried[-1][0].is_repetitive:
                 continue
-            padded = strategy.features.shape[1]
-            if padded not in encodings:
-                encodings[padded] = yield self._encoding(strategy.features)
-            decoded = yield from self._try(
-                strategy, encodings[padded], features.shape[1], tokenizer, options
-            )
-            tried.append((decoded, encodings[padded]))
+            if strategy.length not in encodings:
+                encodings[strategy.length] = yield self._encoding(features, strategy.length)
+            encoded = encodings[strategy.length]
+            decoded = yield from self._try(strategy, encoded, features.shape[1], tokenizer, options)
+            tried.append((decoded, encoded))
             if decoded.is_acceptable(strategy.min_logprob):
                 break
         return max(tried, key=lambda one: one[0].rank)
@@ -183,7 +189,7 @@ class WhisperDecoder:
             hotwords=options.hotwords or None,
         )
         # The limit depends on the padded length: windows of one batch have the same.
-        longest = MIN_TOKENS + TOKENS_PER_SECOND * strategy.features.shape[1] // FRAMES_PER_SECOND
+        longest = MIN_TOKENS + TOKENS_PER_SECOND * strategy.length // FRAMES_PER_SECOND
         generation = _Generation(
             encoded,
             prompt,
@@ -212,17 +218,17 @@ class WhisperDecoder:
         )
         return results
 
-    def _encoding(self, features: Features) -> Alone:
+    def _encoding(self, features: Features, length: int) -> Alone:
         """Detect, decode, align and translate share the encoding of a window."""
-        return Alone(partial(self._encode, _HashedFeatures(features)))
+        return Alone(partial(self._encode, _HashedFeatures(features), length))
 
-    def _encode_uncached(self, features: "_HashedFeatures") -> Any:
+    def _encode_uncached(self, features: "_HashedFeatures", length: int) -> Any:
         # On the CPU, where encodings are joined to batches.
-        view = ctranslate2.StorageView.from_array(features.array[np.newaxis])
+        view = ctranslate2.StorageView.from_array(padded(features.array, length)[np.newaxis])
         return self._whisper.model.encode(view, to_cpu=True)
 
     def _features(self, audio: Audio) -> Features:
-        features: Features = self._whisper.feature_extractor(audio)[:, :-1]
+        features: Features = self._whisper.feature_extractor(to_floats(audio))[:, :-1]
         return features
 
     def _new_tokenizer(self, language: str, task: str) -> Tokenizer:

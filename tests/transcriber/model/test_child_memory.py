@@ -18,7 +18,7 @@ from transcriber.decoder import Audio, DecodeOptions, Phrase, Weights
 from transcriber.model.fork_server import DEFAULTS, REQUIRED
 from transcriber.model.restartable import RestartableDecoder
 from transcriber.model.weights import locate
-from transcriber.speech.decode_fallbacks import short_window
+from transcriber.speech.decode_fallbacks import short_length
 from transcriber.speech.whisper import WhisperDecoder
 
 FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
@@ -37,7 +37,8 @@ class MeteredDecoder(WhisperDecoder):
     def decode(
         self, audio: Audio, language: str, options: DecodeOptions, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
-        self._encoding(short_window(self._features(audio))).compute()
+        features = self._features(audio)
+        self._encoding(features, short_length(features.shape[1])).compute()
         look = ctypes.CDLL(None).mallinfo2
         look.restype = MallocInfo
         return [Phrase(0, 0, str(look().uordblks), 1)]
@@ -48,7 +49,7 @@ def metered(weights: Weights) -> MeteredDecoder:
 
 
 def in_use(decoder: RestartableDecoder, seconds: float) -> int:
-    audio = np.zeros(int(16_000 * seconds), np.float32)
+    audio = np.zeros(int(16_000 * seconds), np.int16)
     (said,) = decoder.decode(audio, "en", DecodeOptions(beam_size=1), lambda: False)
     return int(said.text)
 

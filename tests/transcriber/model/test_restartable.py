@@ -35,8 +35,8 @@ from transcriber.speech.whisper import WhisperDecoder
 
 OPTIONS = DecodeOptions(beam_size=1)
 ENGLISH = Request(language="en")
-QUIET = np.zeros(16_000, np.float32)
-HANG, CRASH, CRASH_ONCE, STUMBLE = 0.1, 0.2, 0.3, 0.4
+QUIET = np.zeros(16_000, np.int16)
+HANG, CRASH, CRASH_ONCE, STUMBLE = 1, 2, 3, 4
 """A window whose first sample is one of these makes the process fail."""
 
 
@@ -50,7 +50,7 @@ class FaultyDecoder(ScriptedDecoder):
     def decode(
         self, audio: Audio, language: str, options: DecodeOptions, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
-        trouble = round(float(audio[0]), 1)
+        trouble = int(audio[0])
         tried = len(pids_of(self._attempts))
         with self._attempts.open("a") as attempts:
             attempts.write(f"{os.getpid()}\n")
@@ -76,8 +76,8 @@ def unloadable() -> ScriptedDecoder:
     raise UnavailableError("no such weights", reason=Reason.MODEL_UNAVAILABLE)
 
 
-def trouble(kind: float) -> Audio:
-    return np.full(16_000, kind, np.float32)
+def trouble(kind: int) -> Audio:
+    return np.full(16_000, kind, np.int16)
 
 
 def patient() -> bool:
@@ -219,7 +219,7 @@ def test_closing_a_decoder_kills_its_process_and_fails_the_current_decode(
 async def test_a_cancelled_recording_does_not_affect_another(
     decoder: RestartableDecoder, attempts: Path
 ) -> None:
-    level = round(HANG * 32_768)
+    level = HANG
     hanging = np.full(20 * 16_000, level, "<i2").tobytes()
     talking = np.full(20 * 16_000, 16_384, "<i2").tobytes()
     engine = await engine_with(decoder, new_detector=AlwaysSpeech)

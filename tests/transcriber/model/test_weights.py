@@ -179,7 +179,8 @@ def test_an_unknown_model_name_is_refused_without_asking_the_hub(tmp_path: Path)
 def test_the_models_of_this_machine_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "cached", lambda name: None)
 
-    models = weights.describe("cpu", "base", frozenset({"en", "jw"}), loaded=True)
+    names = weights.on_this_machine("cpu")
+    models = weights.describe(names, "base", frozenset({"en", "jw"}), loaded=True)
 
     installed = [name for name in ("base", "tiny.en") if BUNDLED[name].files()]
     assert [model.name for model in models] == (installed if "base" in installed else ["base"])

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.polling import until
 from transcriber.decoder import AbandonedError
-from transcriber.speech.batching import Alone, Batcher, Steps, Together
+from transcriber.speech.batching import MAX_GENERATED, Alone, Batcher, Steps, Together
 
 
 class Model:
@@ -135,3 +135,49 @@ def test_an_error_reaches_every_window_of_its_batch_and_no_other() -> None:
         with pytest.raises(RuntimeError, match="no memory"):
             made.run(model.window("bad", 1), never, is_urgent=False)
         assert made.run(model.window("good", 2), never, is_urgent=False) == 2
+
+
+def test_a_second_thread_generates_no_more_windows_than_there_is_room_for() -> None:
+    model, running, most, lock = Model(), 0, 0, threading.Lock()
+    ready, gate = threading.Barrier(2, timeout=60), threading.Event()
+
+    def together(arguments: Sequence[Any]) -> Sequence[Any]:
+        nonlocal running, most
+        with lock:
+            running += len(arguments)
+            most = max(most, running)
+        if not gate.is_set():
+            ready.wait()  # both threads generate
+            gate.set()
+        with lock:
+            running -= len(arguments)
+        return arguments
+
+    made = Batcher(together, workers=2, max_batch=4)
+    names = [(f"w{n}", n) for n in range(16)]
+    threads = [
+        threading.Thread(
+            target=made.run, args=(model.window(*name), never), kwargs={"is_urgent": False}
+        )
+        for name in names
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    made.close()
+
+    assert len(model.done) == 16
+    assert most <= 2 * MAX_GENERATED
+
+
+def test_it_frees_memory_once_after_the_last_window() -> None:
+    model, freed = Model(), threading.Semaphore(0)
+    made = Batcher(model.together, workers=2, when_idle=freed.release, idle_seconds=0.01)
+
+    for number in range(2):
+        made.run(model.window("only", number), never, is_urgent=False)
+        assert freed.acquire(timeout=60)
+    made.close()
+
+    assert not freed.acquire(blocking=False)

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from transcriber.speech.decode_fallbacks import (
@@ -103,24 +102,20 @@ def test_text_that_does_not_fit_the_speech_is_not_acceptable(one: DecodeResult) 
 
 
 def test_the_ways_to_decode_end_with_one_that_forbids_repetition() -> None:
-    features = np.zeros((80, 500), np.float32)
+    plain = strategies(500, 5, is_prompted=False, greedy_first=False)
+    prompted = strategies(500, 5, is_prompted=True, greedy_first=False)
 
-    plain = strategies(features, 5, is_prompted=False, greedy_first=False)
-    prompted = strategies(features, 5, is_prompted=True, greedy_first=False)
-
-    assert [way.features.shape[1] for way in plain] == [1200, 3000, 3000, 3000]
+    assert [way.length for way in plain] == [1200, 3000, 3000, 3000]
     assert [way.beam_size for way in plain] == [5, 5, 1, 5]
     assert [way.forbids_repetition for way in plain] == [False, False, False, True]
-    assert [way.features.shape[1] for way in prompted] == [3000, 3000, 3000]
+    assert [way.length for way in prompted] == [3000, 3000, 3000]
 
 
 def test_a_greedy_decode_comes_first_only_where_it_is_allowed_and_must_be_sure() -> None:
-    features = np.zeros((80, 500), np.float32)
+    first, *others = strategies(500, 5, is_prompted=False, greedy_first=True)
 
-    first, *others = strategies(features, 5, is_prompted=False, greedy_first=True)
-
-    assert (first.beam_size, first.features.shape[1], first.min_logprob) == (1, 1200, SURE)
-    assert len(others) == len(strategies(features, 5, is_prompted=False, greedy_first=False))
+    assert (first.beam_size, first.length, first.min_logprob) == (1, 1200, SURE)
+    assert len(others) == len(strategies(500, 5, is_prompted=False, greedy_first=False))
     doubtful = decoded(at(0), 1, 2, 3, at(19.5), logprob=SURE - 0.01)
     assert not doubtful.is_acceptable(first.min_logprob)
     assert doubtful.is_acceptable(others[0].min_logprob)

@@ -155,7 +155,7 @@ async def test_candidates_that_cannot_be_honoured_are_refused(
 
 
 def test_whisper_gives_every_language_it_knows_a_probability(base: WhisperDecoder) -> None:
-    audio = np.frombuffer(recording("sample"), "<i2").astype(np.float32) / np.float32(32_768)
+    audio = np.frombuffer(recording("sample"), "<i2")
 
     found = base.detect(audio, patient)
 

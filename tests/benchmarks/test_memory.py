@@ -96,7 +96,7 @@ def test_a_reaper_is_not_taken_for_the_service_it_runs() -> None:
 
 def test_the_memory_of_a_running_service_is_found(tmp_path: Path) -> None:
     (tmp_path / "orchestrator.py").write_text(
-        "import sys\nkept = bytes(20_000_000)\nprint('here', flush=True)\nsys.stdin.read()\n"
+        "import sys\nkept = b'x' * 20_000_000\nprint('here', flush=True)\nsys.stdin.read()\n"
     )
     service = [sys.executable, "-P", "-m", "orchestrator"]
     mesh = [sys.executable, "-c", f"import subprocess; subprocess.run({service!r})"]
@@ -113,7 +113,7 @@ def test_the_memory_of_a_running_service_is_found(tmp_path: Path) -> None:
         process.communicate()
 
     assert [found.pid] == children
-    assert 1_000_000 < found.with_children <= found.own
+    assert 20_000_000 < found.with_children <= found.own
 
 
 def test_the_time_of_children_that_have_ended_counts() -> None:

@@ -2,11 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Self, TypeVar
+from math import inf
+from time import monotonic
+from typing import Any, Self, TypeVar
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -21,6 +25,7 @@ from structlog import get_logger
 from mesh.errors import LimitExceededError, UnavailableError
 from mesh.reasons import Reason
 from mesh.stores import Limits, Names, key_value, make_streams, object_store
+from mesh.tasks import mark_retrieved
 
 log = get_logger(__name__)
 
@@ -33,6 +38,18 @@ CONNECT_SECONDS = 10
 WRONG_LAST_SEQUENCE = (10071, 10164)
 STORAGE_EXCEEDED = (10023, 10047, 10077)
 """JetStream error codes: insufficient resources, storage exceeded, a stream's own limit."""
+PASSING = (10005, 10058)
+"""No suitable peers, as while brokers start; a stream that another replica creates just now."""
+REPLICAS_UNSUPPORTED = 10074
+LEAVE_SECONDS, LONGEST_LEAVE_SECONDS = 3.0, 15.0
+"""A server whose JetStream has not answered for this long is left for another of the cluster."""
+REPLICA_SECONDS = 1.0
+"""The leader is asked in place of a replica that has been silent for this long."""
+PROMPT_STEPS = 5
+"""A prompt request waits in steps, so that a pause of this process counts as one step at most."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 1.0
+IN_FLIGHT_SECONDS = 0.02
+MAX_IN_FLIGHT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +63,44 @@ class Stored:
     """Whether the message marks a deleted or purged key."""
 
 
+@dataclass(slots=True)
+class _Health:
+    """What the server we are connected to has answered, by kind of request."""
+
+    answers: Counter[str] = field(default_factory=Counter)
+    failing_since: dict[str, float] = field(default_factory=dict)
+    changed_at: float = 0.0
+    """When we last left a server."""
+    left_for: str = ""
+    """The kind of request that was not answered there."""
+    leave_seconds: float = LEAVE_SECONDS
+
+    def note_answer(self, kind: str) -> None:
+        """Counts an answer; a refusal is one, too."""
+        self.answers[kind] += 1
+        self.failing_since.pop(kind, None)
+        if kind == self.left_for:
+            self.left_for, self.leave_seconds = "", LEAVE_SECONDS
+
+    def must_leave(self, kind: str, began: float) -> bool:
+        """Notes a request without an answer; True if this server must be left now.
+
+        Waits longer each time, until that kind is answered: another server may be no better.
+        """
+        now, since = monotonic(), self.failing_since.setdefault(kind, began)
+        if now - since < self.leave_seconds or began < self.changed_at:
+            return False
+        self.failing_since.clear()
+        self.changed_at, self.left_for = now, kind
+        self.leave_seconds = min(2 * self.leave_seconds, LONGEST_LEAVE_SECONDS)
+        return True
+
+
 class Bus:
-    """An open connection; all streams and stores exist."""
+    """An open connection; all streams and stores exist.
+
+    Reads are current: replicas serve batches, and the stream's leader confirms where they end.
+    """
 
     def __init__(
         self, client: Client, names: Names, *, answer_seconds: float = ANSWER_SECONDS
@@ -55,6 +108,8 @@ class Bus:
         self.client = client
         self.names = names
         self._answer_seconds = answer_seconds
+        self._prompt_seconds: float | None = None
+        self._health = _Health()
         self.jetstream: JetStreamContext = client.jetstream(timeout=answer_seconds)
         self.jobs: KeyValue
         self.artifacts: ObjectStore
@@ -74,43 +129,134 @@ class Bus:
         client = await _connect(url, name or "ytcaption")
         bus = cls(client, Names(prefix), answer_seconds=answer_seconds)
         try:
-            async with storing():
-                await bus._open(limits or Limits())
+            await outlast(partial(bus._open, limits or Limits()), inf)
             yield bus
         finally:
             with suppress(NatsError, OSError):  # the broker may be gone
                 await client.close()
 
     async def _open(self, limits: Limits) -> None:
-        await make_streams(self.jetstream, self.names, limits)
-        self.jobs = await key_value(self.jetstream, self.names.jobs_bucket, limits)
-        self.artifacts = await object_store(self.jetstream, self.names.artifacts_bucket, limits)
+        """Creates what is missing; streams without a leader are waited for, as in an election."""
+        async with storing():
+            await make_streams(self.jetstream, self.names, limits)
+            self.jobs = await key_value(self.jetstream, self.names.jobs_bucket, limits)
+            self.artifacts = await object_store(self.jetstream, self.names.artifacts_bucket, limits)
+
+    def prompt(self, seconds: float) -> Self:
+        """This connection for callers that wait: unanswered requests fail after that time.
+
+        Only a store at a standstill counts, not a slow one that answers other requests meanwhile.
+        """
+        bus = copy(self)
+        bus._prompt_seconds = seconds
+        return bus
 
     async def publish(
         self, subject: str, data: bytes, headers: dict[str, str] | None = None
     ) -> int:
         """Stores a message and returns its sequence; a full or absent broker raises MeshError."""
-        async with storing():
-            return (await self.jetstream.publish(subject, data, headers=headers)).seq
+        kind = "write " + ".".join(subject.split(".", 2)[:2])
+        return (await self._ask(kind, self.jetstream.publish(subject, data, headers=headers))).seq
 
-    async def publish_fenced(
-        self, subject: str, data: bytes, last: int, *, fence: str = "", message_id: str = ""
+    async def _ask(self, kind: str, request: Coroutine[Any, Any, T]) -> T:
+        """Waits for an answer; leaves a server that has not answered this kind for a while."""
+        began = monotonic()
+        try:
+            async with storing():
+                answer = await (self._promptly(kind, request) if self._prompt_seconds else request)
+        except (APIError, LimitExceededError):
+            self._health.note_answer(kind)
+            raise
+        except UnavailableError:
+            if self._health.must_leave(kind, began) and len(self.client.servers) > 1:
+                # It may be frozen, or cut off from its peers.
+                log.warning("nats does not answer; trying another server")
+                await self.client.force_reconnect()
+            raise
+        self._health.note_answer(kind)
+        return answer
+
+    async def _promptly(self, kind: str, request: Coroutine[Any, Any, T]) -> T:
+        task, idle = asyncio.create_task(request), 0
+        task.add_done_callback(mark_retrieved)
+        try:
+            while not task.done() and idle < PROMPT_STEPS:
+                answers = self._health.answers[kind]
+                await asyncio.wait([task], timeout=(self._prompt_seconds or 0) / PROMPT_STEPS)
+                idle = idle + 1 if self._health.answers[kind] == answers else 0
+            if not task.done():
+                raise TimeoutError
+            return task.result()
+        finally:
+            task.cancel()
+
+    async def publish_fenced(  # noqa: PLR0913 # a message, and its fence
+        self,
+        stream: str,
+        subject: str,
+        data: bytes,
+        last: int,
+        *,
+        fence: str = "",
+        message_id: str = "",
     ) -> int | None:
         """Stores a message if `last` is the newest sequence of the fence, by default its subject.
 
-        Returns its sequence; None if another writer was first.
+        Returns its sequence; None if another writer was first, whose message can be read by then.
         """
         headers = {"Nats-Expected-Last-Subject-Sequence": str(last)}
         if fence:
             headers["Nats-Expected-Last-Subject-Sequence-Subject"] = fence
         if message_id:
             headers["Nats-Msg-Id"] = message_id
+        for _ in range(MAX_IN_FLIGHT):
+            try:
+                return await self.publish(subject, data, headers)
+            except APIError as error:
+                if error.err_code not in WRONG_LAST_SEQUENCE:
+                    raise
+            there = await self.newest(stream, fence or subject)
+            if (there.sequence if there else 0) != last:
+                return None
+            # The other message is on its way to the replicas, and may not arrive.
+            await asyncio.sleep(IN_FLIGHT_SECONDS)
+        raise UnavailableError(
+            "another write is not settled yet", reason=Reason.STORAGE_UNAVAILABLE
+        )
+
+    async def newest(self, stream: str, subject: str) -> Stored | None:
+        """The newest message of a subject as the stream's leader knows it, or None."""
+        return await self._from_leader(stream, subject=subject)
+
+    async def _from_leader(self, stream: str, **which: Any) -> Stored | None:
         try:
-            return await self.publish(subject, data, headers)
-        except APIError as error:
-            if error.err_code not in WRONG_LAST_SEQUENCE:
-                raise
+            found = await self._ask(f"read {stream}", self.jetstream.get_msg(stream, **which))
+        except NotFoundError:
             return None
+        deleted = "KV-Operation" in (found.headers or {})
+        return Stored(found.seq or 0, found.subject or "", found.data or b"", deleted)
+
+    async def get_key(self, key: str) -> Stored | None:
+        """The value of a key of the bucket, or None."""
+        found = await self.newest(*self._place_of(key))
+        return None if found is None or found.deleted else found
+
+    async def put_key(self, key: str, data: bytes, last: int) -> int | None:
+        """Stores a value if `last` is the key's revision, 0 for a new key; returns the new one.
+
+        None if another writer was first.
+        """
+        stream, subject = self._place_of(key)
+        revision = await self.publish_fenced(stream, subject, data, last)
+        if revision is None and not last:
+            there = await self.newest(stream, subject)
+            if there is not None and there.deleted:
+                revision = await self.publish_fenced(stream, subject, data, there.sequence)
+        return revision
+
+    def _place_of(self, key: str) -> tuple[str, str]:
+        bucket = self.names.jobs_bucket
+        return f"KV_{bucket}", f"$KV.{bucket}.{key}"
 
     async def purge(self, stream: str, subject: str, *, until: int | None = None) -> None:
         """Removes the messages under a subject filter: all, or those up to a sequence."""
@@ -145,30 +291,42 @@ class Bus:
         batch: int = BATCH,
         patience_seconds: float = 0,
     ) -> AsyncIterator[Stored]:
-        """Everything stored under a subject filter after a sequence; creates no consumer."""
+        """Everything stored under a subject filter after a sequence; creates no consumer.
+
+        Any replica serves a batch: it may lag, or not answer at all. So a batch that is not full
+        ends nothing: the leader confirms the end, or has the next message.
+        """
+        more = not after  # later there is mostly nothing new, which the leader knows at once
         while True:
-            reading = partial(self._read_batch, stream, subject, after + 1, batch)
-            found = await outlast(reading, patience_seconds)
+            found = await self._batch(stream, subject, after + 1, batch) if more else []
             for stored in found:
                 yield stored
+                after = stored.sequence
             if len(found) < batch:
-                return
-            after = found[-1].sequence
+                ask = partial(self._from_leader, stream, seq=after + 1, subject=subject, next=True)
+                if (missed := await outlast(ask, patience_seconds)) is None:
+                    return
+                yield missed
+                after = missed.sequence
+            more = True
 
-    async def _read_batch(
-        self, stream: str, subject: str, sequence: int, batch: int
-    ) -> list[Stored]:
+    async def _batch(self, stream: str, subject: str, sequence: int, batch: int) -> list[Stored]:
+        """What one replica has from a sequence on, or the beginning of it."""
         request = {"seq": sequence, "next_by_subj": subject, "batch": batch}
         inbox = self.client.new_inbox()
         found: list[Stored] = []
         answers: asyncio.Queue[Msg] = asyncio.Queue()
         # Not next_msg(): its wait_for may swallow a cancellation.
-        async with storing(), self.subscribed(inbox, answers.put):
-            await self.client.publish(
-                f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox
-            )
-            async with asyncio.timeout(self._answer_seconds):
-                while (stored := _stored(await answers.get())) is not None:
+        with suppress(NatsError, TimeoutError, OSError):
+            async with self.subscribed(inbox, answers.put):
+                await self.client.publish(
+                    f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox
+                )
+                while True:
+                    async with asyncio.timeout(REPLICA_SECONDS):
+                        stored = _stored(await answers.get())
+                    if stored is None:
+                        break
                     found.append(stored)
         return found
 
@@ -188,6 +346,8 @@ async def _connect(url: str, name: str) -> Client:
                 reconnected_cb=logger.reconnected,
                 connect_timeout=5,
             )
+        # Round robin from here on: a server that was left must not be the next one again.
+        client.options["dont_randomize"] = True
     except (NatsError, TimeoutError, OSError) as error:
         raise UnavailableError(
             f"no NATS server answers at {url}", reason=Reason.STORAGE_UNAVAILABLE
@@ -236,15 +396,23 @@ async def storing() -> AsyncIterator[None]:
 
 async def outlast(act: Callable[[], Awaitable[T]], seconds: float = 60) -> T:
     """Retries while the broker is unavailable, until it answers or the time is up."""
-    loop = asyncio.get_running_loop()
-    give_up = loop.time() + seconds
+    give_up, pause = monotonic() + seconds, FIRST_PAUSE_SECONDS
     while True:
         try:
             return await act()
-        except UnavailableError:
-            if loop.time() > give_up:
+        except UnavailableError as error:
+            if monotonic() > give_up or _is_refusal(error):
                 raise
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, LONGEST_PAUSE_SECONDS)
+
+
+def _is_refusal(error: UnavailableError) -> bool:
+    """Whether the broker works and refused, as it does with more replicas than it has servers."""
+    cause = error.__cause__
+    if not isinstance(cause, APIError) or cause.err_code in PASSING:
+        return False
+    return cause.err_code == REPLICAS_UNSUPPORTED or (cause.code or 0) // 100 == 4
 
 
 class _ConnectionLogger:

@@ -36,6 +36,9 @@ class Settings(ServiceSettings):
     nats_seconds: float = Field(default=5, gt=0)
     """A broker that has not answered a request after this long counts as unavailable."""
 
+    accept_seconds: float = Field(default=1.25, gt=0)
+    """A job or collection is refused once the store has acknowledged nothing for this long."""
+
     prefix: str = Field(default="YTC", pattern="^[A-Z][A-Z0-9_]*$")
     """Prefix of every stream, bucket and subject on the broker."""
 

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
-from mesh.bus import Bus
+from mesh.bus import Bus, outlast
 from mesh.server import Service
 from mesh.stores import Limits
 from mesh.tasks import stop
@@ -32,7 +33,7 @@ from orchestrator.jobs.dedup import Dedup
 from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.replay import Replays
 from orchestrator.jobs.storage import JobStorage
-from orchestrator.jobs.store import ACTIVE
+from orchestrator.jobs.store import ACTIVE, JobStore
 from orchestrator.jobs.submission import Rerun, Submission
 from orchestrator.maintenance.eviction import Eviction
 from orchestrator.maintenance.housekeeper import Housekeeper
@@ -94,35 +95,37 @@ async def assembled(
         relay = Relay(bus, core.deliveries)
         sender = Sender(bus, settings, core.deliveries, core.storage.dead_letters)
         # Consumers exist before the first event they must not miss.
-        await relay.prepare()
-        await outbox.prepare()
-        work = (
-            outbox.run(),
-            inbox.run(),
-            core.index.keep_warm(),
-            core.live_pages.run(),
-            core.runner.run(),
-            collections.worker.run(),
-            relay.run(),
-            sender.run(),
-            housekeeper.run(),
+        await outlast(relay.prepare, inf)
+        await outlast(outbox.prepare, inf)
+        work: tuple[Callable[[], Awaitable[None]], ...] = (
+            outbox.run,
+            inbox.run,
+            core.index.keep_warm,
+            core.live_pages.run,
+            core.runner.run,
+            collections.worker.run,
+            relay.run,
+            sender.run,
+            housekeeper.run,
             Reconciler(
                 "job",
                 partial(core.index.ids, ACTIVE),
                 core.queue.ids,
                 partial(enqueue_job, core.storage.jobs, core.queue),
-            ).run(),
+            ).run,
             Reconciler(
                 "collection",
                 collections.index.unsettled,
                 core.collection_queue.ids,
                 core.collection_queue.put,
-            ).run(),
-            PoisonItems(core.storage).run(),
+            ).run,
+            PoisonItems(core.storage).run,
         )
-        tasks = [background.create_task(one) for one in work]
+        # Streams without a leader, or without a quorum, are waited for: they end no process.
+        tasks = [background.create_task(outlast(run, inf)) for run in work]
         try:
-            yield services_of(core, admin, collections), core.index.catch_up
+            ready = partial(outlast, core.index.catch_up, inf)
+            yield services_of(core, admin, collections), ready
         finally:
             await stop(*tasks)
 
@@ -150,9 +153,12 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         deadline_seconds=settings.job_seconds,
         stage_stall_seconds=stage_stall_seconds(settings),
     )
-    queue = WorkQueue(
-        bus, ack_wait_seconds=settings.ack_wait_seconds, max_deliveries=settings.max_deliveries
+    queue_on = partial(
+        WorkQueue,
+        ack_wait_seconds=settings.ack_wait_seconds,
+        max_deliveries=settings.max_deliveries,
     )
+    queue, prompt = queue_on(bus), bus.prompt(settings.accept_seconds)
     index = JobIndex(bus)
     feeds = JobFeeds(bus, storage.event_logs)
     capacity = Capacity(bus, settings)
@@ -171,7 +177,9 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         on_member_revived=collection_queue.put,
     )
     dedup = Dedup(storage, settings, partial(selected_models, stages))
-    submission = Submission(bus, storage.jobs, queue, max_attempts=settings.max_attempts)
+    submission = Submission(
+        prompt, JobStore(prompt), queue_on(prompt), max_attempts=settings.max_attempts
+    )
     return Core(
         settings=settings,
         storage=storage,
@@ -211,6 +219,7 @@ def build_collections(core: Core) -> Collections:
     records, index = CollectionStore(storage.bus), CollectionIndex(core.index)
     feeds = CollectionFeeds(storage.bus, storage.event_logs, core.index.progress)
     projections = Projections(storage.event_logs, records)
+    prompt = storage.bus.prompt(settings.accept_seconds)
     dependencies = Dependencies(
         storage=storage,
         records=records,
@@ -226,7 +235,12 @@ def build_collections(core: Core) -> Collections:
         live_pages=core.live_pages,
         feeds=feeds,
         submission=CollectionSubmission(
-            storage, records, queue, settings, core.capabilities, core.capacity
+            JobStorage.on(prompt),
+            CollectionStore(prompt),
+            CollectionQueue(prompt),
+            settings,
+            core.capabilities,
+            core.capacity,
         ),
         reading=CollectionReader(storage.bus, records, projections, core.index),
         control=CollectionControl(

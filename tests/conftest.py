@@ -68,6 +68,7 @@ def running_mesh(data_dir: Path, **variables: str) -> Iterator[RealMesh]:
         "GATEWAY_RATE_PER_SECOND": "0",
         # On a busy machine the broker and the sites of the tests are slow, not away.
         "ORCHESTRATOR_NATS_SECONDS": "60",
+        "ORCHESTRATOR_ACCEPT_SECONDS": "60",
         "DOWNLOADER_SOCKET_TIMEOUT_SECONDS": "240",
     }
     environment = {**os.environ, **usual, **variables}

@@ -121,7 +121,7 @@ class CollectionReader:
             for kind in ("collection_changed", "collection_gathered", "collection_settled"):
                 with suppress(NotFoundError):
                     last = await jetstream.get_last_msg(
-                        names.events_stream, names.event(versioned.id, kind), direct=True
+                        names.events_stream, names.event(versioned.id, kind)
                     )
                     if (last.seq or 0) > versioned.record.sequence:
                         return True

@@ -66,6 +66,7 @@ class DeadLetters:
     async def add(self, letter: job_pb2.DeadLetter) -> bool:
         """Writes a letter, once for each `letter_id`; False if there is one already."""
         sequence = await self._bus.publish_fenced(
+            self._stream,
             self._bus.names.dead_letter(letter.letter_id),
             letter.SerializeToString(),
             0,

@@ -78,6 +78,7 @@ class EventLogWriter:
         kind = event_pb2.EventType.Name(event.type).removeprefix("EVENT_TYPE_").lower()
         names, owner_id = self._bus.names, self._owner_id
         sequence = await self._bus.publish_fenced(
+            names.events_stream,
             names.event(owner_id, kind),
             event.SerializeToString(),
             self.last_sequence,

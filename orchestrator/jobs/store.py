@@ -12,7 +12,6 @@ from uuid import UUID
 
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.timestamp import from_current_time
-from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
 
 from mesh.bus import Bus, storing
 from mesh.correlation import new_id
@@ -92,27 +91,19 @@ class RecordStore(ABC, Generic[VersionedT]):
 
     async def _create(self, versioned: VersionedT) -> VersionedT:
         """Stores a new record durably; ConflictError if there is one."""
-        versioned.touch()
-        try:
-            async with storing():
-                revision = await self._bus.jobs.create(
-                    self.root + versioned.id, versioned.record.SerializeToString()
-                )
-        except KeyWrongLastSequenceError as error:
-            raise ConflictError(versioned.id) from error
-        # nats-py returns the whole acknowledgement here, unlike from update().
-        versioned.revision = getattr(revision, "seq", revision)
+        await self.save(versioned)
         return versioned
 
     async def get(self, id_: str) -> VersionedT:
         """The record with that id, or NotFoundError."""
         try:
-            async with storing():
-                entry = await self._bus.jobs.get(f"{self.root}{UUID(id_)}")
-        except (KeyNotFoundError, ValueError) as error:
-            raise NotFoundError(f"no {self.what} {id_[:64]!r}", reason=self.missing) from error
+            stored = await self._bus.get_key(f"{self.root}{UUID(id_)}")
+        except ValueError:
+            stored = None
+        if stored is None:
+            raise NotFoundError(f"no {self.what} {id_[:64]!r}", reason=self.missing)
         try:
-            return self._read(entry.value or b"", entry.revision or 0)
+            return self._read(stored.data, stored.sequence)
         except DecodeError as error:
             raise UnreadableError(
                 f"the record of {self.what} {id_!r} cannot be read",
@@ -130,16 +121,16 @@ class RecordStore(ABC, Generic[VersionedT]):
     async def save(self, versioned: VersionedT) -> None:
         """Writes the record; ConflictError if it changed since it was read."""
         versioned.touch()
-        try:
-            async with storing():
-                saved = await self._bus.jobs.update(
-                    self.root + versioned.id,
-                    versioned.record.SerializeToString(),
-                    last=versioned.revision,
-                )
-        except KeyWrongLastSequenceError as error:
-            raise ConflictError(versioned.id) from error
-        versioned.revision = getattr(saved, "seq", saved)
+        data = versioned.record.SerializeToString()
+        versioned.revision = await self._put(
+            Pointer(self.root + versioned.id, revision=versioned.revision), data
+        )
+
+    async def _put(self, pointer: Pointer, data: bytes) -> int:
+        revision = await self._bus.put_key(pointer.key, data, pointer.revision)
+        if revision is None:
+            raise ConflictError(pointer.key)
+        return revision
 
     async def change(self, id_: str, mutate: Callable[[Any], bool]) -> VersionedT:
         """Applies `mutate` to the newest record until that is stored, or until it returns False."""
@@ -190,24 +181,12 @@ class RecordStore(ABC, Generic[VersionedT]):
 
     async def pointer(self, key: str) -> Pointer:
         """Where a key points now; to "" if nowhere."""
-        try:
-            async with storing():
-                entry = await self._bus.jobs.get(key)
-        except KeyNotFoundError:
-            return Pointer(key)
-        return Pointer(key, (entry.value or b"").decode(), entry.revision or 0)
+        stored = await self._bus.get_key(key)
+        return Pointer(key, stored.data.decode(), stored.sequence) if stored else Pointer(key)
 
     async def point(self, pointer: Pointer, id_: str) -> None:
         """Points the key to this id; ConflictError if it was moved since it was read."""
-        bucket, value = self._bus.jobs, id_.encode()
-        try:
-            async with storing():
-                if pointer.revision:
-                    await bucket.update(pointer.key, value, last=pointer.revision)
-                else:
-                    await bucket.create(pointer.key, value)
-        except KeyWrongLastSequenceError as error:
-            raise ConflictError(pointer.key) from error
+        await self._put(pointer, id_.encode())
 
     async def remove_pointer(self, key: str) -> None:
         """Removes a pointer."""

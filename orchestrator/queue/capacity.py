@@ -17,7 +17,7 @@ from orchestrator.settings import Settings
 log = get_logger(__name__)
 
 FRESH_SECONDS = 1.0
-TIMEOUT_SECONDS = 1.0
+TIMEOUT_SECONDS = 0.5
 CHECK_BYTES = 16 * 1024**2
 RETRY_SECONDS = 1.0
 

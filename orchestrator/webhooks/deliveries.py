@@ -58,6 +58,7 @@ class Deliveries:
         """Stores the entry; False if another replica changed it meanwhile."""
         del versioned.delivery.attempts[:-MAX_ATTEMPTS_KEPT]
         sequence = await self._bus.publish_fenced(
+            self._stream,
             self._bus.names.delivery(versioned.delivery.event_id),
             versioned.delivery.SerializeToString(),
             versioned.sequence,

@@ -3,12 +3,14 @@
 import asyncio
 import tempfile
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from google.protobuf.timestamp import from_current_time
 from structlog import get_logger
 
-from mesh.errors import InternalError, MeshError
+from mesh.bus import outlast
+from mesh.errors import InternalError, MeshError, UnavailableError
 from mesh.reasons import Reason
 from mesh.tasks import stop
 from orchestrator.jobs.artifacts import SOURCE, UPLOAD
@@ -184,15 +186,26 @@ class Attempt:
         )
         if self._job.HasField("language_probability"):
             transcript.language_probability = self._job.language_probability
-        event_log = self._storage.event_logs.events(
-            self._job.job_id, patience_seconds=PATIENCE_SECONDS
-        )
-        async for _, event in event_log:
-            if event.HasField("segment_settled"):
-                transcript.segments.append(event.segment_settled.segment)
+        segments = await outlast(partial(self._segments, tracker.segments), PATIENCE_SECONDS)
+        transcript.segments.extend(segments)
         if into := translated_into(transcript, self._job.options.language_out):
             transcript.language_out = self._job.language_out = into
         return transcript
+
+    async def _segments(self, settled: int) -> list[media_pb2.Segment]:
+        """Reads the segments back; UnavailableError unless there are as many as were settled."""
+        event_log = self._storage.event_logs.events(self._job.job_id)
+        found = [
+            event.segment_settled.segment
+            async for _, event in event_log
+            if event.HasField("segment_settled")
+        ]
+        if len(found) != settled:
+            raise UnavailableError(
+                f"the event log has {len(found)} of {settled} segments",
+                reason=Reason.STORAGE_UNAVAILABLE,
+            )
+        return found
 
     async def _failed(self, tracker: JobTracker, error: StageError) -> float | None:
         job = self._job

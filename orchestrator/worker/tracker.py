@@ -30,7 +30,8 @@ class JobTracker(Sink):
     ) -> None:
         self._lease = lease
         self._event_log = event_log
-        self._segments = resume_state.segments
+        self.segments = resume_state.segments
+        """Settled by this attempt and those before it."""
         self._spool = spool.open("wb")
         self._bytes = 0
         self._unpublished = False
@@ -178,10 +179,10 @@ class JobTracker(Sink):
         await self._complete_stage(job_pb2.STAGE_DOWNLOAD)
 
     async def segment_settled(self, segment: media_pb2.Segment) -> None:
-        if segment.index < self._segments:  # settled by an earlier attempt
+        if segment.index < self.segments:  # settled by an earlier attempt
             return
-        self._segments = segment.index + 1
-        self._job.segment_count = self._segments
+        self.segments = segment.index + 1
+        self._job.segment_count = self.segments
         self._job.language = segment.language
         self._unpublished = True
         SEGMENTS.inc()

@@ -91,6 +91,7 @@ async def _orchestrator(real_mesh: RealMesh, folder: Path) -> AsyncIterator[str]
         settings = Settings(
             nats_url=broker.url,
             nats_seconds=60,
+            accept_seconds=60,
             storage_bytes=STORAGE,
             work_dir=folder / "work",
             webhook_secret=SecretStr(SECRET),

@@ -61,6 +61,7 @@ async def start(broker: Broker, script: Script, tmp_path: Path) -> AsyncIterator
             usual: dict[str, Any] = {
                 "nats_url": broker.url,
                 "nats_seconds": ANSWER_SECONDS,
+                "accept_seconds": ANSWER_SECONDS,
                 **{stage.name: address for stage in STAGES},
                 "storage_bytes": STORAGE,
                 "retry_seconds": 0.01,

@@ -1,0 +1,57 @@
+"""Three real brokers with three copies of everything, and orchestrators on them."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesh.broker import Broker
+from mesh.bus import Bus
+from mesh.stores import Limits
+from tests.orchestrator.conftest import OUTAGE_SECONDS, STORAGE
+from tests.support.client import Client
+from tests.support.cluster import SIZE, Cluster, Node, running_cluster
+
+Join = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with running_cluster(tmp_path / "cluster") as running:
+        yield running
+
+
+@pytest.fixture
+def broker(cluster: Cluster) -> Broker:
+    """What fixtures of the room above connect to."""
+    process = cluster.nodes[0].process
+    assert process is not None
+    return Broker(cluster.url, process.pid)
+
+
+@pytest.fixture
+def join(start: Join) -> Join:
+    """Starts orchestrators that keep three copies."""
+    return partial(start, replicas=SIZE, nats_seconds=OUTAGE_SECONDS)
+
+
+@asynccontextmanager
+async def joined(where: Node | Cluster, **changes: Any) -> AsyncIterator[Bus]:
+    """A connection to one broker, or to any of the cluster."""
+    usual: dict[str, Any] = {
+        "limits": Limits(replicas=SIZE, storage_bytes=STORAGE),
+        "answer_seconds": OUTAGE_SECONDS,  # a request to a stream without a leader is lost
+    }
+    async with Bus.connected(where.url, **(usual | changes)) as bus:
+        yield bus
+
+
+async def leader_and_follower(cluster: Cluster, bus: Bus, stream: str) -> tuple[Node, Node]:
+    """The broker that leads a stream, and one that follows."""
+    info = await bus.jetstream.stream_info(stream)
+    assert info.cluster is not None
+    leader = next(node for node in cluster.nodes if node.name == info.cluster.leader)
+    return leader, next(node for node in cluster.nodes if node is not leader)

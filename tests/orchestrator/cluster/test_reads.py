@@ -1,0 +1,132 @@
+"""Reads that decide are current, although replicas lag."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from nats.js.errors import NotFoundError
+
+from mesh.bus import Bus
+from orchestrator.jobs.event_log import EventLogReader
+from orchestrator.jobs.store import JobStore
+from tests.orchestrator.cluster.conftest import joined, leader_and_follower
+from tests.orchestrator.conftest import Start
+from tests.support.client import Client
+from tests.support.cluster import Cluster
+from tests.support.polling import until
+from ytcaption.v1 import event_pb2, job_pb2
+
+JOB = "01a1e222-262d-7292-9757-501b145b41af"
+SUBJECT = f"ytc.events.{JOB}.segment_settled"
+BOUND = 60
+
+
+async def test_a_read_through_a_replica_that_lags_is_whole(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with joined(cluster) as any_bus:
+        stream = any_bus.names.events_stream
+        leader, follower = await leader_and_follower(cluster, any_bus, stream)
+        async with joined(leader) as writer, joined(follower) as reader:
+            await writer.publish(SUBJECT, b"0")
+            cluster.isolate(follower.number)
+            for number in range(1, 10):
+                await writer.publish(SUBJECT, str(number).encode())
+            served = _after_first_batch(reader, monkeypatch)
+            reading = asyncio.create_task(_read(reader))
+            await asyncio.wait_for(served.wait(), BOUND)
+            cluster.heal()
+            async with asyncio.timeout(BOUND):
+                found = await reading
+
+    assert found == [str(number).encode() for number in range(10)]
+
+
+async def test_the_leader_has_what_a_replica_lacks(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever replica the broker chooses: here all of them lag by all but three messages."""
+    async with joined(cluster) as bus:
+        batch = bus._batch
+
+        async def lagging(*given: Any) -> Any:
+            return [stored for stored in await batch(*given) if stored.sequence <= 3]
+
+        monkeypatch.setattr(bus, "_batch", lagging)
+        for number in range(10):
+            await bus.publish(SUBJECT, str(number).encode())
+
+        assert await _read(bus) == [str(number).encode() for number in range(10)]
+
+
+async def test_a_job_just_accepted_is_found_although_replicas_lack_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with joined(cluster) as accepting, joined(cluster) as watching:
+        get_msg = watching.jetstream.get_msg
+
+        async def lagging(*given: Any, direct: bool = False, **named: Any) -> Any:
+            if direct:
+                raise NotFoundError
+            return await get_msg(*given, **named)
+
+        monkeypatch.setattr(watching.jetstream, "get_msg", lagging)
+        await JobStore(accepting).create(job_pb2.JobRecord(job=job_pb2.Job(job_id=JOB)))
+
+        assert (await JobStore(watching).get(JOB)).job.job_id == JOB
+
+
+async def test_a_transcript_shorter_than_what_was_settled_is_not_stored(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On any broker: the first reads back lack the last segment."""
+    events, short = EventLogReader.events, 0
+
+    async def lagging(
+        self: EventLogReader, owner_id: str, *given: Any, **named: Any
+    ) -> AsyncIterator[tuple[int, event_pb2.Event]]:
+        nonlocal short
+        found = [one async for one in events(self, owner_id, *given, **named)]
+        segments = [event for _, event in found if event.HasField("segment_settled")]
+        if len(segments) == 6 and short < 2:
+            short += 1
+            found = [one for one in found if one[1] is not segments[-1]]
+        for one in found:
+            yield one
+
+    async with start() as client:
+        monkeypatch.setattr(EventLogReader, "events", lagging)
+        job = await client.create()
+        await _until_ended(client, job.job_id)
+        monkeypatch.undo()
+        text = await client.text(job.job_id)
+
+    assert short == 2
+    assert text.count("\n") == 6
+
+
+async def _until_ended(client: Client, job_id: str) -> None:
+    """Asks for the record: watching would read the event log, too."""
+
+    async def ended() -> bool:
+        return bool((await client.job(job_id)).state == job_pb2.JOB_STATE_SUCCEEDED)
+
+    await until(ended, BOUND)
+
+
+def _after_first_batch(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set once a replica has answered with what it has, or not at all."""
+    served, batch = asyncio.Event(), bus._batch
+
+    async def noted(*given: Any) -> Any:
+        found = await batch(*given)
+        served.set()
+        return found
+
+    monkeypatch.setattr(bus, "_batch", noted)
+    return served
+
+
+async def _read(bus: Bus) -> list[bytes]:
+    return [stored.data async for stored in bus.read(bus.names.events_stream, SUBJECT)]

@@ -181,13 +181,15 @@ async def disk(trial: Trial) -> None:
         await trial.pause(5, 5)
         trial.tally.full_disks += len(full)
         trial.say(f"full: {', '.join(full)}")
+        began = monotonic()
         with filled(*(trial.disks[name] for name in full)):
-            began = monotonic()
             await trial.pause(20, 20)
-        if len(full) == len(names):
+        if full == ["work"]:  # nothing is accepted while it is full
             trial.load.quorum.lost.append((began, monotonic()))
         trial.say("room again")
         await _recovered(trial, full)
+        if full == names:
+            trial.load.quorum.lost.append((began, monotonic()))
 
 
 async def _recovered(trial: Trial, full: list[str]) -> None:

@@ -10,6 +10,8 @@ MB = 1_000_000
 WARM_UP = 0.25
 """The share of the samples before which nothing is concluded."""
 MIN_SAMPLES = 5
+MIN_SECONDS = 900.0
+"""Of a line: in less time everything grows, since caches fill."""
 CERTAIN = 0.5
 """Share of the variance a line must explain before it is called growth."""
 MIN_GROWTH = {"memory": 25.0 * MB, "files": 20.0, "threads": 8.0}
@@ -33,6 +35,7 @@ class Sample:
 class Trend:
     """A line through the samples of one figure after the warm-up."""
 
+    seconds: float
     first: float
     last: float
     """What the line says for the first and the last sample."""
@@ -46,7 +49,8 @@ class Trend:
     def grew(self, least: float) -> bool:
         """Whether this is more than noise."""
         enough = max(least, GROWTH_SHARE * max(self.first, 0))
-        return self.growth > enough and self.explained > CERTAIN
+        long = self.seconds >= MIN_SECONDS
+        return long and self.growth > enough and self.explained > CERTAIN
 
 
 def sample(pid: int, at: float) -> Sample | None:
@@ -85,11 +89,11 @@ def trend(samples: Sequence[Sample], figure: str) -> Trend | None:
     total = sum((value - mean) ** 2 for value in values)
     explained = slope**2 * spread / total if total else 0.0
     first, last = (mean + slope * (at - middle) for at in (times[0], times[-1]))
-    return Trend(first, last, explained)
+    return Trend(times[-1] - times[0], first, last, explained)
 
 
 def grown(samples: Mapping[str, Sequence[Sample]]) -> list[str]:
-    """Every process and figure that grew, in words."""
+    """Every process and figure that grew, in words; nothing of a short run."""
     found = []
     for name, each in samples.items():
         for figure, least in MIN_GROWTH.items():

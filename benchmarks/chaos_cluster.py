@@ -28,6 +28,7 @@ from benchmarks.cluster_disks import can_mount, small_disks
 from benchmarks.cluster_load import Load, Order, connected, null_order
 from benchmarks.cluster_mesh import MIB, Kind, running_mesh
 from benchmarks.cluster_phases import PHASES, Phase, Trial
+from benchmarks.cluster_probe import Probe, probing
 from benchmarks.cluster_report import (
     MIN_BROKER_KILLS,
     MIN_PARTITIONS,
@@ -89,6 +90,7 @@ async def run_phase(name: str, args: Arguments, phase: Phase | None = None) -> R
             running_brokers(folder / "brokers", network, args.seed) as brokers,
             running_mesh(brokers.url, folder, say, kind) as mesh,
             connected([one.address for one in mesh.of("orchestrator")]) as stubs,
+            probing(brokers, kind.prefix) as probe,
         ):
             say(f"phase {name}: all up after {monotonic() - began:.0f} s, network {network}")
             load = Load(stubs, f"{name}-{args.seed}")
@@ -96,7 +98,7 @@ async def run_phase(name: str, args: Arguments, phase: Phase | None = None) -> R
             trial = Trial(brokers, mesh, load, rng, args.scale, say, disks)
             result.tally = trial.tally
             await _carry_out(phase, trial, args, (least, make), result)
-            await _count(load, result)
+            await _count(load, probe, result)
             result.exits = mesh.exits()
     result.wall_seconds = monotonic() - began
     return result
@@ -126,8 +128,10 @@ async def _carry_out(
         await stop(loading)
 
 
-async def _count(load: Load, result: Result) -> None:
-    result.longest_wait = load.quorum.longest_wait(load.submitted_at or monotonic())
+async def _count(load: Load, probe: Probe, result: Result) -> None:
+    until = load.submitted_at or monotonic()
+    result.longest_wait = load.quorum.longest_wait(until)
+    result.bare_wait = load.quorum.longest_wait(until, probe.answers)
     result.noted = load.noted
     result.unaccepted = sum(not order.job_id for order in load.orders)
     result.judged = await load.judged()

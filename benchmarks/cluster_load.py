@@ -67,11 +67,10 @@ class Quorum:
     lost: list[tuple[float, float]] = field(default_factory=list)
     """From and to."""
 
-    def longest_wait(self, until: float) -> float:
-        """The longest time without an accept while a quorum lived."""
-        marks = sorted(
-            {self.began, until, *self.accepts, *(at for pair in self.lost for at in pair)}
-        )
+    def longest_wait(self, until: float, events: Sequence[float] | None = None) -> float:
+        """The longest time without one of these events, or an accept, while a quorum lived."""
+        times = [at for at in (self.accepts if events is None else events) if at <= until]
+        marks = sorted({self.began, until, *times, *(at for pair in self.lost for at in pair)})
         pairs = pairwise(marks)
         return max(
             (end - begin for begin, end in pairs if not self._was_lost(begin, end)), default=0

@@ -43,6 +43,8 @@ class Result:
     """Jobs beyond those accepted: a repeated request made a second one."""
     exits: Counter[str] = field(default_factory=Counter)
     longest_wait: float = 0
+    bare_wait: float = 0
+    """The longest time in which the brokers answered nothing, while a quorum lived."""
     wall_seconds: float = 0
     broken: str = ""
     """Why the phase itself could not be carried out."""
@@ -93,6 +95,7 @@ class Result:
             ("full disks", tally.full_disks),
             ("brokers restarted because they did not go on", tally.repairs),
             ("longest time without an accept while a quorum lived", f"{self.longest_wait:.1f} s"),
+            ("longest time the brokers had no leader to accept with", f"{self.bare_wait:.1f} s"),
             ("jobs refused for want of storage", len(refusals)),
             ("refusals that took longer than 2 s", sum(each > 2 for each in refusals)),
             ("slowest refusal", f"{max(refusals, default=0):.1f} s"),
@@ -174,6 +177,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "unexpected_errors": dict(result.noted.bad),
         "exits": dict(result.exits),
         "longest_seconds_without_accept": result.longest_wait,
+        "longest_seconds_without_leaders": result.bare_wait,
         "wall_seconds": result.wall_seconds,
         "jobs_with_a_fault": [asdict(one) for one in result.judged if _is_faulty(one)],
     }

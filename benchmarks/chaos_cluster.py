@@ -44,6 +44,7 @@ from mesh.tasks import stop
 
 RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parent.parent
+STANDSTILL_SECONDS = 90.0
 CONTRACT = "protos/released.binpb"
 
 
@@ -117,7 +118,7 @@ async def _carry_out(
         async with asyncio.timeout(args.limit_seconds):
             await phase.run(trial)
             trial.load.enough.set()
-            await loading
+            await _drained(trial.load, loading)
     except TimeoutError as error:
         result.broken = f"not over in time {error}".strip()
     finally:
@@ -126,6 +127,16 @@ async def _carry_out(
                 victim.thaw()
         trial.brokers.heal()
         await stop(loading)
+
+
+async def _drained(load: Load, loading: "asyncio.Task[None]") -> None:
+    """Returns when all jobs have ended; TimeoutError if none does any more."""
+    while not loading.done():
+        before = load.progress()
+        await asyncio.wait([loading], timeout=STANDSTILL_SECONDS)
+        if not loading.done() and load.progress() == before:
+            raise TimeoutError(f"no job moved for {STANDSTILL_SECONDS:.0f} s")
+    loading.result()
 
 
 async def _count(load: Load, probe: Probe, result: Result) -> None:

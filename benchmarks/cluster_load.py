@@ -24,6 +24,7 @@ from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 CALL_SECONDS = 12.0
 ACCEPT_SECONDS = 120.0
 LOOK_SECONDS = 6.0
+WATCH_SECONDS, WATCH_TRIES = 20.0, 3
 CONNECTIONS = 4
 """To each orchestrator: one connection of HTTP/2 carries a hundred streams or so."""
 MAX_UNACCEPTED = 16
@@ -56,6 +57,8 @@ class Judged:
     """Events that came after a later one."""
     transcript_differs: bool
     """The stored transcript has other segments than the event log."""
+    endless: bool = False
+    """The job has ended, and a watch of it does not."""
 
 
 @dataclass(slots=True)
@@ -122,6 +125,11 @@ class Load:
         """Set once no more jobs are needed than the least."""
         self.submitted_at = 0.0
         """When the last job was submitted; 0: it was not."""
+
+    def progress(self) -> tuple[int, int, int]:
+        """Jobs submitted and ended, and events seen of all."""
+        seen = sum(len(order.seen.sequences) for order in self.orders)
+        return len(self.orders), sum(order.ended for order in self.orders), seen
 
     async def accepts_another(self) -> None:
         """Returns when a job was accepted after this call."""
@@ -225,7 +233,7 @@ class Load:
         caller = Caller(self._stub(order.number // 2, order.number))
         job = await caller.job(order.job_id)
         ended = job is not None and job.state in TERMINAL
-        event_log = await caller.event_log(order.job_id) if ended else []
+        event_log, endless = await self._event_log(order) if ended else ([], False)
         outcome = judge(order.job_id, order.url, job, event_log, order.seen, differs=False)
         differs = False
         if not outcome.lost:
@@ -239,7 +247,24 @@ class Load:
             differs = found != logged or order.segments not in (None, len(logged))
         seen = order.seen.sequences
         disordered = sum(later < earlier for earlier, later in pairwise(seen))
-        return Judged(outcome, ended, job is not None, disordered, differs)
+        return Judged(outcome, ended, job is not None, disordered, differs, endless)
+
+    async def _event_log(self, order: Order) -> tuple[list[pb.WatchJobResponse], bool]:
+        """Every stored event of a job that has ended, and whether a watch of it goes on."""
+        for turn in range(WATCH_TRIES):
+            stub = self._stub(order.number // 2 + turn, order.number)
+            call = stub.WatchJob(pb.WatchJobRequest(job_id=order.job_id), timeout=WATCH_SECONDS)
+            found: list[pb.WatchJobResponse] = []
+            try:
+                async for update in call:
+                    found += [update] if update.sequence else []
+            except grpc.aio.AioRpcError as error:
+                self.noted.error(error)
+            else:
+                return found, False
+            finally:
+                call.cancel()
+        return found, True
 
     async def surplus(self) -> int:
         """How many more jobs there are than were accepted."""

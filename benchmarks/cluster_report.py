@@ -58,6 +58,7 @@ class Result:
                 not one.known or (one.ended and one.outcome.lost) for one in self.judged
             ),
             "jobs not ended": sum(one.known and not one.ended for one in self.judged),
+            "ended jobs whose watch does not end": sum(one.endless for one in self.judged),
             "jobs run or ended twice": sum(one.ran_twice for one in outcomes) + abs(self.surplus),
             "events missing": sum(one.missed for one in outcomes if one.state == "SUCCEEDED"),
             "events repeated": sum(one.repeated for one in outcomes),
@@ -142,7 +143,7 @@ def _cells(result: Result) -> tuple[str, ...]:
     counts = (
         len(result.judged),
         found["accepted jobs lost"] + found["jobs not accepted in time"],
-        found["jobs not ended"],
+        found["jobs not ended"] + found["ended jobs whose watch does not end"],
         found["jobs run or ended twice"],
         events,
         found["transcripts that differ from the event log"],
@@ -186,4 +187,4 @@ def to_json(result: Result) -> dict[str, Any]:
 def _is_faulty(one: Judged) -> bool:
     outcome = one.outcome
     bad = outcome.lost or outcome.ran_twice or outcome.repeated or outcome.missed
-    return bool(bad or one.disordered or one.transcript_differs)
+    return bool(bad or one.disordered or one.transcript_differs or one.endless)

@@ -69,6 +69,7 @@ def _fault(one: Judged) -> str:
         (replace(FINE, outcome=FAILED), "1 accepted jobs lost"),
         (replace(FINE, known=False, ended=False), "1 accepted jobs lost"),
         (replace(FINE, ended=False), "1 jobs not ended"),
+        (replace(FINE, endless=True), "1 ended jobs whose watch does not end"),
         (replace(FINE, outcome=replace(FINE.outcome, ends=2)), "1 jobs run or ended twice"),
         (replace(FINE, outcome=replace(FINE.outcome, missed=3)), "3 events missing"),
         (replace(FINE, outcome=replace(FINE.outcome, repeated=2)), "2 events repeated"),

@@ -2,11 +2,12 @@
 PYTHON ?= python3
 SOURCE ?= tests/data/sample.ogg
 OUT ?= out
+HOURS ?= 1
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 
-.PHONY: run test test-browser check setup bench bench-collections bench-denoise bench-download bench-e2e bench-http bench-memory bench-mutated bench-quality chaos load clean
+.PHONY: run test test-browser check setup bench bench-collections bench-denoise bench-download bench-e2e bench-http bench-memory bench-mutated bench-quality chaos chaos-cluster chaos-disk load soak clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
@@ -42,7 +43,16 @@ bench-e2e: $(READY)
 	$(if $(AUDIO),,$(error AUDIO is not set: make bench-e2e AUDIO=folder, with recordings and a .txt beside each))
 	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.overlap "$(AUDIO)" $(ARGS)
 
-bench-download: $(READY)
+bench-downchaos-cluster: $(READY)
+	$(BIN)/python -m benchmarks.chaos_cluster $(ARGS)
+
+chaos-disk: $(READY)
+	$(BIN)/python -m benchmarks.chaos_cluster --phase disk $(ARGS)
+
+soak: $(READY)
+	$(BIN)/python -m benchmarks.soak --hours "$(HOURS)" $(ARGS)
+
+load: $(READY)
 	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.downloading $(ARGS)
 
 bench-http: $(READY)
@@ -53,6 +63,15 @@ bench-collections: $(READY)
 
 chaos: $(READY)
 	$(BIN)/python -m benchmarks.chaos $(ARGS)
+
+chaos-cluster: $(READY)
+	$(BIN)/python -m benchmarks.chaos_cluster $(ARGS)
+
+chaos-disk: $(READY)
+	$(BIN)/python -m benchmarks.chaos_cluster --phase disk $(ARGS)
+
+soak: $(READY)
+	$(BIN)/python -m benchmarks.soak --hours "$(HOURS)" $(ARGS)
 
 load: $(READY)
 	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.load $(ARGS)

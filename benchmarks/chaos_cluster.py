@@ -95,6 +95,7 @@ async def run_phase(name: str, args: Arguments, phase: Phase | None = None) -> R
         ):
             say(f"phase {name}: all up after {monotonic() - began:.0f} s, network {network}")
             load = Load(stubs, f"{name}-{args.seed}")
+            load.is_old = lambda number: mesh.of("orchestrator")[number].code is not None
             rng = random.Random(f"{args.seed} {name}")  # noqa: S311 # to be repeatable, not secret
             trial = Trial(brokers, mesh, load, rng, args.scale, say, disks)
             result.tally = trial.tally

@@ -93,6 +93,8 @@ class Noted:
     """Errors that no fault of a broker or a process explains, by code and details."""
     not_found: int = 0
     """Accepted jobs an orchestrator said it does not know."""
+    not_found_by_old: int = 0
+    """The same of an orchestrator of an earlier version, which cannot be mended any more."""
     expected: frozenset[str] = frozenset()
     """Reasons that the phase provokes besides those of a broker or a process that is away."""
     refusals: list[float] = field(default_factory=list)
@@ -120,6 +122,8 @@ class Load:
         self._webhook_url = webhook_url
         self.orders: list[Order] = []
         self.noted = Noted()
+        self.is_old: Callable[[int], bool] = lambda _: False
+        """Whether this orchestrator runs an earlier version now."""
         self.quorum = Quorum()
         self.enough = asyncio.Event()
         """Set once no more jobs are needed than the least."""
@@ -199,13 +203,16 @@ class Load:
                 stub = self._stub(orchestrator, order.number)
                 await stub.GetJob(request, timeout=LOOK_SECONDS)
             except grpc.aio.AioRpcError as error:
-                self._not_found(error)
+                self._note(error, orchestrator)
 
         await asyncio.gather(*map(look, range(len(self._orchestrators))))
 
-    def _not_found(self, error: grpc.aio.AioRpcError) -> None:
+    def _note(self, error: grpc.aio.AioRpcError, orchestrator: int) -> None:
         self.noted.error(error)
-        self.noted.not_found += error.code() in GONE
+        if error.code() in GONE:
+            old = self.is_old(orchestrator % len(self._orchestrators))
+            self.noted.not_found += not old
+            self.noted.not_found_by_old += old
 
     async def _watch(self, order: Order) -> None:
         """Follows a job to its end; begins at the orchestrator that did not accept it."""
@@ -218,7 +225,7 @@ class Load:
                     if order.seen.note(update):
                         return
             except grpc.aio.AioRpcError as error:
-                self._not_found(error)
+                self._note(error, turn)
             finally:
                 call.cancel()
             order.seen.cuts += 1

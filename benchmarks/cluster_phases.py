@@ -168,8 +168,7 @@ async def upgrade(trial: Trial) -> None:
     """A mesh of the last released version becomes this one, one process after the other."""
     for service in (*trial.mesh.services[::2], *trial.mesh.services[1::2]):
         await trial.pause(2, 4)  # both versions side by side
-        service.code = None
-        await _restart(trial, service)
+        await _restart(trial, service, upgrade=True)
     await trial.pause(5, 5)
 
 
@@ -209,10 +208,12 @@ async def _recovered(trial: Trial, full: list[str]) -> None:
     await trial.brokers.until_whole()
 
 
-async def _restart(trial: Trial, service: Service) -> None:
+async def _restart(trial: Trial, service: Service, *, upgrade: bool = False) -> None:
     trial.tally.restarts += 1
     trial.say(f"restart {service.name}")
     await service.stop()
+    if upgrade:
+        service.code = None
     await service.start()
     await service.until_ready()
 

@@ -95,6 +95,8 @@ class Noted:
     """Accepted jobs an orchestrator said it does not know."""
     not_found_by_old: int = 0
     """The same of an orchestrator of an earlier version, which cannot be mended any more."""
+    differ_by_old: int = 0
+    """Transcripts that differ, of jobs that ended while such an orchestrator ran."""
     expected: frozenset[str] = frozenset()
     """Reasons that the phase provokes besides those of a broker or a process that is away."""
     refusals: list[float] = field(default_factory=list)
@@ -124,6 +126,8 @@ class Load:
         self.noted = Noted()
         self.is_old: Callable[[int], bool] = lambda _: False
         """Whether this orchestrator runs an earlier version now."""
+        self.old_until = 0.0
+        """When the last orchestrator of an earlier version was stopped, in seconds since 1970."""
         self.quorum = Quorum()
         self.enough = asyncio.Event()
         """Set once no more jobs are needed than the least."""
@@ -252,6 +256,9 @@ class Load:
                 if event.HasField("segment_settled")
             ]
             differs = found != logged or order.segments not in (None, len(logged))
+            if differs and job is not None and job.end_time.ToSeconds() <= self.old_until:
+                self.noted.differ_by_old += 1
+                differs = False
         seen = order.seen.sequences
         disordered = sum(later < earlier for earlier, later in pairwise(seen))
         return Judged(outcome, ended, job is not None, disordered, differs, endless)

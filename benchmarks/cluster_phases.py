@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Literal
 
 from benchmarks.cluster_brokers import Broker, Brokers
@@ -169,7 +169,7 @@ async def upgrade(trial: Trial) -> None:
     for service in (*trial.mesh.services[::2], *trial.mesh.services[1::2]):
         await trial.pause(2, 4)  # both versions side by side
         await _restart(trial, service, upgrade=True)
-    await trial.pause(5, 5)
+    await trial.pause(20, 20)
 
 
 async def disk(trial: Trial) -> None:
@@ -214,6 +214,8 @@ async def _restart(trial: Trial, service: Service, *, upgrade: bool = False) -> 
     await service.stop()
     if upgrade:
         service.code = None
+        if not any(one.code for one in trial.mesh.of("orchestrator")):
+            trial.load.old_until = trial.load.old_until or time()
     await service.start()
     await service.until_ready()
 

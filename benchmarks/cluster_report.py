@@ -102,6 +102,7 @@ class Result:
             ("slowest refusal", f"{max(refusals, default=0):.1f} s"),
             ("attempts a job, mean and most", f"{_mean(attempts):.2f}, {max(attempts, default=0)}"),
             ("NOT_FOUND of orchestrators of an earlier version", self.noted.not_found_by_old),
+            ("transcripts that differ, while one of them ran", self.noted.differ_by_old),
             ("watches begun again", sum(one.outcome.cuts for one in self.judged)),
             ("errors met by callers", dict(self.noted.codes.most_common(6)) or "none"),
             ("wall time", f"{self.wall_seconds:.0f} s"),

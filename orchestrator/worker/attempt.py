@@ -101,8 +101,9 @@ class Attempt:
         started = event_pb2.AttemptStarted(
             resume_offset=self._resume_state.settled_offset, runner_id=self._lease.runner_id
         )
-        await self._event_log.append(attempt_started=started)
+        # The lease is confirmed after the event log was read: its fence stops later owners only.
         await self._lease.save()
+        await self._event_log.append(attempt_started=started)
         crashes = (
             job.attempt - 1 - self._resume_state.earlier_attempts - self._resume_state.failures
         )

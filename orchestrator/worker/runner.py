@@ -163,7 +163,9 @@ class Runner:
             )
         try:
             await self._dedup.copy_result(
-                versioned, await self._resume_state(versioned.job), original
+                versioned,
+                await self._resume_state(versioned.job, partial(self._jobs.save, versioned)),
+                original,
             )
         except NotFoundError:  # the original's files were removed just now
             return await self._attempt_if_possible(versioned)
@@ -185,7 +187,7 @@ class Runner:
         lease = Lease(self._jobs, versioned)
         # First of all: a crash from here on counts as an attempt.
         await lease.take()
-        resume_state = await self._resume_state(accepted)
+        resume_state = await self._resume_state(accepted, lease.save)
 
         async def on_cancel(_: Msg) -> None:
             lease.cancel_requested.set()
@@ -194,10 +196,14 @@ class Runner:
             attempt = Attempt(self._storage, self._settings, self._pipeline, lease, resume_state)
             return await attempt.run()
 
-    async def _resume_state(self, accepted: job_pb2.Job) -> ResumeState:
+    async def _resume_state(
+        self, accepted: job_pb2.Job, confirm: Callable[[], Awaitable[None]]
+    ) -> ResumeState:
         """Reads the event log; opens it first if it is missing or ends with an earlier life."""
         resume_state = await self._read_event_log(accepted.job_id)
         if not resume_state.last_sequence or resume_state.finished:
+            # The end may be that of another runner, which took the job before the log was read.
+            await confirm()
             await open_event_log(self._bus, accepted, resume_state.last_sequence)
             resume_state = await self._read_event_log(accepted.job_id)
         return resume_state

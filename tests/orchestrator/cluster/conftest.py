@@ -6,15 +6,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from mesh.broker import Broker
-from mesh.bus import Bus
+from mesh.bus import Bus, outlast
+from mesh.status import to_error
 from mesh.stores import Limits
 from tests.orchestrator.conftest import OUTAGE_SECONDS, STORAGE
 from tests.support.client import Client
 from tests.support.cluster import SIZE, Cluster, Node, running_cluster
+from ytcaption.v1 import job_pb2
 
+BOUND = 90
 Join = Callable[..., AbstractAsyncContextManager[Client]]
 
 
@@ -38,6 +42,18 @@ def join(start: Join) -> Join:
     return partial(start, replicas=SIZE, nats_seconds=OUTAGE_SECONDS)
 
 
+async def accepted(client: Client, request_id: str) -> job_pb2.Job:
+    """The job; the request is repeated while streams have no leader, as callers do."""
+
+    async def create() -> job_pb2.Job:
+        try:
+            return await client.create(request_id=request_id)
+        except grpc.aio.AioRpcError as error:
+            raise to_error(error) from error
+
+    return await outlast(create, BOUND)
+
+
 @asynccontextmanager
 async def joined(where: Node | Cluster, **changes: Any) -> AsyncIterator[Bus]:
     """A connection to one broker, or to any of the cluster."""
@@ -46,6 +62,8 @@ async def joined(where: Node | Cluster, **changes: Any) -> AsyncIterator[Bus]:
         "answer_seconds": OUTAGE_SECONDS,  # a request to a stream without a leader is lost
     }
     async with Bus.connected(where.url, **(usual | changes)) as bus:
+        # A request may be lost while the stream has no leader: it has one once this is answered.
+        await outlast(lambda: bus.publish(bus.names.event("first", "x"), b""), BOUND)
         yield bus
 
 

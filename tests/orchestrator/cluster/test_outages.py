@@ -7,18 +7,17 @@ import grpc
 import pytest
 
 from mesh.bus import Bus, outlast
-from mesh.status import reason_of, to_error
+from mesh.status import reason_of
 from mesh.stores import make_streams
 from orchestrator.queue import capacity
 from orchestrator.settings import Settings
-from tests.orchestrator.cluster.conftest import Join, joined
+from tests.orchestrator.cluster.conftest import BOUND, Join, accepted, joined
 from tests.support.client import URL, Client
 from tests.support.cluster import Cluster, Node
 from tests.support.polling import until
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
-BOUND = 90
 USAGE_SECONDS = capacity.TIMEOUT_SECONDS
 """As it is without the fixture `patient`."""
 SUBJECT = "ytc.events.one.kind"
@@ -36,7 +35,7 @@ async def test_an_orchestrator_that_starts_without_a_quorum_waits_for_it(
 
     async def run() -> job_pb2.Job:
         async with join(nats_seconds=2) as client:
-            return await client.finished((await client.create()).job_id)
+            return await client.finished((await accepted(client, "first")).job_id)
 
     monkeypatch.setattr("mesh.bus.make_streams", counted)
     await asyncio.gather(*(node.kill() for node in cluster.nodes[1:]))
@@ -54,14 +53,14 @@ async def test_without_a_quorum_a_job_is_refused_at_once_and_later_accepted_agai
 ) -> None:
     monkeypatch.setattr(capacity, "TIMEOUT_SECONDS", USAGE_SECONDS)
     async with join(accept_seconds=0.5, nats_seconds=10) as client:
-        await client.finished((await client.create()).job_id)
+        await client.finished((await accepted(client, "first")).job_id)
         await asyncio.gather(*(node.kill() for node in cluster.nodes[1:]))
         # The deadline is the bound: after the broker's own time-out it would be too late.
         for request_id in ("", "named"):
             assert await _refused(client, request_id) == "STORAGE_UNAVAILABLE"
         await asyncio.gather(*(node.start() for node in cluster.nodes[1:]))
         async with asyncio.timeout(BOUND):
-            job = await client.finished((await _accepted(client)).job_id)
+            job = await client.finished((await accepted(client, "later")).job_id)
 
     assert job.state == job_pb2.JOB_STATE_SUCCEEDED
 
@@ -78,24 +77,12 @@ async def _refused(client: Client, request_id: str) -> str:
     return reason_of(caught.value)
 
 
-async def _accepted(client: Client) -> job_pb2.Job:
-    """The job once the cluster has its leaders again."""
-
-    async def create() -> job_pb2.Job:
-        try:
-            return await client.create(request_id="later")
-        except grpc.aio.AioRpcError as error:
-            raise to_error(error) from error
-
-    return await outlast(create, BOUND)
-
-
 @pytest.mark.parametrize("fault", ["frozen", "cut off"])
 async def test_a_broker_that_answers_nothing_is_left_for_another(
     cluster: Cluster, fault: str
 ) -> None:
     async with joined(cluster, answer_seconds=1) as bus:
-        await bus.publish(SUBJECT, b"before")
+        await outlast(lambda: bus.publish(SUBJECT, b"before"), BOUND)
         node = _node_of(cluster, bus)
         if fault == "frozen":
             node.freeze()

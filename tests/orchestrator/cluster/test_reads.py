@@ -1,21 +1,16 @@
 """Reads that decide are current, although replicas lag."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from nats.js.errors import NotFoundError
 
 from mesh.bus import Bus
-from orchestrator.jobs.event_log import EventLogReader
 from orchestrator.jobs.store import JobStore
 from tests.orchestrator.cluster.conftest import joined, leader_and_follower
-from tests.orchestrator.conftest import Start
-from tests.support.client import Client
 from tests.support.cluster import Cluster
-from tests.support.polling import until
-from ytcaption.v1 import event_pb2, job_pb2
+from ytcaption.v1 import job_pb2
 
 JOB = "01a1e222-262d-7292-9757-501b145b41af"
 SUBJECT = f"ytc.events.{JOB}.segment_settled"
@@ -75,44 +70,6 @@ async def test_a_job_just_accepted_is_found_although_replicas_lack_it(
         await JobStore(accepting).create(job_pb2.JobRecord(job=job_pb2.Job(job_id=JOB)))
 
         assert (await JobStore(watching).get(JOB)).job.job_id == JOB
-
-
-async def test_a_transcript_shorter_than_what_was_settled_is_not_stored(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On any broker: the first reads back lack the last segment."""
-    events, short = EventLogReader.events, 0
-
-    async def lagging(
-        self: EventLogReader, owner_id: str, *given: Any, **named: Any
-    ) -> AsyncIterator[tuple[int, event_pb2.Event]]:
-        nonlocal short
-        found = [one async for one in events(self, owner_id, *given, **named)]
-        segments = [event for _, event in found if event.HasField("segment_settled")]
-        if len(segments) == 6 and short < 2:
-            short += 1
-            found = [one for one in found if one[1] is not segments[-1]]
-        for one in found:
-            yield one
-
-    async with start() as client:
-        monkeypatch.setattr(EventLogReader, "events", lagging)
-        job = await client.create()
-        await _until_ended(client, job.job_id)
-        monkeypatch.undo()
-        text = await client.text(job.job_id)
-
-    assert short == 2
-    assert text.count("\n") == 6
-
-
-async def _until_ended(client: Client, job_id: str) -> None:
-    """Asks for the record: watching would read the event log, too."""
-
-    async def ended() -> bool:
-        return bool((await client.job(job_id)).state == job_pb2.JOB_STATE_SUCCEEDED)
-
-    await until(ended, BOUND)
 
 
 def _after_first_batch(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:

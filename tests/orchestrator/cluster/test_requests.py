@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.orchestrator.cluster.conftest import Join
+from tests.orchestrator.cluster.conftest import Join, accepted
 from tests.support.cluster import Cluster
 
 PAIRS = 60
@@ -19,6 +19,6 @@ async def test_orchestrators_that_get_one_request_at_one_moment_answer_with_one_
     ):
         for pair in range(PAIRS):
             answers = await asyncio.gather(
-                *(client.create(request_id=f"request {pair}") for client in (one, two, three))
+                *(accepted(client, f"request {pair}") for client in (one, two, three))
             )
             assert len({job.job_id for job in answers}) == 1

@@ -43,16 +43,7 @@ bench-e2e: $(READY)
 	$(if $(AUDIO),,$(error AUDIO is not set: make bench-e2e AUDIO=folder, with recordings and a .txt beside each))
 	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.overlap "$(AUDIO)" $(ARGS)
 
-bench-downchaos-cluster: $(READY)
-	$(BIN)/python -m benchmarks.chaos_cluster $(ARGS)
-
-chaos-disk: $(READY)
-	$(BIN)/python -m benchmarks.chaos_cluster --phase disk $(ARGS)
-
-soak: $(READY)
-	$(BIN)/python -m benchmarks.soak --hours "$(HOURS)" $(ARGS)
-
-load: $(READY)
+bench-download: $(READY)
 	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.downloading $(ARGS)
 
 bench-http: $(READY)

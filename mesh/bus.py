@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.api import StreamState
-from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError, NotFoundError
+from nats.js.errors import APIError, NotFoundError
 from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 from structlog import get_logger
@@ -372,10 +372,10 @@ def _stored(message: Msg) -> Stored | None:
 
 @asynccontextmanager
 async def storing() -> AsyncIterator[None]:
-    """Maps nats-py's exceptions to MeshError; missing keys and revision conflicts pass through."""
+    """Maps nats-py's exceptions to MeshError; missing items and revision conflicts pass through."""
     try:
         yield
-    except (NotFoundError, KeyNotFoundError, KeyWrongLastSequenceError):
+    except NotFoundError:
         raise
     except APIError as error:
         if error.err_code in WRONG_LAST_SEQUENCE:

@@ -121,15 +121,13 @@ class RecordStore(ABC, Generic[VersionedT]):
     async def save(self, versioned: VersionedT) -> None:
         """Writes the record; ConflictError if it changed since it was read."""
         versioned.touch()
-        data = versioned.record.SerializeToString()
-        versioned.revision = await self._put(
-            Pointer(self.root + versioned.id, revision=versioned.revision), data
-        )
+        key, data = self.root + versioned.id, versioned.record.SerializeToString()
+        versioned.revision = await self._put(key, data, versioned.revision)
 
-    async def _put(self, pointer: Pointer, data: bytes) -> int:
-        revision = await self._bus.put_key(pointer.key, data, pointer.revision)
+    async def _put(self, key: str, data: bytes, last: int) -> int:
+        revision = await self._bus.put_key(key, data, last)
         if revision is None:
-            raise ConflictError(pointer.key)
+            raise ConflictError(key)
         return revision
 
     async def change(self, id_: str, mutate: Callable[[Any], bool]) -> VersionedT:
@@ -186,7 +184,7 @@ class RecordStore(ABC, Generic[VersionedT]):
 
     async def point(self, pointer: Pointer, id_: str) -> None:
         """Points the key to this id; ConflictError if it was moved since it was read."""
-        await self._put(pointer, id_.encode())
+        await self._put(pointer.key, id_.encode(), pointer.revision)
 
     async def remove_pointer(self, key: str) -> None:
         """Removes a pointer."""

@@ -135,10 +135,8 @@ class RunningAddress:
         await self._server.__aexit__(*error)
 
 
-def serving(
-    servicer: BusyJob | WebhookRecorder | WatchedList, listen: str = "127.0.0.1:0"
-) -> RunningAddress:
-    """Serves on loopback; yields the address."""
+def serving(servicer: Servicer, listen: str = "127.0.0.1:0") -> RunningAddress:
+    """Serves a PipelineService on loopback; yields the address."""
     service = Service.of(
         pb.DESCRIPTOR.services_by_name["PipelineService"],
         rpc.add_PipelineServiceServicer_to_server,

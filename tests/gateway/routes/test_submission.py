@@ -10,8 +10,7 @@ import pytest
 from gateway import client
 from mesh.errors import UnavailableError, UnusableMediaError
 from mesh.reasons import Reason
-from mesh.server import Service
-from tests.support.busy_orchestrator import serving_all
+from tests.support.busy_orchestrator import serving
 from tests.support.http import running_gateway
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -83,14 +82,6 @@ class Accepting(Servicer):
             await asyncio.Event().wait()
         return self.jobs[request_id]
 
-    @property
-    def service(self) -> Service:
-        return Service.of(
-            pb.DESCRIPTOR.services_by_name["PipelineService"],
-            rpc.add_PipelineServiceServicer_to_server,
-            self,
-        )
-
 
 async def answer_across_a_crash(
     orchestrator: Accepting, path: str, back: asyncio.Event | None = None, **request: Any
@@ -99,7 +90,7 @@ async def answer_across_a_crash(
 
     It comes back when `back` is set.
     """
-    async with serving_all(orchestrator.service) as address:
+    async with serving(orchestrator) as address:
         gateway = running_gateway(orchestrator=address)
         http = await gateway.__aenter__()
         posting = asyncio.create_task(http.post(path, **request))
@@ -107,7 +98,7 @@ async def answer_across_a_crash(
     try:
         if back is not None:
             await back.wait()
-        async with serving_all(orchestrator.service, listen=address):
+        async with serving(orchestrator, listen=address):
             return await posting
     finally:
         await gateway.__aexit__(None, None, None)
@@ -154,7 +145,7 @@ async def test_two_posts_without_an_id_are_two_jobs() -> None:
     orchestrator = Accepting()
     orchestrator.request_ids.append("an earlier one")
     async with (
-        serving_all(orchestrator.service) as address,
+        serving(orchestrator) as address,
         running_gateway(orchestrator=address) as http,
     ):
         for _ in range(2):
@@ -170,7 +161,7 @@ async def test_an_orchestrator_that_stays_unavailable_is_not_waited_for_long(
     orchestrator = Accepting()
     orchestrator.refusal = UnavailableError("no broker", reason=Reason.STORAGE_UNAVAILABLE)
     async with (
-        serving_all(orchestrator.service) as address,
+        serving(orchestrator) as address,
         running_gateway(orchestrator=address) as http,
     ):
         answer = await http.post("/pipeline", json=URL)

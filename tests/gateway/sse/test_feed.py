@@ -10,8 +10,7 @@ import pytest
 
 from mesh.errors import NotFoundError
 from mesh.reasons import Reason
-from mesh.server import Service
-from tests.support.busy_orchestrator import BusyJob, serving, serving_all
+from tests.support.busy_orchestrator import BusyJob, serving
 from tests.support.http import all_events, events, following, ids, running_gateway
 from tests.support.polling import still, until
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
@@ -81,19 +80,11 @@ class LiveJob(Servicer):
         finally:
             self.watching -= 1
 
-    @property
-    def service(self) -> Service:
-        return Service.of(
-            pb.DESCRIPTOR.services_by_name["PipelineService"],
-            rpc.add_PipelineServiceServicer_to_server,
-            self,
-        )
-
 
 @asynccontextmanager
 async def gateway_of(job: LiveJob) -> AsyncIterator[httpx2.AsyncClient]:
     async with (
-        serving_all(job.service) as address,
+        serving(job) as address,
         running_gateway(orchestrator=address) as http,
     ):
         yield http
@@ -175,7 +166,7 @@ async def test_the_watch_ends_with_the_last_stream_and_the_next_one_opens_anothe
 async def test_all_streams_resume_after_a_crash_of_the_orchestrator() -> None:
     job = LiveJob(events=5)
     async with AsyncExitStack() as stack:
-        async with serving_all(job.service) as address:
+        async with serving(job) as address:
             http = await stack.enter_async_context(running_gateway(orchestrator=address))
             streams = [await stack.enter_async_context(following(http, PATH)) for _ in range(3)]
             received = [[await anext(stream)] for stream in streams]
@@ -184,7 +175,7 @@ async def test_all_streams_resume_after_a_crash_of_the_orchestrator() -> None:
                     got.append(await anext(stream))
         job.grow(5)
         job.end()
-        await stack.enter_async_context(serving_all(job.service, listen=address))
+        await stack.enter_async_context(serving(job, listen=address))
         for stream, got in zip(streams, received, strict=True):
             got += [event async for event in stream]
 
@@ -197,12 +188,12 @@ async def test_all_streams_resume_after_a_crash_of_the_orchestrator() -> None:
 async def test_a_job_that_is_deleted_meanwhile_ends_its_streams_without_a_final_event() -> None:
     job = LiveJob(events=2)
     async with AsyncExitStack() as stack:
-        async with serving_all(job.service) as address:
+        async with serving(job) as address:
             http = await stack.enter_async_context(running_gateway(orchestrator=address))
             stream = await stack.enter_async_context(following(http, PATH))
             await anext(stream)
         job.deleted = True
-        await stack.enter_async_context(serving_all(job.service, listen=address))
+        await stack.enter_async_context(serving(job, listen=address))
         rest = [event async for event in stream]
 
     assert ids(rest) == [1, 2]

@@ -1,26 +1,21 @@
 """A configured translation model, from the command line to the caption files."""
 
-import os
 from pathlib import Path
 
-from tests.conftest import DATA
+from tests.conftest import DATA, running_mesh
 from tests.end_to_end.spoken import run
 from tests.support.tiny_translation import NLLB, write_model
 
 
 def test_captions_come_in_both_languages_and_another_target_is_refused(tmp_path: Path) -> None:
-    model = write_model(tmp_path / "tiny-nllb", NLLB)
-    environment = {**os.environ, "TRANSCRIBER_TRANSLATION_MODEL": str(model)}
-    source = str(DATA / "short.ogg")
-
-    done = run(
-        *("transcribe", source, "--translate-to", "de", "-f", "txt", "-o", str(tmp_path / "out")),
-        env=environment,
-    )
-    refused = run("transcribe", source, "--translate-to", "ja", env=environment)
+    model, out = write_model(tmp_path / "tiny-nllb", NLLB), tmp_path / "out"
+    with running_mesh(tmp_path, TRANSCRIBER_TRANSLATION_MODEL=str(model)) as mesh:
+        transcribe = ("transcribe", str(DATA / "short.ogg"), "--server", mesh.server)
+        done = run(*transcribe, "--translate-to", "de", "-f", "txt", "-o", str(out))
+        refused = run(*transcribe, "--translate-to", "ja")
 
     assert done.returncode == 0, done.stderr
-    texts = {path.name: path.read_text().strip() for path in (tmp_path / "out").iterdir()}
+    texts = {path.name: path.read_text().strip() for path in out.iterdir()}
     assert texts == {
         "short.txt": "The weather is lovely this morning.",
         "short.de.txt": "Das Wetter ist herrlich diesen Morgen.",

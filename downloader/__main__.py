@@ -1,15 +1,15 @@
 """Runs the downloader: `python -m downloader`."""
 
 from downloader.fork_server import start_fork_server, wait_until_warm
-from downloader.scratch import Scratch
 from downloader.servicer import downloader_service
 from downloader.settings import Settings
 from downloader.ytdlp_engine import YtDlpEngine
+from mesh.scratch import Scratch
 from mesh.service import run_process, serve
 
 
 async def _main(settings: Settings) -> None:
-    scratch = Scratch(settings.work_dir)
+    scratch = Scratch(settings.work_dir, "download-")
     # Removes what a killed service left behind.
     scratch.purge(dry_run=False)
     engine = YtDlpEngine(settings.client_options, scratch, settings.service_limits)

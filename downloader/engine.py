@@ -117,11 +117,3 @@ class CaptionsFinished:
 
 
 CaptionEvent = MediaInfo | CaptionTrack | Cue | CaptionsFinished
-
-
-@dataclass(frozen=True, slots=True)
-class Purged:
-    """What a purge removed, or would remove."""
-
-    files: int
-    bytes: int

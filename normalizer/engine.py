@@ -98,14 +98,6 @@ class Finished:
 Event = Started | Samples | KeptAudio | Progress | Finished
 
 
-@dataclass(frozen=True, slots=True)
-class Purged:
-    """What a purge removed, or would remove."""
-
-    files: int
-    size: int
-
-
 def length_of(size: int) -> timedelta:
     """Duration of that many bytes of samples."""
     return timedelta(seconds=size / BYTES_PER_SECOND)

@@ -13,9 +13,9 @@ import pytest
 from downloader.commands import ClientOptions
 from downloader.engine import MediaLimits
 from downloader.fork_server import start_fork_server, wait_until_warm
-from downloader.scratch import Scratch
 from downloader.servicer import downloader_service
 from downloader.ytdlp_engine import ServiceLimits, YtDlpEngine
+from mesh.scratch import Scratch
 from mesh.server import running_server
 from tests.downloader.site import PATIENCE, Site
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
@@ -48,7 +48,9 @@ def serve(tmp_path: Path) -> Serve:
         client_options = ClientOptions(
             socket_timeout_seconds=PATIENCE, allow_private_addresses=True
         )
-        engine = YtDlpEngine(replace(client_options, **changes), Scratch(tmp_path), service_limits)  # type: ignore[arg-type]
+        engine = YtDlpEngine(
+            replace(client_options, **changes), Scratch(tmp_path, "download-"), service_limits
+        )  # type: ignore[arg-type]
         async with (
             running_server([downloader_service(engine, CEILING)], grace_seconds=0) as server,
             grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,

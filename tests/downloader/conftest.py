@@ -48,9 +48,9 @@ def serve(tmp_path: Path) -> Serve:
         client_options = ClientOptions(
             socket_timeout_seconds=PATIENCE, allow_private_addresses=True
         )
-        engine = YtDlpEngine(
-            replace(client_options, **changes), Scratch(tmp_path, "download-"), service_limits
-        )  # type: ignore[arg-type]
+        client_options = replace(client_options, **changes)  # type: ignore[arg-type]
+        scratch = Scratch(tmp_path, "download-")
+        engine = YtDlpEngine(client_options, scratch, service_limits)  # type: ignore[arg-type]
         async with (
             running_server([downloader_service(engine, CEILING)], grace_seconds=0) as server,
             grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,

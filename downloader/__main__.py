@@ -1,9 +1,11 @@
 """Runs the downloader: `python -m downloader`."""
 
-from downloader.fork_server import start_fork_server, wait_until_warm
+from downloader.commands import PRELOAD
+from downloader.fork_server import wait_until_warm
 from downloader.servicer import downloader_service
 from downloader.settings import Settings
 from downloader.ytdlp_engine import YtDlpEngine
+from mesh.forking import open_fork_server
 from mesh.scratch import Scratch
 from mesh.service import run_process, serve
 
@@ -18,5 +20,5 @@ async def _main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    start_fork_server()
+    open_fork_server(PRELOAD)
     run_process("downloader", Settings, _main)

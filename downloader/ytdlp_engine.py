@@ -58,7 +58,7 @@ class YtDlpEngine:
     async def download(
         self, source_url: str, limits: MediaLimits, options: DownloadOptions
     ) -> AsyncGenerator[DownloadEvent, None]:
-        """Yields MediaInfo, then Chunk and ByteProgress, then DownloadFinished.
+        """Yields MediaInfo, then bytes and ByteProgress, then DownloadFinished.
 
         Closing the generator stops the download at once.
         """

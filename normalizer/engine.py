@@ -56,6 +56,16 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class IsolatorInfo:
+    """A voice isolator that has passed its probe."""
+
+    engine: str
+    name: str
+    settings: dict[str, str]
+    rate: int
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
     """The filters that will run; always the first event."""
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import grpc
 import pytest
 
-from downloader.commands import ClientOptions
+from downloader.commands import PRELOAD, ClientOptions
 from downloader.engine import MediaLimits
-from downloader.fork_server import start_fork_server, wait_until_warm
+from downloader.fork_server import wait_until_warm
 from downloader.servicer import downloader_service
 from downloader.ytdlp_engine import ServiceLimits, YtDlpEngine
+from mesh.forking import open_fork_server
 from mesh.scratch import Scratch
 from mesh.server import running_server
 from tests.downloader.site import PATIENCE, Site
@@ -28,7 +29,7 @@ Serve = Callable[..., AbstractAsyncContextManager[rpc.DownloaderServiceStub]]
 @pytest.fixture(scope="session", autouse=True)
 def fork_server() -> None:
     """The fork server, with yt-dlp loaded."""
-    start_fork_server()
+    open_fork_server(PRELOAD)
     asyncio.run(wait_until_warm())
 
 

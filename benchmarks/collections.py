@@ -22,7 +22,7 @@ from benchmarks.load_figures import Figure, table, to_json
 from benchmarks.load_mesh import Site
 from benchmarks.results import write_json
 from mesh.addresses import free_ports
-from mesh.broker import running_broker
+from tests.support.broker import running_broker
 
 RESULTS = Path(__file__).parent / "results"
 KB = 1000

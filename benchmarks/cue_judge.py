@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from captions.model import Cue
 from captions.rules import Rules
-from captions.width import width
+from captions.text import width
 
 
 @dataclass(frozen=True, slots=True)

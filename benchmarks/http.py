@@ -31,7 +31,7 @@ from benchmarks.load_watch import watchers_held
 from benchmarks.processes import Observed
 from benchmarks.results import write_json
 from mesh.addresses import free_ports, split
-from mesh.broker import running_broker
+from tests.support.broker import running_broker
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 RESULTS = Path(__file__).parent / "results"

@@ -27,7 +27,7 @@ from benchmarks.load_state import RAW_STORES, accepting, finishing, listing, pub
 from benchmarks.load_watch import BARE, WATCHED, bare_sending, slow_watchers, watchers_held
 from benchmarks.results import write_json
 from mesh.addresses import free_ports
-from mesh.broker import running_broker
+from tests.support.broker import running_broker
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

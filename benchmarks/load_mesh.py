@@ -16,7 +16,8 @@ from benchmarks.children import child, last_words
 from benchmarks.processes import Observed
 from cli.local.mesh import STAGES
 from mesh.addresses import free_ports
-from mesh.broker import Broker, answers, command, url_of, write_configuration
+from mesh.broker import answers, command, url_of, write_configuration
+from tests.support.broker import Broker
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
 

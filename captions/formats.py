@@ -1,14 +1,13 @@
 """The registry of caption formats: every file format captions can be written in.
 
-To add a format: a value of the `CaptionFormat` enum in the contract, a writer in this package, and
-one entry in `FORMATS`. Everything else (validation, HTTP, the page, the command) is derived from
-them. Importing this module is cheap, because the command needs the names for `--help`: writers are
-imported when a file is rendered.
+To add a format: a value of the `CaptionFormat` enum in the contract, a function in
+`captions/writers.py`, and one entry in `FORMATS`. Everything else (validation, HTTP, the page, the
+command) is derived from them. Importing this module is cheap, because the command needs the names
+for `--help`: the writers are imported when a file is rendered.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -59,24 +58,25 @@ def cues_of(transcript: "Transcript", rules: "Rules") -> "list[Cue]":
     )
 
 
-def _from_cues(module: str, writer: str) -> Renderer:
-    """The renderer that passes the cues to `captions.<module>.<writer>`."""
+def _from_cues(writer: str) -> Renderer:
+    """The renderer that passes the cues to this function of `captions.writers`."""
 
     def render(transcript: "Transcript", rules: "Rules") -> str:
-        write = getattr(import_module(f"captions.{module}"), writer)
-        return str(write(cues_of(transcript, rules)))
+        from captions import writers
+
+        return str(getattr(writers, writer)(cues_of(transcript, rules)))
 
     return render
 
 
 def _txt(transcript: "Transcript", _: "Rules") -> str:
-    from captions.prose import txt
+    from captions.writers import txt
 
     return txt(transcript.segments)
 
 
 def _json(transcript: "Transcript", rules: "Rules") -> str:
-    from captions.document import document
+    from captions.writers import document
 
     return document(transcript, cues_of(transcript, rules))
 
@@ -91,21 +91,21 @@ FORMATS = {
             "srt",
             "application/x-subrip",
             "Subtitles for nearly every player",
-            _from_cues("subtitles", "srt"),
+            _from_cues("srt"),
             usual=True,
         ),
         Format(
             "vtt",
             "text/vtt",
             "Subtitles for the web",
-            _from_cues("subtitles", "vtt"),
-            render_words=_from_cues("subtitles", "vtt_with_words"),
+            _from_cues("vtt"),
+            render_words=_from_cues("vtt_with_words"),
             usual=True,
         ),
         Format("txt", "text/plain; charset=utf-8", "Plain text in paragraphs", _txt, usual=True),
         Format("json", "application/json", "Everything, for programs", _json, usual=True),
-        Format("tsv", "text/tab-separated-values", "A table", _from_cues("tables", "tsv")),
-        Format("lrc", "application/x-lrc", "Lyrics", _from_cues("tables", "lrc")),
+        Format("tsv", "text/tab-separated-values", "A table", _from_cues("tsv")),
+        Format("lrc", "application/x-lrc", "Lyrics", _from_cues("lrc")),
     )
 }
 """Every format under its name, in the order of the `CaptionFormat` enum."""

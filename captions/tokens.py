@@ -4,18 +4,22 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 import budoux
 
-from captions.clock import Clock
 from captions.model import Segment, Token
 from captions.rules import Rules
-from captions.text import UNSPACED, clean, needs_space
-from captions.width import NEVER_LAST, parts, width
+from captions.text import NEVER_LAST, UNSPACED, clean, needs_space, parts, width
 
 _THAI = re.compile(r"[\u0e00-\u0e7f]")
 _KANA = re.compile(r"[\u3040-\u30ff\uff66-\uff9f]")
+_PAUSES = {".": 4, "!": 4, "?": 4, "。": 3, "！": 3, "？": 3, "…": 4}
+_PAUSES |= {",": 2, ";": 3, ":": 3, "、": 2, "，": 2, "—": 3}
+"""Speakers pause at punctuation: the time of each mark, in letters."""
+_NEAR = 24
+"""Characters to look ahead for a word the text spells differently."""
 
 
 def tokens_of(segments: Sequence[Segment], rules: Rules, duration: int = 0) -> list[Token]:
@@ -41,7 +45,7 @@ def _of_segment(
     number: int, segment: Segment, rules: Rules, before: Sequence[Token]
 ) -> Iterator[Token]:
     chunks = _chunks(clean(segment.text), rules.columns)
-    clock = Clock(segment, "".join(map(_squeezed, chunks)))
+    clock = _Clock(segment, "".join(map(_squeezed, chunks)))
     place = 0
     for order, chunk in enumerate(chunks):
         parted = order > 0 or (bool(before) and needs_space(before[-1].text, chunk))
@@ -136,3 +140,44 @@ def _in_order(tokens: list[Token], duration: int) -> list[Token]:
         replace(token, start=start, end=max(start, min(token.end, bound)))
         for token, start, bound in zip(tokens, starts, ends, strict=True)
     ]
+
+
+class _Clock:
+    """Places the characters of a segment in time: by its words, else evenly."""
+
+    def __init__(self, segment: Segment, squeezed: str) -> None:
+        """Takes the segment and its text without any space."""
+        located = list(_located(segment, squeezed))
+        self.has_word_times = bool(located)
+        """Whether the times come from the words of the segment."""
+        self._starts: list[float] = []
+        self._ends: list[float] = []
+        time = float(segment.start)
+        for begin, word_start, stop, word_end in located:
+            start = max(time, word_start)
+            self._spread(squeezed[len(self._starts) : begin], time, start)
+            time = max(start, word_end)
+            self._spread(squeezed[begin:stop], start, time)
+        self._spread(squeezed[len(self._starts) :], time, max(time, segment.end))
+
+    def _spread(self, text: str, start: float, end: float) -> None:
+        weights = list(accumulate(_PAUSES.get(character, 1) for character in text))
+        if weights:
+            step = (end - start) / weights[-1]
+            self._starts += [start, *(start + weight * step for weight in weights[:-1])]
+            self._ends += [start + weight * step for weight in weights]
+
+    def span(self, begin: int, stop: int) -> tuple[int, int]:
+        """Start and end time of the characters from one position up to another."""
+        return round(self._starts[begin]), round(self._ends[stop - 1])
+
+
+def _located(segment: Segment, squeezed: str) -> Iterator[tuple[int, int, int, int]]:
+    """Position in the text and time of each word; skips words the text does not contain."""
+    place = 0
+    for word in segment.words:
+        text = _squeezed(clean(word.text))
+        found = squeezed.find(text, place, place + len(text) + _NEAR) if text else -1
+        if found >= 0:
+            place = found + len(text)
+            yield found, max(0, word.start), place, max(0, word.end)

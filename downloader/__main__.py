@@ -1,15 +1,17 @@
 """Runs the downloader: `python -m downloader`."""
 
-from downloader.fork_server import start_fork_server, wait_until_warm
-from downloader.scratch import Scratch
+from downloader.commands import PRELOAD
+from downloader.fork_server import wait_until_warm
 from downloader.servicer import downloader_service
 from downloader.settings import Settings
 from downloader.ytdlp_engine import YtDlpEngine
+from mesh.forking import open_fork_server
+from mesh.scratch import Scratch
 from mesh.service import run_process, serve
 
 
 async def _main(settings: Settings) -> None:
-    scratch = Scratch(settings.work_dir)
+    scratch = Scratch(settings.work_dir, "download-")
     # Removes what a killed service left behind.
     scratch.purge(dry_run=False)
     engine = YtDlpEngine(settings.client_options, scratch, settings.service_limits)
@@ -18,5 +20,5 @@ async def _main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    start_fork_server()
+    open_fork_server(PRELOAD)
     run_process("downloader", Settings, _main)

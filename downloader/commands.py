@@ -81,7 +81,3 @@ def run_child(command: Command, media: Any, control: Any) -> None:
     from downloader.child.main import main
 
     main(command, media.fileno(), control.fileno())
-
-
-def run_idle_child() -> None:
-    """Entry point of a child that only proves that the fork server works."""

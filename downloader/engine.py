@@ -57,13 +57,6 @@ class MediaInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """The next bytes of the file, at most 64 KiB."""
-
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class ByteProgress:
     """How many bytes have arrived, and how fast."""
 
@@ -87,7 +80,8 @@ class DownloadFinished:
     size_bytes: int
 
 
-DownloadEvent = MediaInfo | Chunk | ByteProgress | DownloadFinished
+DownloadEvent = MediaInfo | bytes | ByteProgress | DownloadFinished
+"""Bytes are the next ones of the file, at most 64 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +111,3 @@ class CaptionsFinished:
 
 
 CaptionEvent = MediaInfo | CaptionTrack | Cue | CaptionsFinished
-
-
-@dataclass(frozen=True, slots=True)
-class Purged:
-    """What a purge removed, or would remove."""
-
-    files: int
-    bytes: int

@@ -1,32 +1,24 @@
 """Starts child processes from a fork server that has yt-dlp loaded, and connects their pipes."""
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-from downloader.commands import PRELOAD, Command, run_child, run_idle_child
-from mesh.forking import fork, kill, one_way_pipe, open_fork_server, reap
+from downloader.commands import Command, run_child
+from mesh.forking import fork, kill, one_way_pipe, reap
 
 READ_AHEAD = 64 * 1024
 MAX_LINE = 4 * 1024 * 1024
 
 
-def start_fork_server() -> None:
-    """Starts the fork server; call it before gRPC opens threads and sockets."""
-    open_fork_server(PRELOAD)
-
-
 async def wait_until_warm() -> None:
     """Returns once the fork server has loaded everything and forks without delay."""
-    await asyncio.to_thread(_run_idle_child)
-
-
-def _run_idle_child() -> None:
-    child = fork(run_idle_child)
-    child.join()
+    child = await asyncio.to_thread(fork, gc.collect)  # a child that has nothing to do
+    await asyncio.to_thread(child.join)
     child.close()
 
 

@@ -14,7 +14,6 @@ from downloader.engine import (
     CaptionEvent,
     CaptionsFinished,
     CaptionTrack,
-    Chunk,
     Cue,
     DownloadEvent,
     DownloadFinished,
@@ -44,7 +43,7 @@ async def download_events(child: ChildProcess) -> AsyncGenerator[DownloadEvent, 
     try:
         meter = ProgressMeter()
         while data := await child.media.read(MAX_FRAME_BYTES):
-            yield Chunk(data)
+            yield data
             if progress := meter.count(len(data), child.total):
                 yield progress
         last = await ending

@@ -15,7 +15,6 @@ from downloader.engine import (
     CaptionEvent,
     CaptionsFinished,
     CaptionTrack,
-    Chunk,
     Cue,
     DownloadEvent,
     DownloadFinished,
@@ -112,8 +111,8 @@ def _to_wire(event: DownloadEvent) -> pb.DownloadResponse:
     match event:
         case MediaInfo():
             return pb.DownloadResponse(media=_media(event))
-        case Chunk():
-            return pb.DownloadResponse(chunk=event.data)
+        case bytes():
+            return pb.DownloadResponse(chunk=event)
         case ByteProgress():
             progress = message_from(media.ByteProgress, event, remaining=event.remaining)
             return pb.DownloadResponse(progress=progress)

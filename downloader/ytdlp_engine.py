@@ -19,15 +19,14 @@ from downloader.engine import (
     DownloadOptions,
     MediaInfo,
     MediaLimits,
-    Purged,
 )
 from downloader.fork_server import ChildProcess, running_child
 from downloader.metadata import from_json
 from downloader.relay import caption_event, download_events, messages
-from downloader.scratch import Scratch
 from mesh.errors import InvalidRequestError, LimitExceededError
 from mesh.period import Days
 from mesh.reasons import Reason
+from mesh.scratch import Purged, Scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class YtDlpEngine:
     async def download(
         self, source_url: str, limits: MediaLimits, options: DownloadOptions
     ) -> AsyncGenerator[DownloadEvent, None]:
-        """Yields MediaInfo, then Chunk and ByteProgress, then DownloadFinished.
+        """Yields MediaInfo, then bytes and ByteProgress, then DownloadFinished.
 
         Closing the generator stops the download at once.
         """

@@ -1,24 +1,17 @@
-"""The embedded broker: nats-server from its wheel, with JetStream on disk."""
+"""The embedded broker: nats-server from its wheel, with JetStream on disk, and its command."""
 
 import asyncio
 import json
 import shutil
-import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
-from time import monotonic
 
-from mesh.addresses import free_ports
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
 
 HOST = "127.0.0.1"
 BINARY = "nats-server"
-START_SECONDS = 30
-STOP_SECONDS = 10
 
 CONFIGURATION = """\
 server_name: "ytcaption"
@@ -38,14 +31,6 @@ feature_flags {{
   js_ack_fc_v2: false
 }}
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """A running broker that accepts connections."""
-
-    url: str
-    pid: int
 
 
 def find_binary() -> Path:
@@ -104,56 +89,3 @@ async def answers(port: int) -> bool:
     with suppress(ValueError):
         return word == b"INFO" and bool(json.loads(details).get("jetstream"))
     return False
-
-
-@asynccontextmanager
-async def running_broker(data_dir: Path, port: int | None = None) -> AsyncIterator[Broker]:
-    """Runs the broker until the block ends; acknowledged messages survive even SIGKILL."""
-    port = port or free_ports(1)[0]
-    configuration = write_configuration(data_dir, port)
-    log_path = data_dir / "nats-server.log"
-    with log_path.open("ab") as log_file:
-        process = await asyncio.create_subprocess_exec(
-            *command(configuration),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=log_file,
-            stderr=log_file,
-            start_new_session=True,
-        )
-    try:
-        await _wait_until_ready(process, port, log_path)
-        yield Broker(url_of(port), process.pid)
-    finally:
-        await _stop(process)
-
-
-async def _wait_until_ready(process: asyncio.subprocess.Process, port: int, log_path: Path) -> None:
-    deadline = monotonic() + START_SECONDS
-    while monotonic() < deadline:
-        if process.returncode is not None:
-            break
-        if await answers(port):
-            return
-        await asyncio.sleep(0.02)
-    raise UnavailableError(
-        f"{BINARY} did not start on port {port}: {_last_log_lines(log_path)}",
-        reason=Reason.STORAGE_UNAVAILABLE,
-    )
-
-
-def _last_log_lines(log_path: Path) -> str:
-    lines = log_path.read_text(encoding="utf-8", errors="replace").splitlines()
-    return " / ".join(lines[-3:]) or "its log is empty"
-
-
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    with suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
-    try:
-        async with asyncio.timeout(STOP_SECONDS):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()

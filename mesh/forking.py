@@ -41,7 +41,7 @@ def one_way_pipe() -> Pipe:
 
 
 def fork(
-    target: Callable[..., None], *arguments: object, pipes: Sequence[Pipe] = ()
+    target: Callable[..., object], *arguments: object, pipes: Sequence[Pipe] = ()
 ) -> ForkServerProcess:
     """Starts a child that calls the target with the arguments and its end of each pipe."""
     ends = [child_end for _, child_end in pipes]

@@ -1,26 +1,22 @@
 """Client streams: one `start`, then data frames of at most 64 KiB; and the status they end with."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
 
+if TYPE_CHECKING:  # engines need only the size of a frame
+    from google.protobuf.message import Message
+
 MAX_FRAME_BYTES = 64 * 1024
 
 
-class Frame(Protocol):
-    """A request message with `oneof frame { start, <data> }`."""
-
-    def WhichOneof(self, oneof_group: Any) -> Any: ...  # noqa: D102, N802
-
-
 CallT = TypeVar("CallT")
-FrameT = TypeVar("FrameT", bound=Frame)
 
 
-async def read_start(frames: AsyncIterator[FrameT]) -> Any:
-    """The `start` of the first frame; anything else raises."""
+async def read_start(frames: "AsyncIterator[Message]") -> Any:
+    """The `start` of the first message with `oneof frame { start, <data> }`; else raises."""
     async for frame in frames:
         if frame.WhichOneof("frame") == "start":
             return frame.start  # type: ignore[attr-defined] # the oneof says so
@@ -28,7 +24,7 @@ async def read_start(frames: AsyncIterator[FrameT]) -> Any:
     raise InvalidRequestError("the first frame must be `start`", reason=Reason.START_MISSING)
 
 
-async def read_data(frames: AsyncIterator[FrameT], field: str) -> AsyncIterator[bytes]:
+async def read_data(frames: "AsyncIterator[Message]", field: str) -> AsyncIterator[bytes]:
     """The data of every later frame, in order; anything else raises."""
     async for frame in frames:
         kind = frame.WhichOneof("frame")

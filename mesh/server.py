@@ -1,7 +1,7 @@
 """Runs a gRPC server the same way in production and in tests."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from grpc_reflection.v1alpha import reflection
 
 from mesh.correlation import correlated
 from mesh.errors import UnavailableError
-from mesh.interception import GuardInterceptor
 from mesh.metrics import measured
 from mesh.reasons import Reason
 from mesh.status import errors_as_statuses
@@ -22,6 +21,9 @@ MAX_REQUEST_BYTES = 1024 * 1024
 KEEPALIVE_MS = 20_000
 MIN_PING_MS = 5_000
 """Clients that ping more often are cut off. Half of 10 s, the least Go and Java clients allow."""
+
+Guard = Callable[[Any, str], AbstractAsyncContextManager[None]]
+"""Takes the servicer context and the method's full name."""
 
 OPTIONS: tuple[tuple[str, int], ...] = (
     # Without this two servers may share one port and steal each other's calls.
@@ -113,3 +115,48 @@ async def running_server(
         for service in services:
             service.let_go()
         await server.stop(grace_seconds)
+
+
+class GuardInterceptor(grpc.aio.ServerInterceptor):
+    """Runs a context manager around every one of our RPCs, unary or streaming."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    async def intercept_service(  # noqa: D102
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        handler = await continuation(handler_call_details)
+        method = handler_call_details.method
+        # Health and reflection are not ours.
+        if handler is None or not method.startswith("/ytcaption."):
+            return handler
+        kind = "_".join(
+            "stream" if streaming else "unary"
+            for streaming in (handler.request_streaming, handler.response_streaming)
+        )
+        behaviour = getattr(handler, kind)
+
+        async def answer_once(request: Any, context: Any) -> Any:
+            async with self._guard(context, method):
+                return await behaviour(request, context)
+
+        # A generator fails while it is iterated, not when it is called, so the
+        # loop itself has to be inside the guard.
+        async def answer_many(request: Any, context: Any) -> AsyncIterator[Any]:
+            async with self._guard(context, method):
+                answers = behaviour(request, context)
+                if not hasattr(answers, "__aiter__"):  # a generated method that is not implemented
+                    await answers
+                    return
+                async with aclosing(answers):
+                    async for answer in answers:
+                        yield answer
+
+        return getattr(grpc, f"{kind}_rpc_method_handler")(
+            answer_many if handler.response_streaming else answer_once,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )

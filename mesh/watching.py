@@ -47,9 +47,8 @@ def follow(
     A server that never answered is not waited for, unless the caller has seen earlier events: then
     the server exists. With patience None any server is waited for, however long.
     """
-    position = _Position(after_sequence)
-    watch = partial(_watch, pipeline, job_id, position)
-    return _reconnecting(watch, position, on_cut, patience_seconds)
+    watch = partial(_watch, pipeline, job_id)
+    return _reconnecting(watch, after_sequence, on_cut, patience_seconds)
 
 
 def follow_collection(
@@ -65,9 +64,8 @@ def follow_collection(
     After a reconnect the collection's current state comes again, then each member that changed
     meanwhile, once. Otherwise like `follow`.
     """
-    position = _Position(after_sequence)
-    watch = partial(_watch_collection, collections, collection_id, position)
-    return _reconnecting(watch, position, on_cut, patience_seconds)
+    watch = partial(_watch_collection, collections, collection_id)
+    return _reconnecting(watch, after_sequence, on_cut, patience_seconds)
 
 
 async def follow_pages(
@@ -81,10 +79,9 @@ async def follow_pages(
 
     After a reconnect it comes again only if it has changed meanwhile. Otherwise like `follow`.
     """
-    position = _Position(0)
     last: UpdateT | None = None
-    watch = partial(_watch_pages, call, request, position)
-    async with aclosing(_reconnecting(watch, position, on_cut, patience_seconds)) as pages:
+    watch = partial(_watch_pages, call, request)
+    async with aclosing(_reconnecting(watch, 0, on_cut, patience_seconds)) as pages:
         async for page in pages:
             if page != last:
                 yield page
@@ -92,15 +89,16 @@ async def follow_pages(
 
 
 async def _reconnecting(
-    watch: Callable[[], AsyncGenerator[UpdateT, None]],
-    position: "_Position",
+    watch: Callable[["_Position"], AsyncGenerator[UpdateT, None]],
+    after_sequence: int,
     on_cut: Callable[[], None],
     patience_seconds: float | None,
 ) -> AsyncGenerator[UpdateT, None]:
     """Repeats the watch until one reaches the end."""
+    position = _Position(after_sequence)
     while True:
         try:
-            async with aclosing(watch()) as updates:
+            async with aclosing(watch(position)) as updates:
                 async for update in updates:
                     yield update
         except grpc.aio.AioRpcError as error:
@@ -159,9 +157,9 @@ async def _watch(
     terminal = False
     with _cancelled_after(pipeline.WatchJob(request, metadata=call_metadata())) as call:
         async for update in _one_by_one(call):
-            terminal = terminal or _is_terminal(update)
+            terminal = terminal or update.job.state in TERMINAL
             if update.sequence:  # a replayed job continues after its end: only the server knows
-                position.at_end = _ends_a_run(update)
+                position.at_end = update.event.type == event_pb.EVENT_TYPE_JOB_FINISHED
             if position.advance_to(update.sequence):
                 yield update
         # A watch that began after the last event ends without one.
@@ -176,14 +174,6 @@ async def _one_by_one(
             yield update
         for stored in update.events.events:
             yield pb.WatchJobResponse(sequence=stored.sequence, event=stored.event)
-
-
-def _is_terminal(update: pb.WatchJobResponse) -> bool:
-    return update.WhichOneof("update") == "job" and update.job.state in TERMINAL
-
-
-def _ends_a_run(update: pb.WatchJobResponse) -> bool:
-    return update.event.type == event_pb.EVENT_TYPE_JOB_FINISHED
 
 
 async def _watch_collection(

@@ -1,5 +1,6 @@
 """Starts the normalizer: `python -m normalizer`."""
 
+import asyncio
 from datetime import timedelta
 
 from structlog import get_logger
@@ -31,7 +32,7 @@ async def main(settings: Settings) -> None:
     engine = FfmpegEngine(capabilities, limits, spool, settings.max_recordings)
 
     async def get_ready() -> None:
-        purged = await spool.purge()
+        purged = await asyncio.to_thread(spool.scratch.purge, dry_run=False)
         path = await capabilities.ffmpeg()
         log.info("found ffmpeg", path=path, old_files_removed=purged.files)
 

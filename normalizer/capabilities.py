@@ -1,11 +1,15 @@
 """Probes which tools and options work on this machine, by trying them once."""
 
 import asyncio
+import json
+import os
 import re
+import sys
 
 from mesh.errors import UnsupportedError
+from mesh.reasons import Reason
+from normalizer.engine import IsolatorInfo
 from normalizer.ffmpeg_command import environment, locate
-from normalizer.isolation import IsolatorInfo, probe
 from normalizer.processes import ProcessLimits, Program, read_outputs
 
 _NEEDED = {
@@ -21,6 +25,8 @@ _NEEDED = {
 
 _LISTED = re.compile(rb"^ [A-Z.|]{2,6} (\w+)", re.MULTILINE)
 """A line of `ffmpeg -filters` or `ffmpeg -encoders`."""
+
+_PROBE_SECONDS = 60.0
 
 
 class CapabilityProbe:
@@ -42,7 +48,7 @@ class CapabilityProbe:
         """The voice isolator; raises if none works."""
         async with self._probing:
             if self._isolation is None:
-                self._isolation = await probe(self._isolator, self._process_limits)
+                self._isolation = await _probe(self._isolator, self._process_limits)
             return self._isolation
 
     async def all(self) -> dict[str, str]:
@@ -69,3 +75,37 @@ class CapabilityProbe:
         program = Program(lambda _: [ffmpeg, "-hide_banner", kind], environment())
         output, _, _ = await read_outputs(program, self._process_limits)
         return {name.decode() for name in _LISTED.findall(output)}
+
+
+def worker_program(engine: str, *arguments: str) -> Program:
+    """The isolation process; it gets our import path and nothing else of our environment."""
+    path = os.pathsep.join(each or str(os.getcwd()) for each in sys.path)  # noqa: PTH109
+    environment = {
+        "PYTHONPATH": path,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OPENBLAS_NUM_THREADS": "1",  # each further thread would only take address space
+        "LC_ALL": "C.UTF-8",
+    }
+    command = [sys.executable, "-m", "normalizer.isolation_worker", engine, *arguments]
+    return Program(lambda _: command, environment)
+
+
+async def _probe(engine: str, process_limits: ProcessLimits) -> IsolatorInfo:
+    """Runs the isolator on a second of silence; raises if that fails."""
+    program = worker_program(engine, "--describe")
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            output, errors, exit_code = await read_outputs(program, process_limits)
+    except TimeoutError as error:
+        raise _refusal(f"the isolator did not start within {_PROBE_SECONDS:g} s") from error
+    if exit_code:
+        lines = errors.decode("utf-8", "replace").strip().splitlines()
+        raise _refusal(lines[-1] if lines else "the isolator exited without an error message")
+    return IsolatorInfo(engine, **json.loads(output))
+
+
+def _refusal(why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"isolate_vocals does not work on this machine: {why}",
+        reason=Reason.OPTION_UNSUPPORTED,
+    )

@@ -56,6 +56,16 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class IsolatorInfo:
+    """A voice isolator that has passed its probe."""
+
+    engine: str
+    name: str
+    settings: dict[str, str]
+    rate: int
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
     """The filters that will run; always the first event."""
 
@@ -96,14 +106,6 @@ class Finished:
 
 
 Event = Started | Samples | KeptAudio | Progress | Finished
-
-
-@dataclass(frozen=True, slots=True)
-class Purged:
-    """What a purge removed, or would remove."""
-
-    files: int
-    size: int
 
 
 def length_of(size: int) -> timedelta:

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from mesh.errors import InvalidRequestError, TimedOutError, UnusableMediaError
 from mesh.reasons import Reason
-from normalizer.capabilities import CapabilityProbe
-from normalizer.engine import Event, Request, Started
+from normalizer.capabilities import CapabilityProbe, worker_program
+from normalizer.engine import Event, IsolatorInfo, Request, Started
 from normalizer.ffmpeg_command import (
     KEPT_MEDIA_TYPE,
     PIPE,
@@ -25,7 +25,6 @@ from normalizer.ffmpeg_command import (
 )
 from normalizer.ffmpeg_log import FfmpegLog
 from normalizer.filters import FilterGraph, filter_graph
-from normalizer.isolation import IsolatorInfo, worker_program
 from normalizer.media_header import DURATION_BYTES, Layout, has_signature, header_duration, layout
 from normalizer.processes import ProcessLimits, Program, running_pipeline
 from normalizer.pump import Pump
@@ -95,9 +94,7 @@ class FfmpegEngine:
         if request.max_duration is None:
             return self._limits.max_duration
         if request.max_duration <= timedelta(0):
-            raise InvalidRequestError(
-                "max_duration must be positive", reason=Reason.REQUEST_INVALID
-            )
+            raise InvalidRequestError("max_duration must be positive")
         return min(request.max_duration, self._limits.max_duration)
 
     @asynccontextmanager

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 
 from mesh.errors import InvalidRequestError
-from mesh.reasons import Reason
-from normalizer.engine import SAMPLE_RATE, Filter, Options, Request, Target
-from normalizer.isolation import IsolatorInfo
+from normalizer.engine import SAMPLE_RATE, Filter, IsolatorInfo, Options, Request, Target
 
 LOUDNESS_RANGE = (-70.0, -5.0)
 """What loudnorm accepts, in LUFS."""
@@ -73,9 +71,7 @@ def filter_graph(request: Request, isolation: IsolatorInfo | None = None) -> Fil
 def _check(options: Options) -> None:
     low, high = LOUDNESS_RANGE
     if options.loudness_lufs is not None and not low <= options.loudness_lufs <= high:
-        raise InvalidRequestError(
-            f"loudness_lufs must be between {low:g} and {high:g}", reason=Reason.REQUEST_INVALID
-        )
+        raise InvalidRequestError(f"loudness_lufs must be between {low:g} and {high:g}")
 
 
 def _keeps_the_samples(request: Request) -> bool:

@@ -1,5 +1,6 @@
 """The gRPC servicer of the normalizer: maps frames to engine calls and events to responses."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -70,9 +71,9 @@ class NormalizerServicer(rpc.NormalizerServiceServicer):
     async def Purge(
         self, request: pb.NormalizerServicePurgeRequest, context: Context
     ) -> pb.NormalizerServicePurgeResponse:
-        purged = await self._spool.purge(dry_run=request.dry_run)
+        purged = await asyncio.to_thread(self._spool.scratch.purge, dry_run=request.dry_run)
         return pb.NormalizerServicePurgeResponse(
-            files_removed=purged.files, bytes_removed=purged.size
+            files_removed=purged.files, bytes_removed=purged.bytes
         )
 
 

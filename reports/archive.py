@@ -1,11 +1,12 @@
 """All captions in one zip, written while it is sent; only its table of contents is in memory."""
 
+import re
+import unicodedata
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC
 
 from reports.model import Collection, Member
-from reports.names import numbered
 from reports.words import (
     collection_fields,
     failure_text,
@@ -18,6 +19,10 @@ from reports.words import (
 )
 
 README = "README.txt"
+MAX_BYTES = 120
+"""In UTF-8, without number and suffix: most systems allow 255."""
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f%~$`]')
+"""Characters that Windows forbids, or that a shell or a path interprets."""
 
 
 class _Buffer:
@@ -99,3 +104,22 @@ class CaptionsZip:
         yield from self._lines
         if not self._lines:
             yield "none\n"
+
+
+def safe(text: str, limit: int = MAX_BYTES) -> str:
+    """The text as part of a file name that is safe on every system; may be empty."""
+    kept = _FORBIDDEN.sub("_", unicodedata.normalize("NFC", on_one_line(text)))
+    kept = "".join(sign if sign.isprintable() else "_" for sign in kept)
+    cut = kept.encode()[:limit].decode(errors="ignore")
+    # On Windows a name must not end with a dot or space; elsewhere a leading dot hides the file.
+    return cut.strip(" .")
+
+
+def numbered(number: int, total: int, title: str, suffix: str, language: str = "") -> str:
+    """`001 Title.srt`. The number makes it unique and avoids reserved names like CON.
+
+    A translation is `001 Title.en.srt`: players find both, and know which is in which language.
+    """
+    width = max(3, len(str(total)))
+    tag = f".{safe(language)}" if language else ""
+    return f"{f'{number:0{width}} {safe(title)}'.rstrip()}{tag}.{suffix}"

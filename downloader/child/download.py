@@ -3,8 +3,9 @@
 import io
 import os
 import resource
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from yt_dlp.downloader.fragment import HttpQuietDownloader
 from yt_dlp.downloader.http import HttpFD
 
 from downloader import metadata
+from downloader.child.confinement import ForbiddenActionError
 from downloader.child.guard import Guard
-from downloader.child.joining import MAX_PARTS, join, limit_resources
 from downloader.child.task import ChildTask, Send
 from downloader.child.ytdlp_client import Refusal, YtDlpClient
 from downloader.commands import DownloadCommand
+from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
 
 MAX_FRAGMENT_BYTES = 256 * 1024**2
@@ -30,6 +32,19 @@ STREAMED = (
     "[protocol~='^(https?|m3u8|m3u8_native|http_dash_segments|http_dash_segments_generator|ism)$']"
 )
 FORMAT = f"bestaudio{STREAMED}/best{STREAMED}"
+
+MAX_PARTS = 200
+MAX_JOIN_MEMORY_BYTES = 2 * 1024**3
+PARTS_LIST = "parts.txt"
+DEMUXERS = "concat,aac,flac,flv,matroska,mov,mp3,mpegts,ogg,wav"
+"""Media formats and our own concat list. A disguised playlist would open other files and URLs."""
+
+JOIN_ARGUMENTS = (
+    *("-nostdin", "-hide_banner", "-loglevel", "error"),
+    *("-protocol_whitelist", "file", "-format_whitelist", DEMUXERS),
+    *("-f", "concat", "-safe", "1", "-i", PARTS_LIST),
+    *("-map", "0:a:0", "-c", "copy", "-f", "matroska", "pipe:1"),
+)
 
 
 class DownloadTask(ChildTask[DownloadCommand]):
@@ -82,7 +97,7 @@ class DownloadTask(ChildTask[DownloadCommand]):
             )
         self._send_metadata(info)
         self._has_parts = True
-        limit_resources(self._command.max_spool_bytes)
+        _limit_resources(self._command.max_spool_bytes)
         parts: list[str] = []
         for entry in info.get("entries") or ():
             parts.append(f"part{len(parts)}")
@@ -90,7 +105,7 @@ class DownloadTask(ChildTask[DownloadCommand]):
                 raise Refusal(Reason.TOO_LARGE, f"the recording has more than {MAX_PARTS} parts")
             fetch_to(entry, parts[-1])
             self._spooled += Path(parts[-1]).stat().st_size
-        join(self._command.client_options.ffmpeg, parts, self._sink.write)
+        _join(self._command.client_options.ffmpeg, parts, self._sink.write)
 
     def _send_metadata(self, info: dict[str, Any]) -> None:
         if self._has_parts:
@@ -243,3 +258,32 @@ def _never_start_over() -> None:
 
     HttpFD.report_unable_to_resume = refuse_to_start_over
     HttpQuietDownloader.report_unable_to_resume = FileDownloader.report_unable_to_resume
+
+
+def check_ffmpeg_arguments(arguments: list[str]) -> None:
+    """Allows exactly the ffmpeg call that joins parts."""
+    if tuple(arguments) != JOIN_ARGUMENTS:
+        raise ForbiddenActionError("ffmpeg may only join parts")
+
+
+def _limit_resources(max_bytes: int) -> None:
+    """Limits the size of every file and the memory of every program started from here on."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_JOIN_MEMORY_BYTES, MAX_JOIN_MEMORY_BYTES))
+
+
+def _join(ffmpeg: str, parts: Sequence[str], write: Callable[[bytes], int]) -> None:
+    """Writes the audio of all parts as one recording: ffmpeg concatenates the files on disk."""
+    Path(PARTS_LIST).write_text("".join(f"file {part}\n" for part in parts))
+    with subprocess.Popen(  # noqa: S603 - a fixed command on files we wrote
+        [ffmpeg, *JOIN_ARGUMENTS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        # The static build crashes on MPEG-TS if it finds the iconv modules of another libc.
+        env={"LC_ALL": "C", "GCONV_PATH": "/nonexistent"},
+    ) as process:
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        while data := process.stdout.read(MAX_FRAME_BYTES):
+            write(data)
+    if process.returncode:
+        raise Refusal(Reason.CORRUPT_MEDIA, "the parts of the recording do not fit together")

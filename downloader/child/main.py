@@ -12,9 +12,8 @@ from typing import Any
 
 from downloader.child.captions import CaptionsTask
 from downloader.child.confinement import check_deno_arguments, confine
-from downloader.child.download import DownloadTask
+from downloader.child.download import DownloadTask, check_ffmpeg_arguments
 from downloader.child.guard import Guard
-from downloader.child.joining import check_ffmpeg_arguments
 from downloader.child.resolve import ResolveTask
 from downloader.child.task import ChildTask, Send
 from downloader.child.ytdlp_client import Refusal, deno_path

@@ -16,11 +16,10 @@ from orchestrator.collections.report_model import report_collection
 from orchestrator.jobs.caption_files import CaptionFile, CaptionReader, Tracks
 from orchestrator.jobs.captions import FormatId, format_for
 from orchestrator.jobs.store import JobStore, UnreadableError
-from reports.archive import CaptionsZip
+from reports.archive import CaptionsZip, safe
 from reports.document import JsonReport
 from reports.markdown import MarkdownReport
 from reports.model import Collection, Member, MemberState, Text, Translation
-from reports.names import safe
 from reports.page import HtmlReport
 from reports.pdf_process import PdfError, PdfUnavailableError, render_pdf, require_pdf
 from reports.words import heading

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from captions.model import Cue, Segment, Word
 from captions.rules import LIMITS, Rules, changed, rules_for
-from captions.width import width
+from captions.text import width
 
 LANGUAGES = ("", "en", "pt", "es", "fr", "de", "it", "ja", "zh", "ko", "th", "ar", "pt-BR")
 ODD_WORDS = (

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.cue_judge import judge, within_reading_speed
 from captions.model import Cue
 from captions.rules import Rules, changed, rules_for
-from captions.width import width
+from captions.text import width
 
 GOOD = Cue(0, 2000, ("Hello, and welcome.",))
 

@@ -12,12 +12,12 @@ from pydantic import SecretStr
 
 from cli.local.mesh import STAGES
 from mesh.addresses import free_ports
-from mesh.broker import running_broker
 from mesh.server import running_server
 from orchestrator.settings import Settings
 from orchestrator.wiring import assembled
 from tests.conftest import DATA, RealMesh
 from tests.orchestrator.webhooks.receiver import SECRET, Receiver, receiving
+from tests.support.broker import running_broker
 from tests.support.http import running_gateway
 from tests.support.site import serving
 

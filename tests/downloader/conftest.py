@@ -10,12 +10,13 @@ from pathlib import Path
 import grpc
 import pytest
 
-from downloader.commands import ClientOptions
+from downloader.commands import PRELOAD, ClientOptions
 from downloader.engine import MediaLimits
-from downloader.fork_server import start_fork_server, wait_until_warm
-from downloader.scratch import Scratch
+from downloader.fork_server import wait_until_warm
 from downloader.servicer import downloader_service
 from downloader.ytdlp_engine import ServiceLimits, YtDlpEngine
+from mesh.forking import open_fork_server
+from mesh.scratch import Scratch
 from mesh.server import running_server
 from tests.downloader.site import PATIENCE, Site
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
@@ -28,7 +29,7 @@ Serve = Callable[..., AbstractAsyncContextManager[rpc.DownloaderServiceStub]]
 @pytest.fixture(scope="session", autouse=True)
 def fork_server() -> None:
     """The fork server, with yt-dlp loaded."""
-    start_fork_server()
+    open_fork_server(PRELOAD)
     asyncio.run(wait_until_warm())
 
 
@@ -48,7 +49,9 @@ def serve(tmp_path: Path) -> Serve:
         client_options = ClientOptions(
             socket_timeout_seconds=PATIENCE, allow_private_addresses=True
         )
-        engine = YtDlpEngine(replace(client_options, **changes), Scratch(tmp_path), service_limits)  # type: ignore[arg-type]
+        client_options = replace(client_options, **changes)  # type: ignore[arg-type]
+        scratch = Scratch(tmp_path, "download-")
+        engine = YtDlpEngine(client_options, scratch, service_limits)  # type: ignore[arg-type]
         async with (
             running_server([downloader_service(engine, CEILING)], grace_seconds=0) as server,
             grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,

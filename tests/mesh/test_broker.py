@@ -13,6 +13,7 @@ from nats.js.api import StorageType
 from mesh import broker
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
+from tests.support.broker import running_broker
 from tests.support.processes import kill
 
 
@@ -58,15 +59,15 @@ async def _stored(url: str) -> list[bytes]:
 async def test_acknowledged_messages_survive_sigkill_and_a_restart(tmp_path: Path) -> None:
     words = [b"one", b"two", b"three"]
 
-    async with broker.running_broker(tmp_path) as first:
+    async with running_broker(tmp_path) as first:
         await _publish(first.url, words)
         await kill(first.pid)
-    async with broker.running_broker(tmp_path) as second:
+    async with running_broker(tmp_path) as second:
         assert await _stored(second.url) == words
 
 
 async def test_the_server_is_gone_after_the_block(tmp_path: Path) -> None:
-    async with broker.running_broker(tmp_path) as running:
+    async with running_broker(tmp_path) as running:
         os.kill(running.pid, 0)
 
     with pytest.raises(ProcessLookupError):
@@ -80,7 +81,7 @@ async def test_a_port_in_use_is_reported_with_the_servers_log(tmp_path: Path) ->
         port = holder.getsockname()[1]
 
         with pytest.raises(UnavailableError, match=f"{port}.*address already in use"):
-            async with broker.running_broker(tmp_path, port):
+            async with running_broker(tmp_path, port):
                 pass
 
 

@@ -8,8 +8,8 @@ import grpc
 import pytest
 
 from mesh.errors import NotFoundError
-from mesh.interception import GuardInterceptor
 from mesh.reasons import Reason
+from mesh.server import GuardInterceptor
 from mesh.status import errors_as_statuses
 
 METHOD = "/ytcaption.v1.EchoService/Echo"

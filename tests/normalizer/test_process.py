@@ -40,7 +40,8 @@ def log_line(process: "subprocess.Popen[str]", event: str) -> dict[str, object]:
 
 
 def test_the_service_serves_until_it_is_asked_to_stop(tmp_path: Path) -> None:
-    left_behind = tmp_path / "old.spool"
+    left_behind = tmp_path / "recording-old" / "media"
+    left_behind.parent.mkdir()
     left_behind.write_bytes(b"from a process that was killed")
     frames = [
         pb.NormalizeRequest(start=pb.NormalizeStart(job_id="j1")),

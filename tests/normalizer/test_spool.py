@@ -17,9 +17,10 @@ from ytcaption.v1 import normalizer_service_pb2_grpc as rpc
 
 def leave_behind(folder: Path, count: int) -> None:
     """The file a killed process leaves."""
-    folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
-        (folder / f"{number}.spool").write_bytes(bytes(1000))
+        recording = folder / f"recording-{number}"
+        recording.mkdir(parents=True)
+        (recording / "media").write_bytes(bytes(1000))
 
 
 async def test_a_dry_run_counts_and_removes_nothing(
@@ -69,12 +70,6 @@ async def test_purge_keeps_the_file_of_a_running_call(
 
     assert (await purging).files_removed == 0
     assert kinds[-1] == "finished"
-
-
-async def test_purging_a_missing_folder_removes_nothing(tmp_path: Path) -> None:
-    purged = await Spool(tmp_path / "never made", 1).purge()
-
-    assert (purged.files, purged.size) == (0, 0)
 
 
 async def test_files_are_readable_by_their_owner_only(work_dir: Path) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import grpc
 import pytest
 
-from mesh.broker import Broker, running_broker
 from mesh.bus import Bus
 from mesh.server import running_server
 from mesh.stores import Limits
 from orchestrator.pipeline.stages import STAGES
 from orchestrator.settings import Settings
 from orchestrator.wiring import assembled
+from tests.support.broker import Broker, running_broker
 from tests.support.client import Client
 from tests.support.scripted import Script
 from tests.support.scripted_stages import scripted_services

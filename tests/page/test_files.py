@@ -6,8 +6,7 @@ import pytest
 
 from captions.formats import FORMATS
 from captions.model import Cue
-from captions.subtitles import srt, vtt
-from captions.tables import lrc, tsv
+from captions.writers import lrc, srt, tsv, vtt
 from tests.page.scripts import run
 
 CUES = [

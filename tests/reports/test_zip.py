@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.archive import CaptionsZip
+from reports.archive import CaptionsZip, numbered
 from reports.model import Member, MemberState
-from reports.names import numbered
 from tests.reports.samples import COLLECTION, EMPTY, MEMBERS
 
 DEVICES = {"CON", "PRN", "AUX", "NUL", "COM1", "LPT1"}

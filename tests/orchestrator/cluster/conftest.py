@@ -9,11 +9,11 @@ from typing import Any
 import grpc
 import pytest
 
-from mesh.broker import Broker
 from mesh.bus import Bus, outlast
 from mesh.status import to_error
 from mesh.stores import Limits
 from tests.orchestrator.conftest import OUTAGE_SECONDS, STORAGE
+from tests.support.broker import Broker
 from tests.support.client import Client
 from tests.support.cluster import SIZE, Cluster, Node, running_cluster
 from ytcaption.v1 import job_pb2

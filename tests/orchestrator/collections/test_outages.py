@@ -9,7 +9,6 @@ import pytest
 from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
 
-from mesh.broker import Broker, running_broker
 from mesh.bus import Bus
 from mesh.correlation import new_id
 from mesh.errors import LimitExceededError
@@ -24,6 +23,7 @@ from orchestrator.queue.capacity import Capacity
 from orchestrator.queue.work_queue import CollectionQueue
 from tests.orchestrator.conftest import OUTAGE_SECONDS, Start, connected
 from tests.support.ack_wait import set_ack_wait
+from tests.support.broker import Broker, running_broker
 from tests.support.client import Client
 from tests.support.collections import (
     SOURCE,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mesh.broker import Broker, running_broker
 from mesh.bus import Bus, outlast
 from tests.orchestrator.events.outbox import executed, published, publishing, store
 from tests.orchestrator.events.starting import Recorder, as_json, event, receiving
+from tests.support.broker import Broker, running_broker
 from tests.support.polling import until
 from tests.support.processes import kill
 

@@ -7,7 +7,6 @@ import pytest
 from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
-from mesh.broker import Broker
 from mesh.bus import Bus
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
@@ -21,6 +20,7 @@ from tests.orchestrator.events.outbox import (
     store,
     stored_event,
 )
+from tests.support.broker import Broker
 from tests.support.dead_letters import dies_once
 from tests.support.polling import until
 from ytcaption.v1 import event_pb2

@@ -9,11 +9,11 @@ from typing import Any
 
 from nats.aio.client import Client as Nats
 
-from mesh.broker import Broker
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from tests.docs.pages import blocks, page
 from tests.orchestrator.events.schema import validator
+from tests.support.broker import Broker
 from tests.support.client import Client
 from tests.support.dead_letters import letters
 from tests.support.polling import until

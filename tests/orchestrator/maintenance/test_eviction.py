@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from mesh.broker import Broker
 from mesh.bus import Bus
 from mesh.correlation import new_id
 from mesh.stores import Limits
@@ -17,6 +16,7 @@ from orchestrator.jobs.store import JobStore
 from orchestrator.maintenance import eviction
 from orchestrator.maintenance.inventory import Inventory
 from tests.orchestrator.conftest import Start, connected
+from tests.support.broker import Broker
 from tests.support.collections import (
     addresses,
     collect,

@@ -8,13 +8,13 @@ import pytest
 from nats.js import api
 
 from mesh.addresses import free_ports
-from mesh.broker import Broker
 from mesh.bus import Bus
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from mesh.status import reason_of
 from orchestrator.pipeline.stages import STAGES
 from tests.orchestrator.conftest import Start, connected
+from tests.support.broker import Broker
 from tests.support.client import Client
 from tests.support.polling import until
 from tests.support.scripted import SECOND, Script

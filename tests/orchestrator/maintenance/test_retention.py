@@ -11,7 +11,6 @@ import pytest
 from google.protobuf.duration import from_timedelta
 from google.protobuf.duration_pb2 import Duration
 
-from mesh.broker import Broker
 from mesh.bus import Bus
 from mesh.correlation import new_id
 from mesh.errors import SourceRefusedError
@@ -33,6 +32,7 @@ from orchestrator.maintenance.retention import Retention
 from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.watch.event_feed import JobFeeds
 from tests.orchestrator.conftest import Start, connected
+from tests.support.broker import Broker
 from tests.support.client import Client
 from tests.support.polling import until
 from tests.support.scripted import SECOND, Script

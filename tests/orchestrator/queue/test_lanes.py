@@ -12,7 +12,6 @@ import grpc
 import pytest
 from nats.js import api
 
-from mesh.broker import Broker, running_broker
 from mesh.bus import Bus
 from mesh.status import reason_of
 from orchestrator.jobs.store import JobStore
@@ -21,6 +20,7 @@ from orchestrator.queue.dispatcher import Dispatcher
 from orchestrator.queue.lanes import LANES, LaneRotation, lane_of
 from orchestrator.queue.work_queue import WorkQueue
 from tests.orchestrator.conftest import OUTAGE_SECONDS, Start
+from tests.support.broker import Broker, running_broker
 from tests.support.client import Client
 from tests.support.polling import until
 from tests.support.processes import kill

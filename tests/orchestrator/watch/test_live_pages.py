@@ -8,7 +8,6 @@ from pathlib import Path
 import grpc
 import pytest
 
-from mesh.broker import Broker, running_broker
 from mesh.bus import Bus, outlast
 from mesh.server import running_server
 from mesh.tasks import stop
@@ -19,6 +18,7 @@ from orchestrator.settings import Settings
 from orchestrator.watch.live_pages import LivePages
 from orchestrator.wiring import assembled
 from tests.support import collections as gatherings
+from tests.support.broker import Broker, running_broker
 from tests.support.client import Client
 from tests.support.polling import until
 from tests.support.processes import kill

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import grpc
 import pytest
 
-from mesh.broker import Broker
 from mesh.bus import Bus
 from mesh.errors import LimitExceededError
 from mesh.reasons import Reason
@@ -33,6 +32,7 @@ from tests.orchestrator.webhooks.deliveries import (
 )
 from tests.orchestrator.webhooks.receiver import HANG, SECRET, Receiver
 from tests.support.ack_wait import give_back_for_the_dead
+from tests.support.broker import Broker
 from tests.support.dead_letters import dies_once, letters, replay
 from tests.support.polling import still, until
 from ytcaption.v1 import webhook_pb2

@@ -9,12 +9,12 @@ import pytest
 from nats.js import JetStreamContext
 
 from mesh.addresses import free_ports
-from mesh.broker import Broker, running_broker
 from mesh.bus import Bus
 from mesh.errors import UnavailableError
 from mesh.server import running_server
 from mesh.status import reason_of
 from tests.orchestrator.conftest import OUTAGE_SECONDS, Start
+from tests.support.broker import Broker, running_broker
 from tests.support.client import Client
 from tests.support.processes import kill
 from tests.support.scripted import Script

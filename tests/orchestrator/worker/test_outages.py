@@ -9,13 +9,13 @@ from google.protobuf.message import Message
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-from mesh.broker import Broker, running_broker
 from mesh.bus import Bus, _stored
 from mesh.errors import UnavailableError
 from orchestrator.jobs.artifacts import Artifacts
 from orchestrator.jobs.event_log import EventLogWriter
 from orchestrator.jobs.store import JobStore
 from tests.orchestrator.conftest import Start
+from tests.support.broker import Broker, running_broker
 from tests.support.client import Client
 from tests.support.processes import kill
 from tests.support.scripted import Script

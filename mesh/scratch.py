@@ -1,16 +1,21 @@
-"""Temporary folders, one per download, that are removed even after the service was killed."""
+"""Temporary folders, one per call, that are removed even after the service was killed."""
 
 import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from downloader.engine import Purged
 
-PREFIX = "download-"
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What a purge removed, or would remove."""
+
+    files: int
+    bytes: int
 
 
 class Scratch:
@@ -20,24 +25,33 @@ class Scratch:
     can be locked is unused, even if several services share the root.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, prefix: str) -> None:
         self._root = root
+        self._prefix = prefix
+        """Of the names of our folders: a purge leaves others alone."""
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
         """A new, empty folder; removed when the block ends."""
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._root))
-        with _locked(path):
-            try:
-                yield path
-            finally:
-                shutil.rmtree(path, ignore_errors=True)
+        with ExitStack() as stack:
+            path = self._locked_folder(stack)
+            stack.callback(shutil.rmtree, path, ignore_errors=True)
+            yield path
+
+    def _locked_folder(self, stack: ExitStack) -> Path:
+        while True:
+            path = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self._root))
+            # A purge may remove the folder before it is locked: then try another.
+            with suppress(FileNotFoundError, BlockingIOError):
+                stack.enter_context(_locked(path))
+                if path.exists():
+                    return path
 
     def purge(self, *, dry_run: bool) -> Purged:
         """Removes the folders that are not in use."""
         files = size = 0
-        for path in self._root.glob(f"{PREFIX}*"):
+        for path in self._root.glob(f"{self._prefix}*"):
             with suppress(OSError), _locked(path):
                 sizes = [file.lstat().st_size for file in path.rglob("*") if not file.is_dir()]
                 files += len(sizes)

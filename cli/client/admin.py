@@ -9,9 +9,8 @@ from google.protobuf.duration import from_timedelta
 from google.protobuf.message import Message
 
 from cli.channel import Server, call
-from cli.client.lists import print_list
+from cli.client.lists import ListSpec, print_list
 from cli.exits import Exit
-from cli.render.live_listing import ListSpec
 from cli.render.messages import as_dict
 from cli.render.text import for_terminal, size, to_json
 from mesh.messages import enum_word

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import click
 
 from cli.channel import Server
-from cli.client.lists import EVERYTHING, pages, print_list, watch_list
+from cli.client.lists import EVERYTHING, ListSpec, pages, print_list, watch_list
 from cli.render.collection_state import count_summary, counts_of
-from cli.render.live_listing import ListSpec
 from cli.render.messages import as_dict, collection_state, failure_line, member_state, member_title
 from cli.render.tables import minute, print_facts, print_table
 from cli.render.text import short_clock, to_json

@@ -28,11 +28,11 @@ REPORT_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ReportOutput:
-    """The directory and formats of the reports that `collect` writes."""
+    """The directory and formats of the reports that `collect` writes; without formats none."""
 
     directory: Path
     formats: Sequence[str]
-    captions: str = "srt"
+    captions: str
     """Caption format of the files in a zip."""
 
     async def fetch(self, server: Server, collection_id: str) -> list[Path]:

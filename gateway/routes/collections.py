@@ -90,9 +90,7 @@ async def get_collection(
     request = pb.GetCollectionRequest(
         collection_id=collection_id, page_size=limit, page_token=page_token
     )
-    found = await call(deps.orchestrator.collections.GetCollection, request)
-    members = [present.member(one) for one in found.members]
-    return present.detail(found.collection, members, found.next_page_token)
+    return present.detail(await call(deps.orchestrator.collections.GetCollection, request))
 
 
 @router.get(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import grpc
 
-from cli.channel import Server, as_command_error, call
-from cli.client.interruption import CANCEL_SECONDS, clean_up
-from cli.client.reports import ReportOutput
+from cli.channel import CANCEL_SECONDS, Server, as_command_error, call
+from cli.client.collections import ReportOutput
+from cli.execution import clean_up
 from cli.exits import CommandError, Exit
 from cli.files.captions import CaptionOutput, MemberCaptionWriter
 from cli.local.embedded import server_or_embedded
-from cli.render.collection_state import CollectionProjection, count_summary
+from cli.render.collection_state import count_summary
 from cli.render.collection_updates import (
     CollectionRenderer,
     collection_exit,
@@ -73,12 +73,9 @@ class _Gathering:
         self._server = server
         self._screen = screen
         self._renderer = CollectionRenderer(screen, json_lines=options.as_json)
+        self._state = self._renderer.state
         self._captions = MemberCaptionWriter(server, options.output, screen)
         self._collection_id = ""
-
-    @property
-    def _state(self) -> CollectionProjection:
-        return self._renderer.state
 
     async def run(self) -> Exit:
         try:
@@ -160,7 +157,7 @@ class _Gathering:
         """Cancels the collection and keeps its files so far; a second signal skips that."""
         if not self._collection_id:
             return
-        await clean_up(self._clean_up(), self._screen)
+        await clean_up(self._clean_up(), self._screen.line)
         await self._captions.abandon()
 
     async def _clean_up(self) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import grpc
 
-from cli.channel import Server, call
-from cli.client.interruption import CANCEL_SECONDS, clean_up
+from cli.channel import CANCEL_SECONDS, Server, call
+from cli.execution import clean_up
 from cli.exits import CommandError, Exit
 from cli.files.captions import CaptionOutput
 from cli.files.sources import JobSpec, LocalFile, create_job
@@ -58,7 +58,7 @@ class TranscribeOptions:
     server: str | None
     """None starts a mesh for this command."""
 
-    json_lines: bool = False
+    as_json: bool = False
     quiet: bool = False
 
 
@@ -75,7 +75,7 @@ class _Transcription:
         self._options = options
         self._server = server
         self._screen = screen
-        self._renderer = JobRenderer(screen, json_lines=options.json_lines)
+        self._renderer = JobRenderer(screen, json_lines=options.as_json)
 
     async def run(self) -> Exit:
         try:
@@ -95,7 +95,8 @@ class _Transcription:
         for warning in job.warnings:
             self._screen.line(f"warning: {warning.message} ({warning.reason})")
         if job.state == job_pb.JOB_STATE_SUCCEEDED:
-            self._print_result(await self._write())
+            paths = await self._options.output.fetch(self._server, job, self._stem())
+            self._print_result(paths)
             return Exit.OK
         self._print_result(await self._write_partial())
         return job_exit(job)
@@ -103,7 +104,7 @@ class _Transcription:
     def _print_result(self, paths: list[Path]) -> None:
         for path in paths:
             self._screen.line(f"wrote {path}")
-        if self._options.json_lines:
+        if self._options.as_json:
             self._screen.out(to_json(self._result(paths)))
 
     def _result(self, paths: list[Path]) -> dict[str, object]:
@@ -121,9 +122,6 @@ class _Transcription:
             **({"warnings": warnings} if warnings else {}),
             **({"failure": failure} if job.HasField("failure") else {}),
         }
-
-    async def _write(self) -> list[Path]:
-        return await self._options.output.fetch(self._server, self._renderer.job, self._stem())
 
     async def _write_partial(self) -> list[Path]:
         """Keeps the captions of a job that did not succeed, under names that say so."""
@@ -147,7 +145,7 @@ class _Transcription:
     async def _interrupt(self) -> None:
         """Cancels the job, and keeps the captions so far; a second signal skips that."""
         if self._renderer.job.job_id:
-            await clean_up(self._clean_up(), self._screen)
+            await clean_up(self._clean_up(), self._screen.line)
 
     async def _clean_up(self) -> None:
         if self._options.server is not None:

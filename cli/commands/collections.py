@@ -125,7 +125,7 @@ def _check(given: dict[str, Any]) -> None:
 
 async def _collect(wanted: list[str], each: bool, given: dict[str, Any]) -> Exit:
     from cli.client.collect import CollectOptions, collect
-    from cli.client.reports import ReportOutput
+    from cli.client.collections import ReportOutput
 
     check_sources(wanted, each=each)
     named: dict[str, Any] = {"addresses" if each else "sources": wanted}
@@ -204,4 +204,4 @@ async def report(name: str, captions: str | None, server: str, **given: Any) -> 
     if given["output"] is None and name in BINARY_REPORTS and sys.stdout.isatty():
         raise click.UsageError(f"a {name} cannot be shown on a terminal: give -o FILE, or pipe it")
     given |= {"name": name, "captions": captions or "srt"}
-    return await call_client("reports.print_report", server, **given)
+    return await call_client("collections.print_report", server, **given)

@@ -52,13 +52,9 @@ async def transcribe(source: str, **given: Any) -> Exit:
         require_word_times(given)
     from cli.client.transcribe import TranscribeOptions, transcribe
 
-    rest = {
-        "output": caption_output(given),
-        "server": given.pop("server"),
-        "json_lines": given.pop("as_json"),
-        "quiet": given.pop("quiet"),
-    }
-    return await transcribe(TranscribeOptions(to_job_spec(source, given), **rest))
+    output = caption_output(given)
+    flags = {name: given.pop(name) for name in ("server", "as_json", "quiet")}
+    return await transcribe(TranscribeOptions(to_job_spec(source, given), output, **flags))
 
 
 def require_word_times(given: dict[str, Any]) -> None:

@@ -141,7 +141,7 @@ class MemberCaptionWriter:
     async def _write(self, member: collection_pb.Member, *, translated: bool) -> None:
         async with self._slots:
             try:
-                paths = await self._fetch_with_retries(member, translated)
+                paths = await self._fetch(member, translated)
             except CommandError as error:
                 self._failures.append(error)
                 if len(self._failures) == 1:  # a full disk is reported once, not for each member
@@ -149,21 +149,16 @@ class MemberCaptionWriter:
             else:
                 self.paths.extend(paths)
 
-    async def _fetch_with_retries(
-        self, member: collection_pb.Member, translated: bool
-    ) -> list[Path]:
+    async def _fetch(self, member: collection_pb.Member, translated: bool) -> list[Path]:
+        job = job_pb.Job(job_id=member.job_id)
         for pause in (*BACKOFF_SECONDS, None):
             try:
-                return await self._fetch(member, translated)
+                if translated:  # only the job says whether speech was in another language at all
+                    request = pb.GetJobRequest(job_id=member.job_id)
+                    job = (await call(self._server.pipeline.GetJob, request)).job
+                return await self._output.fetch(self._server, job, stem_of(member))
             except grpc.aio.AioRpcError as error:
                 if pause is None or error.code() not in CUT_OFF:
                     raise as_command_error(error, self._server.address) from error
             await asyncio.sleep(pause)
         raise AssertionError("the last try returns or raises")
-
-    async def _fetch(self, member: collection_pb.Member, translated: bool) -> list[Path]:
-        job = job_pb.Job(job_id=member.job_id)
-        if translated:  # only the job says whether speech was in another language at all
-            request = pb.GetJobRequest(job_id=member.job_id)
-            job = (await call(self._server.pipeline.GetJob, request)).job
-        return await self._output.fetch(self._server, job, stem_of(member))

@@ -68,6 +68,8 @@ def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ProcessS
         # The reaper kills them after the whole of it.
         "GRACE_SECONDS": str(plan.grace_seconds / 2),
     }
+    if not is_gateway:  # it writes no files
+        common["WORK_DIR"] = str(plan.work_dir / name)
     return ProcessSpec(
         name,
         # -P: a directory named like a service in the working directory must not be imported.
@@ -81,10 +83,7 @@ def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ProcessS
 
 def _stage_settings(name: str, plan: MeshPlan) -> dict[str, str]:
     allowed = name == "downloader" and plan.allow_private_addresses
-    return {
-        "WORK_DIR": str(plan.work_dir / name),
-        **({"ALLOW_PRIVATE_ADDRESSES": "true"} if allowed else {}),
-    }
+    return {"ALLOW_PRIVATE_ADDRESSES": "true"} if allowed else {}
 
 
 def _orchestrator_settings(plan: MeshPlan) -> dict[str, str]:
@@ -92,8 +91,7 @@ def _orchestrator_settings(plan: MeshPlan) -> dict[str, str]:
     # A value in the user's environment wins.
     chosen = "ORCHESTRATOR_STORAGE_BYTES" in os.environ
     storage = {} if chosen else {"STORAGE_BYTES": str(storage_bytes(plan.data_dir))}
-    work = {"WORK_DIR": str(plan.work_dir / "orchestrator")}
-    return {"NATS_URL": broker.url_of(plan.nats_port), **work, **stages, **storage}
+    return {"NATS_URL": broker.url_of(plan.nats_port), **stages, **storage}
 
 
 def storage_bytes(data_dir: Path) -> int:

@@ -1,7 +1,6 @@
 """Static files: the web page, and the API reference at /docs."""
 
 from importlib.util import find_spec
-from os import PathLike
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -51,7 +50,7 @@ def _file(path: str, file: Path) -> Route:
     return Route(path, serve, methods=["GET", "HEAD"])
 
 
-def _swagger_files() -> "str | PathLike[str]":
+def _swagger_files() -> Path:
     """The assets of Swagger UI; the package's own page has an inline script, which CSP blocks."""
     found = find_spec("fastapi_offline")
     locations = found.submodule_search_locations if found else None

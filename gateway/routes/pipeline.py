@@ -103,13 +103,10 @@ def submission_fields(
     if order.correlation_id:
         adopt(order.correlation_id)
     return {
+        **order.model_dump(include={"request_id", "force", "caller", "webhook_url"}),
         "options": options_for(order, settings),
-        "request_id": order.request_id,
         "correlation_id": order.correlation_id or current(),
-        "force": order.force,
-        "caller": order.caller,
         "priority": job_pb2.Priority.Value(f"PRIORITY_{order.priority.upper()}"),
-        "webhook_url": order.webhook_url,
     }
 
 

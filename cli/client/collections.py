@@ -139,23 +139,19 @@ class ReportOutput:
         paths = []
         for name in self.formats:
             path = self.directory / ("captions.zip" if name == "zip" else f"report.{name}")
-            await save_report(server, report_request(collection_id, name, self.captions), path)
+            await _save(server, collection_id, name, self.captions, path)
             paths.append(path)
         return paths
 
 
-def report_request(collection_id: str, name: str, captions: str) -> service_pb.GetReportRequest:
-    """Builds the request for one report."""
-    return service_pb.GetReportRequest(
+async def _frames(
+    server: Server, collection_id: str, name: str, captions: str
+) -> AsyncGenerator[service_pb.GetReportResponse, None]:
+    request = service_pb.GetReportRequest(
         collection_id=collection_id,
         format=REPORT_FORMATS[name],
         caption_format=CAPTION_FORMATS[captions],
     )
-
-
-async def _frames(
-    server: Server, request: service_pb.GetReportRequest
-) -> AsyncGenerator[service_pb.GetReportResponse, None]:
     call = server.collections.GetReport(request, timeout=REPORT_SECONDS, metadata=call_metadata())
     try:
         async for frame in call:
@@ -165,9 +161,9 @@ async def _frames(
         call.cancel()
 
 
-async def save_report(server: Server, request: service_pb.GetReportRequest, path: Path) -> Path:
+async def _save(server: Server, collection_id: str, name: str, captions: str, path: Path) -> Path:
     """Writes the report atomically; in a directory under the name the server gives it."""
-    async with aclosing(_frames(server, request)) as frames:
+    async with aclosing(_frames(server, collection_id, name, captions)) as frames:
         first = await anext(frames, service_pb.GetReportResponse())
         path = _named(path, first.file_name)
         with whole_file(path) as opened:
@@ -185,12 +181,11 @@ async def print_report(
     server: Server, collection_id: str, name: str, captions: str, output: Path | None
 ) -> None:
     """Writes a report unchanged to a file or a pipe; made safe for a terminal."""
-    request = report_request(collection_id, name, captions)
     if output is not None:
-        path = await save_report(server, request, output)
+        path = await _save(server, collection_id, name, captions, output)
         click.echo(f"wrote {path}", err=True)
         return
-    async with aclosing(_frames(server, request)) as frames:
+    async with aclosing(_frames(server, collection_id, name, captions)) as frames:
         if sys.stdout.isatty():
             content = b"".join([frame.chunk async for frame in frames])
             click.echo(lines_for_terminal(content.decode(errors="replace")))

@@ -1,4 +1,4 @@
-"""Runs the coroutine of a command: signals cancel it, known errors end it with one line."""
+"""Runs the coroutine of a command: signals cancel it and limit clean-up; errors are one line."""
 
 import asyncio
 import os
@@ -76,7 +76,7 @@ async def _run_until_signalled(main: Coroutine[Any, Any, Exit]) -> Exit:
         raise
 
 
-async def clean_up(work: Coroutine[Any, Any, None], say: Callable[[str], None]) -> None:
+async def clean_up(work: Coroutine[Any, Any, None], write: Callable[[str], None]) -> None:
     """Runs the work to its end, unless its time is up or another signal comes."""
     second_signal = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -88,7 +88,7 @@ async def clean_up(work: Coroutine[Any, Any, None], say: Callable[[str], None]) 
         {working, hurry}, timeout=CLEANUP_SECONDS, return_when=asyncio.FIRST_COMPLETED
     )
     if not working.done():
-        say("left before everything was written")
+        write("left before everything was written")
     working.cancel()
     hurry.cancel()
     await asyncio.gather(working, hurry, return_exceptions=True)

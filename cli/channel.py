@@ -24,6 +24,9 @@ from ytcaption.v1.transcriber_service_pb2 import GetModelStateRequest
 from ytcaption.v1.transcriber_service_pb2_grpc import TranscriberServiceStub
 
 UNARY_SECONDS = 60
+CANCEL_SECONDS = 10.0
+"""Deadline of each call that is made after an interruption, or after a job that ended badly."""
+
 PROBE_SECONDS = 2
 
 OPTIONS: tuple[tuple[str, Any], ...] = (

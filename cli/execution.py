@@ -1,4 +1,4 @@
-"""Runs the coroutine of a command: signals cancel it, known errors end it with one line."""
+"""Runs the coroutine of a command: signals cancel it and limit clean-up; errors are one line."""
 
 import asyncio
 import os
@@ -19,6 +19,8 @@ CODES = {
     signal.SIGTERM: Exit.TERMINATED,
     signal.SIGHUP: Exit.TERMINATED,
 }
+CLEANUP_SECONDS = 20.0
+"""Time limit for everything that is still written after an interruption."""
 
 
 def async_command(main: Callable[P, Coroutine[Any, Any, Exit]]) -> Callable[P, NoReturn]:
@@ -72,6 +74,24 @@ async def _run_until_signalled(main: Coroutine[Any, Any, Exit]) -> Exit:
         if received:
             return CODES[received[0]]
         raise
+
+
+async def clean_up(work: Coroutine[Any, Any, None], write: Callable[[str], None]) -> None:
+    """Runs the work to its end, unless its time is up or another signal comes."""
+    second_signal = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, second_signal.set)
+    working = asyncio.create_task(work)
+    hurry = asyncio.create_task(second_signal.wait())
+    await asyncio.wait(
+        {working, hurry}, timeout=CLEANUP_SECONDS, return_when=asyncio.FIRST_COMPLETED
+    )
+    if not working.done():
+        write("left before everything was written")
+    working.cancel()
+    hurry.cancel()
+    await asyncio.gather(working, hurry, return_exceptions=True)
 
 
 def _fail(message: str, reason: str, code: Exit) -> Exit:

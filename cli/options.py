@@ -114,10 +114,15 @@ def _flags(options: Iterable[Option]) -> list[Callable[[Any], Any]]:
     return [_flag(option) for option in options if option.flags != ()]
 
 
-def _added(flags: Sequence[Callable[[Any], Any]], command: CommandT) -> CommandT:
-    for flag in reversed(flags):
-        command = flag(command)
-    return command
+def _together(*options: Callable[[Any], Any]) -> Callable[[CommandT], CommandT]:
+    """Makes one decorator that adds several options, in this order."""
+
+    def add(command: CommandT) -> CommandT:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 word_cues_option = click.option(
@@ -125,17 +130,13 @@ word_cues_option = click.option(
 )
 
 
-def cue_options(command: CommandT) -> CommandT:
-    """Adds every limit of cues; those not given default to the usual ones of the language."""
-    return _added(_flags(CUE_RULES.options), command)
+cue_options = _together(*_flags(CUE_RULES.options))
+"""Every limit of cues; those not given default to the usual ones of the language."""
 
+job_options = _together(*_flags((*UNGROUPED, *DOWNLOAD.options, *CUE_RULES.options)))
+"""Every option of a job."""
 
-def job_options(command: CommandT) -> CommandT:
-    """Adds every option of a job."""
-    return _added(_flags((*UNGROUPED, *DOWNLOAD.options)), cue_options(command))
-
-
-_SUBMISSION_OPTIONS = (
+submission_options = _together(
     click.option("--force", is_flag=True, help="Run even if it was captioned lately."),
     click.option(
         "--priority",
@@ -151,11 +152,7 @@ _SUBMISSION_OPTIONS = (
         help="Name of the caller: a mesh serves its callers in turn.",
     ),
 )
-
-
-def submission_options(command: CommandT) -> CommandT:
-    """Adds the fields of a submission that are not options of the job."""
-    return _added(_SUBMISSION_OPTIONS, command)
+"""The fields of a submission that are not options of the job."""
 
 
 def optional_server_option(what: str) -> Callable[[CommandT], CommandT]:
@@ -170,23 +167,24 @@ def optional_server_option(what: str) -> Callable[[CommandT], CommandT]:
 
 def caption_files_options(written: str) -> Callable[[CommandT], CommandT]:
     """Adds the directory and the formats of caption files."""
-    output = click.option(
-        "-o",
-        "--output",
-        type=click.Path(file_okay=False, path_type=Path),
-        metavar="DIR",
-        help=written,
+    return _together(
+        click.option(
+            "-o",
+            "--output",
+            type=click.Path(file_okay=False, path_type=Path),
+            metavar="DIR",
+            help=written,
+        ),
+        click.option(
+            "-f",
+            "--format",
+            "formats",
+            type=click.Choice(FORMATS),
+            multiple=True,
+            help=f"May be repeated; {', '.join(USUAL_FORMATS)} if only -o is given, "
+            "here if only -f is.",
+        ),
     )
-    format_option = click.option(
-        "-f",
-        "--format",
-        "formats",
-        type=click.Choice(FORMATS),
-        multiple=True,
-        help=f"May be repeated; {', '.join(USUAL_FORMATS)} if only -o is given, "
-        "here if only -f is.",
-    )
-    return lambda command: output(format_option(command))
 
 
 def require_server(flag: str, server: str | None) -> None:

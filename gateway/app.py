@@ -27,8 +27,6 @@ from gateway.routes import (
     lists,
     page,
     pipeline,
-    reports,
-    webhooks,
 )
 from gateway.settings import Settings, comma_separated
 from gateway.sse.feed import JobFeeds
@@ -46,8 +44,7 @@ ROUTERS = (
     jobs.router,
     files.router,
     collections.router,
-    reports.router,
-    webhooks.router,
+    admin.webhooks,
     dead_letters.router,
     admin.router,
 )

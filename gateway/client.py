@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import grpc
 
@@ -36,15 +36,11 @@ PAUSE_SECONDS = 0.2
 """Between two calls; each of them backs off by itself, as the channel's retry policy says."""
 
 
-class Creation(Protocol):
-    """A request that creates something, once for each request_id."""
-
-    request_id: str
-
-
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
-CreationT = TypeVar("CreationT", bound=Creation)
+CreationT = TypeVar(
+    "CreationT", pb.CreateJobRequest, pb.RepeatJobRequest, collection_pb.CreateCollectionRequest
+)
 
 
 @dataclass(frozen=True, slots=True)

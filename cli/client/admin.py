@@ -9,9 +9,8 @@ from google.protobuf.duration import from_timedelta
 from google.protobuf.message import Message
 
 from cli.channel import Server, call
-from cli.client.lists import print_list
+from cli.client.lists import ListSpec, print_list
 from cli.exits import Exit
-from cli.render.live_listing import ListSpec
 from cli.render.messages import as_dict
 from cli.render.text import for_terminal, size, to_json
 from mesh.messages import enum_word
@@ -80,13 +79,14 @@ async def list_deliveries(
 
 def _delivery_row(delivery: pb.WebhookDelivery) -> Sequence[str]:
     due = delivery.HasField("next_attempt_time")
+    answers = [f"{one.status or ''} {one.error}".strip() for one in delivery.attempts]
     return (
         delivery.job_id or delivery.collection_id,
         delivery.type,
         enum_word(pb.DeliveryState, delivery.state),
         delivery.create_time.ToDatetime(UTC).strftime("%Y-%m-%d %H:%M:%S"),
-        str(len(delivery.attempts)),
-        _answer(delivery.attempts[-1]) if delivery.attempts else "",
+        str(len(answers)),
+        answers[-1] if answers else "",
         delivery.next_attempt_time.ToDatetime(UTC).strftime("%H:%M:%S") if due else "",
         delivery.url,
     )
@@ -98,10 +98,6 @@ DELIVERIES: ListSpec[pb.WebhookDelivery] = ListSpec(
     row=_delivery_row,
     items=lambda page: page.deliveries,
 )
-
-
-def _answer(attempt: pb.DeliveryAttempt) -> str:
-    return f"{attempt.status or ''} {attempt.error}".strip()
 
 
 async def clean_up(server: Server, max_age: timedelta, *, dry_run: bool, as_json: bool) -> None:

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import grpc
 
-from cli.channel import Server, as_command_error, call
-from cli.client.interruption import CANCEL_SECONDS, clean_up
-from cli.client.reports import ReportOutput
+from cli.channel import CANCEL_SECONDS, Server, as_command_error, call
+from cli.client.collections import ReportOutput
+from cli.execution import clean_up
 from cli.exits import CommandError, Exit
-from cli.files.captions import CaptionOutput
-from cli.files.member_captions import MemberCaptionWriter
+from cli.files.captions import CaptionOutput, MemberCaptionWriter
 from cli.local.embedded import server_or_embedded
-from cli.render.collection_progress import progress_view_for
-from cli.render.collection_state import CollectionProjection, count_summary
+from cli.render.collection_state import count_summary
 from cli.render.collection_updates import (
     CollectionRenderer,
     collection_exit,
@@ -35,8 +33,8 @@ class CollectOptions:
     """The command line of `collect`."""
 
     request: service_pb.CreateCollectionRequest
-    output: CaptionOutput | None
-    reports: ReportOutput | None
+    output: CaptionOutput
+    reports: ReportOutput
     server: str | None
     """None starts a mesh for this command."""
 
@@ -50,8 +48,7 @@ class CollectOptions:
 
 async def collect(options: CollectOptions) -> Exit:
     """Prints and writes members as they end, and reports at the end."""
-    if options.output is not None:
-        options.output.prepare()
+    options.output.prepare()
     with Screen(quiet=options.quiet) as screen:
         async with server_or_embedded(options.server, screen) as server:
             if options.detach:
@@ -75,20 +72,14 @@ class _Gathering:
         self._options = options
         self._server = server
         self._screen = screen
-        self._view = progress_view_for(screen)
-        self._renderer = CollectionRenderer(screen, self._view, json_lines=options.as_json)
-        self._captions = (
-            MemberCaptionWriter(server, options.output, screen) if options.output else None
-        )
+        self._renderer = CollectionRenderer(screen, json_lines=options.as_json)
+        self._state = self._renderer.state
+        self._captions = MemberCaptionWriter(server, options.output, screen)
         self._collection_id = ""
-
-    @property
-    def _state(self) -> CollectionProjection:
-        return self._renderer.state
 
     async def run(self) -> Exit:
         try:
-            with closing(self._view):
+            with closing(self._renderer):
                 await self._follow()
         except (asyncio.CancelledError, BrokenPipeError):
             await self._interrupt()
@@ -118,19 +109,19 @@ class _Gathering:
             self._screen.line(f"collection {self._collection_id}")
 
     def _write_captions(self, changed: pb.Member | None) -> None:
-        if self._captions and changed and changed.state == pb.MEMBER_STATE_COMPLETED:
+        if changed and changed.state == pb.MEMBER_STATE_COMPLETED:
             translated = bool(self._options.request.options.language_out)
             self._captions.start(changed, translated=translated)
 
     async def _conclude(self) -> Exit:
-        failure = await self._captions.finish() if self._captions else None
+        failure = await self._captions.finish()
         reports = await self._write_reports()
         state = self._state
         self._print_files(reports)
         self._screen.line(f"collection {self._collection_id}: {count_summary(state.counts)}")
         self._print_late_hint()
         if self._options.as_json:
-            files = [str(path) for path in (self._captions.paths if self._captions else [])]
+            files = [str(path) for path in self._captions.paths]
             written = [str(path) for path in reports]
             self._screen.out(collection_result_json(state, files=files, reports=written))
         if failure is not None:
@@ -138,13 +129,11 @@ class _Gathering:
         return collection_exit(state)
 
     async def _write_reports(self) -> list[Path]:
-        reports = self._options.reports
-        return await reports.fetch(self._server, self._collection_id) if reports else []
+        return await self._options.reports.fetch(self._server, self._collection_id)
 
     def _print_files(self, reports: list[Path]) -> None:
-        if self._captions and self._captions.paths:
-            count = len(self._captions.paths)
-            where = self._captions.paths[0].parent
+        if paths := self._captions.paths:
+            count, where = len(paths), paths[0].parent
             self._screen.line(
                 f"wrote {count} caption {'file' if count == 1 else 'files'} to {where}"
             )
@@ -168,13 +157,12 @@ class _Gathering:
         """Cancels the collection and keeps its files so far; a second signal skips that."""
         if not self._collection_id:
             return
-        await clean_up(self._clean_up(), self._screen)
-        if self._captions:
-            await self._captions.abandon()
+        await clean_up(self._clean_up(), self._screen.line)
+        await self._captions.abandon()
 
     async def _clean_up(self) -> None:
         await self._cancel()
-        failure = await self._captions.finish() if self._captions else None
+        failure = await self._captions.finish()
         try:
             reports = await self._write_reports()
         except (grpc.aio.AioRpcError, CommandError) as error:
@@ -201,8 +189,7 @@ class _Gathering:
             self._screen.line(f"{what} was cancelled; {done} of {found} were completed")
 
     async def _give_up(self) -> None:
-        if self._captions:
-            await self._captions.abandon()
+        await self._captions.abandon()
         if self._collection_id and self._options.server is not None:
             self._screen.line(
                 f"collection {self._collection_id} may still run; follow it with: "

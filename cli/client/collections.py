@@ -1,18 +1,34 @@
-"""collections and collection: lists collections and shows one with its members."""
+"""collections, collection and report: lists collections, shows one, fetches reports over one."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from cli.channel import Server
-from cli.client.lists import EVERYTHING, pages, print_list, watch_list
+from cli.client.lists import EVERYTHING, ListSpec, pages, print_list, watch_list
+from cli.files.captions import FORMATS as CAPTION_FORMATS
+from cli.files.captions import whole_file
 from cli.render.collection_state import count_summary, counts_of
-from cli.render.live_listing import ListSpec
 from cli.render.messages import as_dict, collection_state, failure_line, member_state, member_title
 from cli.render.tables import minute, print_facts, print_table
-from cli.render.text import short_clock, to_json
+from cli.render.text import file_stem, lines_for_terminal, short_clock, to_json
+from mesh.correlation import call_metadata
 from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import collection_service_pb2 as service_pb
+
+REPORT_FORMATS = {
+    "html": service_pb.REPORT_FORMAT_HTML,
+    "pdf": service_pb.REPORT_FORMAT_PDF,
+    "md": service_pb.REPORT_FORMAT_MARKDOWN,
+    "json": service_pb.REPORT_FORMAT_JSON,
+    "zip": service_pb.REPORT_FORMAT_ZIP,
+}
+# A PDF of a thousand transcripts takes minutes.
+REPORT_SECONDS = 600.0
 
 
 async def list_collections(server: Server, limit: int, *, watch: bool, as_json: bool) -> None:
@@ -107,3 +123,73 @@ def _member_row(member: pb.Member) -> Sequence[str]:
         member.job_id,
         f"{member_title(member)}{failure}",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOutput:
+    """The directory and formats of the reports that `collect` writes; without formats none."""
+
+    directory: Path
+    formats: Sequence[str]
+    captions: str
+    """Caption format of the files in a zip."""
+
+    async def fetch(self, server: Server, collection_id: str) -> list[Path]:
+        """Writes the reports; returns their paths."""
+        paths = []
+        for name in self.formats:
+            path = self.directory / ("captions.zip" if name == "zip" else f"report.{name}")
+            await _save(server, collection_id, name, self.captions, path)
+            paths.append(path)
+        return paths
+
+
+async def _frames(
+    server: Server, collection_id: str, name: str, captions: str
+) -> AsyncGenerator[service_pb.GetReportResponse, None]:
+    request = service_pb.GetReportRequest(
+        collection_id=collection_id,
+        format=REPORT_FORMATS[name],
+        caption_format=CAPTION_FORMATS[captions],
+    )
+    call = server.collections.GetReport(request, timeout=REPORT_SECONDS, metadata=call_metadata())
+    try:
+        async for frame in call:
+            yield frame
+    finally:
+        # grpc.aio never frees an abandoned call.
+        call.cancel()
+
+
+async def _save(server: Server, collection_id: str, name: str, captions: str, path: Path) -> Path:
+    """Writes the report atomically; in a directory under the name the server gives it."""
+    async with aclosing(_frames(server, collection_id, name, captions)) as frames:
+        first = await anext(frames, service_pb.GetReportResponse())
+        path = _named(path, first.file_name)
+        with whole_file(path) as opened:
+            opened.write(first.chunk)
+            async for frame in frames:
+                opened.write(frame.chunk)
+    return path
+
+
+def _named(path: Path, name: str) -> Path:
+    return path / file_stem(name, "report") if path.is_dir() else path
+
+
+async def print_report(
+    server: Server, collection_id: str, name: str, captions: str, output: Path | None
+) -> None:
+    """Writes a report unchanged to a file or a pipe; made safe for a terminal."""
+    if output is not None:
+        path = await _save(server, collection_id, name, captions, output)
+        click.echo(f"wrote {path}", err=True)
+        return
+    async with aclosing(_frames(server, collection_id, name, captions)) as frames:
+        if sys.stdout.isatty():
+            content = b"".join([frame.chunk async for frame in frames])
+            click.echo(lines_for_terminal(content.decode(errors="replace")))
+            return
+        async for frame in frames:
+            sys.stdout.buffer.write(frame.chunk)
+        sys.stdout.buffer.flush()

@@ -9,11 +9,9 @@ import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from cli.channel import Server, call
-from cli.client.lists import EVERYTHING, pages, print_list
+from cli.client.lists import EVERYTHING, ListSpec, pages, print_list
 from cli.exits import CommandError, Exit
-from cli.render.bars import bars_for
 from cli.render.job_updates import JobRenderer, job_exit
-from cli.render.live_listing import ListSpec
 from cli.render.messages import failure_line, job_source, job_state, message_json
 from cli.render.screen import Screen
 from cli.render.tables import minute, print_facts
@@ -138,8 +136,7 @@ async def replay_letter(server: Server, letter_id: str, *, wait: bool, as_json: 
 
 async def _follow_replay(server: Server, replayed: job_pb.Job) -> job_pb.Job:
     """Follows the replayed job to its end; skips the events from before the replay."""
-    with Screen() as screen, closing(bars_for(screen)) as bars:
-        renderer = JobRenderer(screen, bars, captions=False)
+    with Screen() as screen, closing(JobRenderer(screen, captions=False)) as renderer:
         replaying = False
         updates = follow(server.pipeline, replayed.job_id, on_cut=renderer.connection.lost)
         async with aclosing(updates):

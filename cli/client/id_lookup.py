@@ -12,8 +12,6 @@ import grpc
 
 from cli.channel import Server, call
 from cli.exits import CommandError, Exit
-from cli.render.bars import bars_for
-from cli.render.collection_progress import progress_view_for
 from cli.render.collection_state import count_summary
 from cli.render.collection_updates import CollectionRenderer, collection_exit
 from cli.render.job_updates import JobRenderer, job_exit
@@ -61,8 +59,7 @@ async def watch(server: Server, wanted: str, after: int, *, as_json: bool, quiet
 async def _watch_job(
     server: Server, screen: Screen, job_id: str, after: int, *, as_json: bool
 ) -> Exit:
-    with closing(bars_for(screen)) as bars:
-        renderer = JobRenderer(screen, bars, captions=not as_json)
+    with closing(JobRenderer(screen, captions=not as_json)) as renderer:
         updates = follow(server.pipeline, job_id, after, on_cut=renderer.connection.lost)
         async with aclosing(updates):
             async for update in updates:
@@ -77,8 +74,7 @@ async def _watch_collection(
 ) -> Exit:
     # Counts need the whole event log; members up to `after` are counted but not printed.
     start = after if as_json else 0
-    with closing(progress_view_for(screen)) as view:
-        renderer = CollectionRenderer(screen, view)
+    with closing(CollectionRenderer(screen)) as renderer:
         updates = follow_collection(
             server.collections, collection_id, start, on_cut=renderer.connection.lost
         )

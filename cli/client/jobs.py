@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 
 from cli.channel import Server, call
-from cli.client.lists import print_list, watch_list
+from cli.client.lists import ListSpec, print_list, watch_list
 from cli.files.captions import write_whole
 from cli.render.bars import figure
-from cli.render.live_listing import ListSpec
 from cli.render.messages import (
     failure_line,
     job_source,

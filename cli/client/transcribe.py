@@ -7,13 +7,12 @@ from pathlib import Path
 
 import grpc
 
-from cli.channel import Server, call
-from cli.client.interruption import CANCEL_SECONDS, clean_up
+from cli.channel import CANCEL_SECONDS, Server, call
+from cli.execution import clean_up
 from cli.exits import CommandError, Exit
 from cli.files.captions import CaptionOutput
 from cli.files.sources import JobSpec, LocalFile, create_job
 from cli.local.embedded import server_or_embedded
-from cli.render.bars import bars_for
 from cli.render.job_updates import JobRenderer, job_exit
 from cli.render.messages import job_state, message_json
 from cli.render.screen import Screen
@@ -26,8 +25,7 @@ from ytcaption.v1 import pipeline_service_pb2 as pb
 async def submit(server: Server, spec: JobSpec, *, wait: bool, as_json: bool) -> Exit:
     """Prints the job's id as soon as the job is durable."""
     with Screen() as screen:
-        with closing(bars_for(screen)) as bars:
-            renderer = JobRenderer(screen, bars, captions=False)
+        with closing(JobRenderer(screen, captions=False)) as renderer:
             await _create(server, spec, renderer)
             if not (wait and as_json):
                 screen.out(message_json(renderer.job) if as_json else renderer.job.job_id)
@@ -56,18 +54,17 @@ class TranscribeOptions:
     """The command line of `transcribe`."""
 
     spec: JobSpec
-    output: CaptionOutput | None
+    output: CaptionOutput
     server: str | None
     """None starts a mesh for this command."""
 
-    json_lines: bool = False
+    as_json: bool = False
     quiet: bool = False
 
 
 async def transcribe(options: TranscribeOptions) -> Exit:
     """Prints captions while they are transcribed, and writes files at the end."""
-    if options.output is not None:
-        options.output.prepare()
+    options.output.prepare()
     with Screen(quiet=options.quiet) as screen:
         async with server_or_embedded(options.server, screen) as server:
             return await _Transcription(options, server, screen).run()
@@ -78,12 +75,11 @@ class _Transcription:
         self._options = options
         self._server = server
         self._screen = screen
-        self._bars = bars_for(screen)
-        self._renderer = JobRenderer(screen, self._bars, json_lines=options.json_lines)
+        self._renderer = JobRenderer(screen, json_lines=options.as_json)
 
     async def run(self) -> Exit:
         try:
-            with closing(self._bars):
+            with closing(self._renderer):
                 await _create(self._server, self._options.spec, self._renderer)
                 await follow_job(self._server, self._renderer)
         except (asyncio.CancelledError, BrokenPipeError):
@@ -99,7 +95,8 @@ class _Transcription:
         for warning in job.warnings:
             self._screen.line(f"warning: {warning.message} ({warning.reason})")
         if job.state == job_pb.JOB_STATE_SUCCEEDED:
-            self._print_result(await self._write())
+            paths = await self._options.output.fetch(self._server, job, self._stem())
+            self._print_result(paths)
             return Exit.OK
         self._print_result(await self._write_partial())
         return job_exit(job)
@@ -107,7 +104,7 @@ class _Transcription:
     def _print_result(self, paths: list[Path]) -> None:
         for path in paths:
             self._screen.line(f"wrote {path}")
-        if self._options.json_lines:
+        if self._options.as_json:
             self._screen.out(to_json(self._result(paths)))
 
     def _result(self, paths: list[Path]) -> dict[str, object]:
@@ -126,15 +123,10 @@ class _Transcription:
             **({"failure": failure} if job.HasField("failure") else {}),
         }
 
-    async def _write(self) -> list[Path]:
-        if self._options.output is None:
-            return []
-        return await self._options.output.fetch(self._server, self._renderer.job, self._stem())
-
     async def _write_partial(self) -> list[Path]:
         """Keeps the captions of a job that did not succeed, under names that say so."""
         output, job = self._options.output, self._renderer.job
-        if output is None or not self._renderer.segments:
+        if not (output.formats and self._renderer.segments):
             return []
         try:
             paths = await output.fetch(self._server, job, f"{self._stem()}.partial", CANCEL_SECONDS)
@@ -153,7 +145,7 @@ class _Transcription:
     async def _interrupt(self) -> None:
         """Cancels the job, and keeps the captions so far; a second signal skips that."""
         if self._renderer.job.job_id:
-            await clean_up(self._clean_up(), self._screen)
+            await clean_up(self._clean_up(), self._screen.line)
 
     async def _clean_up(self) -> None:
         if self._options.server is not None:

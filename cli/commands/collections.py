@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.commands.transcribe import require_word_times
+from cli.commands.transcribe import caption_output, require_word_times
 from cli.execution import async_command, run
 from cli.exits import Exit
 from cli.job_spec import to_job_options, to_priority
@@ -125,23 +125,15 @@ def _check(given: dict[str, Any]) -> None:
 
 async def _collect(wanted: list[str], each: bool, given: dict[str, Any]) -> Exit:
     from cli.client.collect import CollectOptions, collect
-    from cli.client.reports import ReportOutput
-    from cli.files.captions import CaptionOutput
+    from cli.client.collections import ReportOutput
 
     check_sources(wanted, each=each)
     named: dict[str, Any] = {"addresses" if each else "sources": wanted}
-    directory, formats = given.pop("output"), given.pop("formats")
-    reports, word_cues = given.pop("reports"), given.pop("word_cues")
-    place = directory or Path()
-    output = CaptionOutput(place, formats or USUAL_FORMATS, word_cues)
+    output = caption_output(given)
+    zipped = (output.formats or USUAL_FORMATS)[0]
+    reports = ReportOutput(output.directory, given.pop("reports"), zipped)
     flags = {name: given.pop(name) for name in ("server", "late", "detach", "as_json", "quiet")}
-    options = CollectOptions(
-        request=_request(named, given),
-        output=output if directory is not None or formats else None,
-        reports=ReportOutput(place, reports, output.formats[0]) if reports else None,
-        **flags,
-    )
-    return await collect(options)
+    return await collect(CollectOptions(_request(named, given), output, reports, **flags))
 
 
 def _request(named: dict[str, Any], given: dict[str, Any]) -> "CreateCollectionRequest":
@@ -212,4 +204,4 @@ async def report(name: str, captions: str | None, server: str, **given: Any) -> 
     if given["output"] is None and name in BINARY_REPORTS and sys.stdout.isatty():
         raise click.UsageError(f"a {name} cannot be shown on a terminal: give -o FILE, or pipe it")
     given |= {"name": name, "captions": captions or "srt"}
-    return await call_client("reports.print_report", server, **given)
+    return await call_client("collections.print_report", server, **given)

@@ -1,7 +1,7 @@
 """transcribe, submit, watch."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,9 @@ from cli.options import (
     webhook_option,
     word_cues_option,
 )
+
+if TYPE_CHECKING:
+    from cli.files.captions import CaptionOutput
 
 
 @click.command()
@@ -48,28 +51,32 @@ async def transcribe(source: str, **given: Any) -> Exit:
     if given["word_cues"]:
         require_word_times(given)
     from cli.client.transcribe import TranscribeOptions, transcribe
-    from cli.files.captions import CaptionOutput
 
-    directory, formats = given.pop("output"), given.pop("formats")
-    wanted = directory is not None or formats
-    output = CaptionOutput(directory or Path(), formats or USUAL_FORMATS, given.pop("word_cues"))
-    rest = {
-        "output": output if wanted else None,
-        "server": given.pop("server"),
-        "json_lines": given.pop("as_json"),
-        "quiet": given.pop("quiet"),
-    }
-    return await transcribe(TranscribeOptions(to_job_spec(source, given), **rest))
+    output = caption_output(given)
+    flags = {name: given.pop(name) for name in ("server", "as_json", "quiet")}
+    return await transcribe(TranscribeOptions(to_job_spec(source, given), output, **flags))
 
 
 def require_word_times(given: dict[str, Any]) -> None:
     """Turns word timestamps on for --word-cues; refuses what contradicts it."""
     if given["word_timestamps"] is False:
         raise click.UsageError("--word-cues needs --word-timestamps")
-    wanted = given["formats"] or (USUAL_FORMATS if given["output"] is not None else ())
-    if not set(wanted) & set(WORD_CUE_FORMATS):
+    if not set(_wanted_formats(given)) & set(WORD_CUE_FORMATS):
         raise click.UsageError(f"--word-cues need one of: -f {', -f '.join(WORD_CUE_FORMATS)}")
     given["word_timestamps"] = True
+
+
+def caption_output(given: dict[str, Any]) -> "CaptionOutput":
+    """Takes the caption files to write out of what was given; neither -o nor -f: none."""
+    from cli.files.captions import CaptionOutput
+
+    formats = _wanted_formats(given)
+    del given["formats"]
+    return CaptionOutput(given.pop("output") or Path(), formats, given.pop("word_cues"))
+
+
+def _wanted_formats(given: dict[str, Any]) -> tuple[str, ...]:
+    return given["formats"] or (USUAL_FORMATS if given["output"] is not None else ())
 
 
 @click.command()

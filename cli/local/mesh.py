@@ -54,48 +54,36 @@ def phases(plan: MeshPlan) -> list[list[ProcessSpec]]:
     )
     stages = [_service(name, plan, _stage_settings(name, plan)) for name in STAGES]
     orchestrator = _service("orchestrator", plan, _orchestrator_settings(plan))
-    gateway = [[_gateway(plan)]] if plan.http else []
+    behind = {"ORCHESTRATOR": reachable(plan.listen["orchestrator"])}
+    gateway = [[_service("gateway", plan, behind)]] if plan.http else []
     return [[nats], stages, [orchestrator], *gateway]
 
 
 def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ProcessSpec:
-    has_model = name == "transcriber"
+    has_model, is_gateway = name == "transcriber", name == "gateway"
+    listen = plan.http if is_gateway else plan.listen[name]
     common = {
-        "LISTEN": plan.listen[name],
+        "LISTEN": listen,
         "METRICS_LISTEN": plan.metrics.get(name, ""),
-        "WORK_DIR": str(plan.work_dir / name),
         # The reaper kills them after the whole of it.
         "GRACE_SECONDS": str(plan.grace_seconds / 2),
     }
+    if not is_gateway:  # it writes no files
+        common["WORK_DIR"] = str(plan.work_dir / name)
     return ProcessSpec(
         name,
         # -P: a directory named like a service in the working directory must not be imported.
         (sys.executable, "-P", "-m", name),
-        partial(is_serving, reachable(plan.listen[name])),
+        partial(answers_http if is_gateway else is_serving, reachable(listen)),
         {f"{name.upper()}_{key}": value for key, value in {**common, **settings}.items()},
-        activity=partial(_model_activity, reachable(plan.listen[name])) if has_model else None,
+        activity=partial(_model_activity, reachable(listen)) if has_model else None,
         start_seconds=MODEL_SECONDS if has_model else 60,
     )
 
 
-def _gateway(plan: MeshPlan) -> ProcessSpec:
-    return ProcessSpec(
-        "gateway",
-        (sys.executable, "-P", "-m", "gateway"),
-        partial(answers_http, reachable(plan.http)),
-        {
-            "GATEWAY_LISTEN": plan.http,
-            "GATEWAY_METRICS_LISTEN": plan.metrics.get("gateway", ""),
-            "GATEWAY_ORCHESTRATOR": reachable(plan.listen["orchestrator"]),
-            "GATEWAY_GRACE_SECONDS": str(plan.grace_seconds / 2),
-        },
-    )
-
-
 def _stage_settings(name: str, plan: MeshPlan) -> dict[str, str]:
-    if name == "downloader" and plan.allow_private_addresses:
-        return {"ALLOW_PRIVATE_ADDRESSES": "true"}
-    return {}
+    allowed = name == "downloader" and plan.allow_private_addresses
+    return {"ALLOW_PRIVATE_ADDRESSES": "true"} if allowed else {}
 
 
 def _orchestrator_settings(plan: MeshPlan) -> dict[str, str]:

@@ -62,10 +62,8 @@ class _Startup:
     """The first start of all processes, shown as one status line."""
 
     def __init__(self, processes: Sequence[ManagedProcess], display: StatusDisplay) -> None:
-        self._processes = processes
         self._display = display
-        self._ready: set[str] = set()
-        self._activities: dict[str, str] = {}
+        self._states = {process.spec.name: "…" for process in processes}
 
     async def start(self, processes: Sequence[ManagedProcess]) -> None:
         """Starts them together; raises the first failure."""
@@ -79,23 +77,17 @@ class _Startup:
 
     async def _start(self, process: ManagedProcess) -> None:
         await process.start()
-        await process.until_ready(partial(self._note, process.spec.name))
-        self._ready.add(process.spec.name)
+        await process.until_ready(partial(self._note_activity, process.spec.name))
+        self._states[process.spec.name] = "ready"
         self._show()
 
-    def _note(self, name: str, activity: str) -> None:
-        self._activities[name] = activity
+    def _note_activity(self, name: str, activity: str) -> None:
+        self._states[name] = f"({activity}) …" if activity else "…"
         self._show()
 
     def _show(self) -> None:
-        states = [self._state_of(process.spec.name) for process in self._processes]
-        self._display.status("starting " + ", ".join(states))
-
-    def _state_of(self, name: str) -> str:
-        if name in self._ready:
-            return f"{name} ready"
-        activity = self._activities.get(name)
-        return f"{name} ({activity}) …" if activity else f"{name} …"
+        states = ", ".join(f"{name} {state}" for name, state in self._states.items())
+        self._display.status(f"starting {states}")
 
 
 async def _keep_running(process: ManagedProcess, display: StatusDisplay) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import monotonic
-from typing import TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -126,9 +125,6 @@ class PlainLines:
         """Nothing is open."""
 
 
-Bars: TypeAlias = LiveBars | PlainLines
-
-
-def bars_for(screen: Screen) -> Bars:
+def bars_for(screen: Screen) -> LiveBars | PlainLines:
     """Live bars if stderr is a terminal, else lines."""
     return LiveBars(screen.console) if screen.lively else PlainLines(screen.line)

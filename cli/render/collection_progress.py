@@ -168,9 +168,6 @@ class PlainProgressView:
         """Nothing is open."""
 
 
-ProgressView: TypeAlias = LiveProgressView | PlainProgressView
-
-
-def progress_view_for(screen: Screen) -> ProgressView:
+def progress_view_for(screen: Screen) -> LiveProgressView | PlainProgressView:
     """A live view if stderr is a terminal, else lines."""
     return LiveProgressView(screen.console) if screen.lively else PlainProgressView(screen.line)

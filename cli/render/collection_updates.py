@@ -3,7 +3,7 @@
 from typing import Any
 
 from cli.exits import CommandError, Exit
-from cli.render.collection_progress import ProgressView
+from cli.render.collection_progress import progress_view_for
 from cli.render.collection_state import ENDED, CollectionProjection, count_summary
 from cli.render.messages import (
     as_dict,
@@ -38,13 +38,17 @@ def member_json(member: pb.Member) -> str:
 class CollectionRenderer:
     """Renders the watch of one collection for one reader."""
 
-    def __init__(self, screen: Screen, view: ProgressView, *, json_lines: bool = False) -> None:
+    def __init__(self, screen: Screen, *, json_lines: bool = False) -> None:
         self.state = CollectionProjection()
         self.connection = ConnectionNotice(screen.line)
         self._screen = screen
-        self._view = view
+        self._view = progress_view_for(screen)
         self._json = json_lines
         self._broken: set[str] = set()
+
+    def close(self) -> None:
+        """Leaves the last progress on the screen."""
+        self._view.close()
 
     def render(
         self, update: service_pb.WatchCollectionResponse, *, print_member: bool = True

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cli.exits import CommandError, Exit
-from cli.render.bars import UPLOAD, Bars, Figure, figure
+from cli.render.bars import UPLOAD, Figure, bars_for, figure
 from cli.render.messages import failure_line
 from cli.render.screen import ConnectionNotice, Screen
 from cli.render.text import clock, for_terminal, size, to_json
@@ -54,19 +54,21 @@ def _timed_text(spoken: media_pb.Segment | media_pb.Word) -> dict[str, Any]:
 class JobRenderer:
     """Renders the watch of one job for one reader."""
 
-    def __init__(
-        self, screen: Screen, bars: Bars, *, json_lines: bool = False, captions: bool = True
-    ) -> None:
+    def __init__(self, screen: Screen, *, json_lines: bool = False, captions: bool = True) -> None:
         self.job = job_pb.Job()
         """The newest state of the job."""
 
         self.segments = 0
         self.connection = ConnectionNotice(screen.line)
         self._screen = screen
-        self._bars = bars
+        self._bars = bars_for(screen)
         self._json = json_lines
         self._captions = captions
         self._title = ""
+
+    def close(self) -> None:
+        """Leaves the last progress on the screen."""
+        self._bars.close()
 
     def show_upload(self, done: int, total: int) -> None:
         """Shows how many bytes of the upload are sent."""

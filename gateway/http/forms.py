@@ -1,15 +1,11 @@
 """Streaming parser of multipart forms with one file; fields before the file are options."""
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from gateway.http.problems import RefusedError
-
-if TYPE_CHECKING:
-    from python_multipart.multipart import MultipartCallbacks
 
 FILE = "file"
 MAX_FIELDS_BYTES = 64 * 1024
@@ -27,9 +23,28 @@ class MultipartForm:
         self.fields: dict[str, str] = {}
         self.file_name = ""
         self._body = body
-        self._parts = _PartHandler(self)
+        self._chunks: list[bytes] = []
+        """File data that `file` has not yielded yet."""
+
+        self._header, self._value = b"", b""
+        self._name = ""
+        self._text = bytearray()
+        self._field_bytes = 0
+        self._file_started = self._ended = False
         try:
-            self._parser = MultipartParser(boundary, self._parts.callbacks())
+            self._parser = MultipartParser(
+                boundary,
+                {
+                    "on_part_begin": self._on_part_begin,
+                    "on_header_field": self._on_header_field,
+                    "on_header_value": self._on_header_value,
+                    "on_header_end": self._on_header_end,
+                    "on_headers_finished": self._on_headers_finished,
+                    "on_part_data": self._on_part_data,
+                    "on_part_end": self._on_part_end,
+                    "on_end": self._on_end,
+                },
+            )
         except FormParserError as error:
             raise RefusedError(422, str(error), field="Content-Type") from error
 
@@ -37,19 +52,19 @@ class MultipartForm:
         """Reads the fields, up to the first byte of the file."""
         async for chunk in self._body:
             self._feed(chunk)
-            if self._parts.file_started:
+            if self._file_started:
                 return
         raise RefusedError(422, "the form has no part named `file`", field=FILE)
 
     async def file(self) -> AsyncIterator[bytes]:
         """Yields the bytes of the file as they arrive."""
-        for data in self._parts.take():
+        for data in self._take():
             yield data
         async for chunk in self._body:
             self._feed(chunk)
-            for data in self._parts.take():
+            for data in self._take():
                 yield data
-        if not self._parts.ended:
+        if not self._ended:
             raise RefusedError(422, "the form is incomplete", field=FILE)
 
     def _feed(self, chunk: bytes) -> None:
@@ -58,33 +73,7 @@ class MultipartForm:
         except FormParserError as error:
             raise RefusedError(422, f"the body is not a valid form: {error}", field=FILE) from error
 
-
-class _PartHandler:
-    """Callbacks of the push parser; buffers file data until `take` fetches it."""
-
-    def __init__(self, form: MultipartForm) -> None:
-        self._form = form
-        self._chunks: list[bytes] = []
-        self._header, self._value = b"", b""
-        self._name = ""
-        self._text = bytearray()
-        self._field_bytes = 0
-        self.file_started = self.ended = False
-
-    def callbacks(self) -> "MultipartCallbacks":
-        return {
-            "on_part_begin": self._on_part_begin,
-            "on_header_field": self._on_header_field,
-            "on_header_value": self._on_header_value,
-            "on_header_end": self._on_header_end,
-            "on_headers_finished": self._on_headers_finished,
-            "on_part_data": self._on_part_data,
-            "on_part_end": self._on_part_end,
-            "on_end": self._on_end,
-        }
-
-    def take(self) -> list[bytes]:
-        """Returns the file data that arrived since the last call."""
+    def _take(self) -> list[bytes]:
         chunks, self._chunks = self._chunks, []
         return chunks
 
@@ -104,31 +93,31 @@ class _PartHandler:
             options = parse_options_header(self._value)[1]
             self._name = options.get(b"name", b"").decode(errors="replace")
             if self._name == FILE:
-                self._form.file_name = options.get(b"filename", b"").decode(errors="replace")
+                self.file_name = options.get(b"filename", b"").decode(errors="replace")
         self._header, self._value = b"", b""
 
     def _on_headers_finished(self) -> None:
-        if self.file_started:
+        if self._file_started:
             raise RefusedError(
                 422,
                 "the file must be the last part: put options before it",
                 field=self._name or None,
             )
-        self.file_started = self._name == FILE
+        self._file_started = self._name == FILE
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
-        if self.file_started:
+        if self._file_started:
             self._chunks.append(data[start:end])
             return
         self._count(end - start)
         self._text += data[start:end]
 
     def _on_part_end(self) -> None:
-        if not self.file_started:
-            self._form.fields[self._name] = self._text.decode(errors="replace")
+        if not self._file_started:
+            self.fields[self._name] = self._text.decode(errors="replace")
 
     def _on_end(self) -> None:
-        self.ended = True
+        self._ended = True
 
     def _count(self, size: int) -> None:
         self._field_bytes += size

@@ -68,7 +68,7 @@ class LimitsMiddleware:
         if refusal is not None:
             await respond(refusal)(scope, receive, send)
         else:
-            await self._app(scope, _BodyCounter(receive, self._max_bytes(scope)).receive, send)
+            await self._app(scope, _counted(receive, self._max_bytes(scope)), send)
 
     def _check_rate(self, scope: Scope) -> RefusedError | None:
         if self._buckets is None or scope["path"] in EXEMPT_PATHS:
@@ -92,22 +92,21 @@ class LimitsMiddleware:
         return None
 
 
-class _BodyCounter:
+def _counted(receive: Receive, max_bytes: int) -> Receive:
     """Counts the bytes of a body as they arrive, for bodies without a Content-Length."""
+    received = 0
 
-    def __init__(self, receive: Receive, max_bytes: int) -> None:
-        self._receive = receive
-        self._max_bytes = max_bytes
-        self._received = 0
-
-    async def receive(self) -> Message:
-        message = await self._receive()
+    async def counted_receive() -> Message:
+        nonlocal received
+        message = await receive()
         if message["type"] == "http.request":
-            self._received += len(message.get("body", b""))
-            if self._received > self._max_bytes:
+            received += len(message.get("body", b""))
+            if received > max_bytes:
                 # The one exception type FastAPI does not wrap while it parses the body.
-                raise HTTPException(413, _too_large(self._max_bytes))
+                raise HTTPException(413, _too_large(max_bytes))
         return message
+
+    return counted_receive
 
 
 def _too_large(max_bytes: int) -> str:

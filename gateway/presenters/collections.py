@@ -15,12 +15,13 @@ def collection(found: collection_pb2.Collection) -> schemas.Collection:
     return schemas.Collection.of(found, **_converted(found))
 
 
-def detail(
-    found: collection_pb2.Collection, members: list[schemas.Member], next_page_token: str
-) -> schemas.CollectionDetail:
+def detail(page: pb.GetCollectionResponse) -> schemas.CollectionDetail:
     """Presents a collection with one page of its members."""
     return schemas.CollectionDetail.of(
-        found, **_converted(found), members=members, next_page_token=next_page_token
+        page.collection,
+        **_converted(page.collection),
+        members=[member(one) for one in page.members],
+        next_page_token=page.next_page_token,
     )
 
 

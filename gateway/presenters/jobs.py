@@ -118,7 +118,10 @@ def detail(job: job_pb2.Job) -> schemas.JobDetail:
         audio_file=f"{path}/audio" if audio_artifact(job) else None,
         media=media(job.media) if job.HasField("media") else None,
         options=options_of(job.options),
-        filters=[_filter(one) for one in job.applied_filters],
+        filters=[
+            schemas.AppliedFilter.of(one, target=enum_word(media_pb2.FilterTarget, one.target))
+            for one in job.applied_filters
+        ],
         warnings=[schemas.JobWarning.of(one) for one in job.warnings],
         human_captions=(
             job.human_captions.name or job.human_captions.language
@@ -212,11 +215,6 @@ def media(found: media_pb2.MediaInfo) -> schemas.Media:
             for one in found.chapters
         ],
     )
-
-
-def _filter(found: media_pb2.AppliedFilter) -> schemas.AppliedFilter:
-    target = enum_word(media_pb2.FilterTarget, found.target)
-    return schemas.AppliedFilter.of(found, target=target)
 
 
 def segment(found: media_pb2.Segment) -> schemas.Segment:

@@ -42,38 +42,21 @@ async def detail_with_text(orchestrator: Orchestrator, job: job_pb2.Job) -> sche
 
 
 def _segment(index: int, one: dict[str, Any], language: str) -> schemas.Segment:
-    return schemas.Segment.model_construct(
-        index=index,
-        text=one["text"],
-        start=one["start"],
-        end=one["end"],
-        duration=round(one["end"] - one["start"], 3),
-        translation=one.get("translation"),
-        confidence=one.get("confidence"),
-        uncertain=one.get("uncertain", False),
-        language=one.get("language", language),
-        words=[
-            schemas.Word.model_construct(
-                text=word["text"],
-                start=word["start"],
-                end=word["end"],
-                confidence=word.get("confidence"),
-            )
-            for word in one.get("words", ())
-        ],
-    )
+    """Fields the document leaves out have their usual values."""
+    usual = {"translation": None, "confidence": None, "uncertain": False, "language": language}
+    words = [
+        schemas.Word.model_construct(**{"confidence": None, **word})
+        for word in one.get("words", ())
+    ]
+    duration = round(one["end"] - one["start"], 3)
+    fields = usual | one | {"index": index, "duration": duration, "words": words}
+    return schemas.Segment.model_construct(**fields)
 
 
 def cues(found: dict[str, Any]) -> list[schemas.Cue]:
     """Presents the cues of a caption document, in order."""
     return [
-        schemas.Cue.model_construct(
-            index=index,
-            start=one["start"],
-            end=one["end"],
-            lines=one["text"].split("\n"),
-            text=one["text"],
-        )
+        schemas.Cue.model_construct(**(one | {"index": index, "lines": one["text"].split("\n")}))
         for index, one in enumerate(found["cues"])
     ]
 

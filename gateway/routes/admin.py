@@ -1,4 +1,4 @@
-"""Administration: statistics, cleanup and factory reset."""
+"""Administration: statistics, cleanup, factory reset and webhook deliveries."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -8,12 +8,16 @@ from google.protobuf.duration import from_timedelta
 
 from gateway.client import DELETION_SECONDS, call
 from gateway.deps import Deps
+from gateway.http.parameters import Page
 from gateway.http.problems import problem_responses
-from gateway.presenters.jobs import seconds
+from gateway.presenters.jobs import EPOCH, seconds, timestamp
 from gateway.schemas.mesh import (
     LEGACY_SERVICE_NAMES,
     CleanupOptions,
     CleanupResult,
+    Delivery,
+    DeliveryAttempt,
+    DeliveryList,
     FactoryResetOptions,
     FactoryResetResult,
     OrchestratorInfo,
@@ -22,10 +26,14 @@ from gateway.schemas.mesh import (
     Stats,
     StorageStats,
 )
+from mesh.messages import enum_word
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2
 
 router = APIRouter(prefix="/admin", tags=["admin"])
+webhooks = APIRouter(prefix="/webhooks", tags=["webhooks"])
+
+SubjectId = Annotated[str, Query(max_length=64)]
 
 
 @router.get("/stats", responses=problem_responses())
@@ -109,6 +117,35 @@ def _service_reset(service: pb.ServiceReset) -> ServiceReset:
     return ServiceReset(
         status="done" if service.done else service.error or "not done",
         data={"files_removed": service.files_removed, "tasks_purged": service.tasks_purged},
+    )
+
+
+@webhooks.get("/deliveries", responses=problem_responses())
+async def list_deliveries(
+    deps: Deps, page: Page, job_id: SubjectId = "", collection_id: SubjectId = ""
+) -> DeliveryList:
+    """Lists webhook deliveries with their attempts, newest first."""
+    request = pb.ListWebhookDeliveriesRequest(**page, job_id=job_id, collection_id=collection_id)
+    found = await call(deps.orchestrator.admin.ListWebhookDeliveries, request)
+    return DeliveryList(
+        deliveries=[_delivery(one) for one in found.deliveries],
+        next_page_token=found.next_page_token,
+    )
+
+
+def _delivery(found: pb.WebhookDelivery) -> Delivery:
+    attempts = [
+        DeliveryAttempt.of(
+            one, started_at=timestamp(one.start_time) or EPOCH, seconds=seconds(one.duration)
+        )
+        for one in found.attempts
+    ]
+    return Delivery.of(
+        found,
+        state=enum_word(pb.DeliveryState, found.state or pb.DELIVERY_STATE_PENDING),
+        attempts=attempts,
+        next_attempt_at=timestamp(found.next_attempt_time),
+        created_at=timestamp(found.create_time) or EPOCH,
     )
 
 

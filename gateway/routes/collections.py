@@ -1,14 +1,17 @@
-"""Routes of a single collection: create, read, follow, cancel, delete."""
+"""Routes of a single collection: create, read, follow, report, cancel, delete."""
 
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from google.protobuf.duration import from_timedelta
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
-from gateway.client import DELETION_SECONDS, call, create
+from gateway.client import DELETION_SECONDS, call, create, frames
 from gateway.deps import Deps
+from gateway.http.file_responses import content_disposition
 from gateway.http.parameters import CancelNote, CollectionId, PageToken
 from gateway.http.problems import problem_responses
 from gateway.presenters import collections as present
@@ -18,10 +21,12 @@ from gateway.schemas.collections import (
     CollectionDeleted,
     CollectionDetail,
     CollectionRequest,
+    ReportQuery,
 )
-from gateway.schemas.options import Options, SubmissionFields
+from gateway.schemas.options import Options, SubmissionFields, caption_format
 from gateway.sse.collections import CollectionStream
 from gateway.sse.stream import Position, if_available, stream_responses
+from mesh.correlation import call_metadata
 from ytcaption.v1 import collection_service_pb2 as pb
 
 router = APIRouter(prefix="/collections", tags=["collections"])
@@ -35,6 +40,30 @@ COPIED_FIELDS = (
 
 CANCEL_SECONDS = 180.0
 """Deadline of a cancellation: members are stopped one by one, and there may be many."""
+
+
+MEDIA_TYPES = {
+    "json": "application/json",
+    "markdown": "text/markdown; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "pdf": "application/pdf",
+    "zip": "application/zip",
+}
+SUFFIXES = {"markdown": "md"}
+SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+"""Titles and speech are untrusted: a report must not run, load or send anything."""
+
+NOT_SANDBOXED = frozenset({"pdf"})
+"""Browsers refuse to show a PDF in a sandbox; their PDF readers are sandboxed themselves."""
+
+
+def _report_responses() -> dict[int | str, dict[str, Any]]:
+    content: dict[str, Any] = {
+        media_type.partition(";")[0]: {"schema": {"type": "string"}}
+        for media_type in MEDIA_TYPES.values()
+    }
+    content["application/json"] = {"schema": {"type": "object"}}
+    return {200: {"description": "The report, streamed.", "content": content}}
 
 
 @router.post("", status_code=202, responses=problem_responses(409, 507))
@@ -61,9 +90,7 @@ async def get_collection(
     request = pb.GetCollectionRequest(
         collection_id=collection_id, page_size=limit, page_token=page_token
     )
-    found = await call(deps.orchestrator.collections.GetCollection, request)
-    members = [present.member(one) for one in found.members]
-    return present.detail(found.collection, members, found.next_page_token)
+    return present.detail(await call(deps.orchestrator.collections.GetCollection, request))
 
 
 @router.get(
@@ -100,3 +127,44 @@ async def delete_collection(collection_id: CollectionId, deps: Deps) -> Collecti
     request = pb.DeleteCollectionRequest(collection_id=collection_id)
     done = await call(deps.orchestrator.collections.DeleteCollection, request, DELETION_SECONDS)
     return CollectionDeleted.of(done, collection_id=collection_id)
+
+
+@router.get(
+    "/{collection_id}/report",
+    responses=_report_responses() | problem_responses(404),
+    response_class=Response,
+)
+async def get_report(
+    collection_id: CollectionId, query: Annotated[ReportQuery, Query()], deps: Deps
+) -> Response:
+    """Returns the results of a collection in one file; while it runs, the results so far."""
+    request = pb.GetReportRequest(
+        collection_id=collection_id,
+        format=pb.ReportFormat.Value(f"REPORT_FORMAT_{query.format.upper()}"),
+        caption_format=caption_format(query.captions),
+    )
+    stream = frames(deps.orchestrator.collections.GetReport(request, metadata=call_metadata()))
+    # Awaited before the response starts: an error becomes a problem response.
+    first = await anext(stream, pb.GetReportResponse())
+    fallback = f"{collection_id}.{SUFFIXES.get(query.format, query.format)}"
+    attachment = query.download or query.format == "zip"
+    headers = {
+        "Content-Disposition": content_disposition(
+            first.file_name, fallback, attachment=attachment
+        ),
+        "Cache-Control": "no-cache",
+    }
+    if query.format not in NOT_SANDBOXED:
+        headers["Content-Security-Policy"] = SANDBOX
+    return StreamingResponse(
+        _chunks(first, stream), media_type=MEDIA_TYPES[query.format], headers=headers
+    )
+
+
+async def _chunks(
+    first: pb.GetReportResponse, rest: AsyncGenerator[pb.GetReportResponse, None]
+) -> AsyncIterator[bytes]:
+    async with aclosing(rest):
+        yield first.chunk
+        async for frame in rest:
+            yield frame.chunk

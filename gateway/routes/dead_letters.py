@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
@@ -12,7 +12,6 @@ from gateway.deps import Deps
 from gateway.http.parameters import LetterId, Page
 from gateway.http.problems import problem_responses
 from gateway.presenters import jobs as present
-from gateway.presenters.admin import dead_letter
 from gateway.schemas.jobs import JobSummary
 from gateway.schemas.mesh import (
     MAX_AGE_HOURS,
@@ -29,6 +28,11 @@ from ytcaption.v1 import job_pb2
 router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
 
 ReasonFilter = Annotated[str, Query(max_length=64)]
+KINDS: dict[int, Literal["job", "event", "webhook"]] = {
+    job_pb2.LETTER_KIND_JOB: "job",
+    job_pb2.LETTER_KIND_EVENT: "event",
+    job_pb2.LETTER_KIND_WEBHOOK: "webhook",
+}
 
 
 @router.get("", responses=problem_responses())
@@ -41,7 +45,7 @@ async def list_dead_letters(deps: Deps, page: Page, reason: ReasonFilter = "") -
         pb.PurgeDeadLettersRequest(reason=reason, dry_run=True),
     )
     letters = await asyncio.gather(
-        *(_with_job(deps.orchestrator, one) for one in found.dead_letters)
+        *(_dead_letter(deps.orchestrator, one) for one in found.dead_letters)
     )
     return DeadLetterList(
         total=counted.dead_letters_removed,
@@ -50,12 +54,26 @@ async def list_dead_letters(deps: Deps, page: Page, reason: ReasonFilter = "") -
     )
 
 
-async def _with_job(orchestrator: Orchestrator, letter: job_pb2.DeadLetter) -> DeadLetter:
+async def _dead_letter(orchestrator: Orchestrator, letter: job_pb2.DeadLetter) -> DeadLetter:
+    """Presents a dead letter, with the source of its job if it has one."""
     job = job_pb2.Job()
     if letter.job_id:
         with suppress(MeshError):  # deleted or unreadable: the letter alone is presented
             job = await orchestrator.job(letter.job_id)
-    return dead_letter(letter, job)
+    failure = letter.failure
+    return DeadLetter.of(
+        letter,
+        letter_id=letter.letter_id or letter.job_id,
+        kind=KINDS.get(letter.kind, "job"),
+        reason=failure.reason,
+        message=failure.message,
+        stage=present.STAGES.get(failure.stage),
+        failed_at=present.timestamp(letter.dead_time) or present.EPOCH,
+        title=job.media.title,
+        youtube_url=job.source.url,
+        file_name=job.source.upload.file_name,
+        retryable=failure.retryable,
+    )
 
 
 @router.post("/{letter_id}/replay", status_code=202, responses=problem_responses(404, 409))

@@ -1,10 +1,10 @@
 """Static files: the web page, and the API reference at /docs."""
 
 from importlib.util import find_spec
-from os import PathLike
 from pathlib import Path
 
 from fastapi import FastAPI
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -25,18 +25,6 @@ class RevalidatedFiles(StaticFiles):
         return response
 
 
-class SingleFile(RevalidatedFiles):
-    """Serves one file, whatever the path of its route."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(directory=path.parent)
-        self._name = path.name
-
-    def get_path(self, scope: Scope) -> str:
-        """Ignores the requested path."""
-        return self._name
-
-
 def install(app: FastAPI) -> None:
     """Adds the page and the reference; they are not part of the OpenAPI description."""
     page: list[BaseRoute] = []
@@ -54,10 +42,15 @@ def install(app: FastAPI) -> None:
 
 
 def _file(path: str, file: Path) -> Route:
-    return Route(path, SingleFile(file), methods=["GET", "HEAD"])
+    files = RevalidatedFiles(directory=file.parent)
+
+    async def serve(request: Request) -> Response:
+        return await files.get_response(file.name, request.scope)
+
+    return Route(path, serve, methods=["GET", "HEAD"])
 
 
-def _swagger_files() -> "str | PathLike[str]":
+def _swagger_files() -> Path:
     """The assets of Swagger UI; the package's own page has an inline script, which CSP blocks."""
     found = find_spec("fastapi_offline")
     locations = found.submodule_search_locations if found else None

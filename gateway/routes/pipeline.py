@@ -15,12 +15,7 @@ from gateway.http.problems import RefusedError, problem_responses
 from gateway.presenters import jobs as present
 from gateway.schemas.collections import CollectionRequest
 from gateway.schemas.jobs import JobAccepted
-from gateway.schemas.options import (
-    PipelineRequest,
-    UploadQuery,
-    options_for,
-    priority_of,
-)
+from gateway.schemas.options import PipelineRequest, UploadQuery, options_for
 from gateway.settings import Settings
 from mesh.correlation import adopt, current
 from ytcaption.v1 import job_pb2
@@ -108,13 +103,10 @@ def submission_fields(
     if order.correlation_id:
         adopt(order.correlation_id)
     return {
+        **order.model_dump(include={"request_id", "force", "caller", "webhook_url"}),
         "options": options_for(order, settings),
-        "request_id": order.request_id,
         "correlation_id": order.correlation_id or current(),
-        "force": order.force,
-        "caller": order.caller,
-        "priority": priority_of(order),
-        "webhook_url": order.webhook_url,
+        "priority": job_pb2.Priority.Value(f"PRIORITY_{order.priority.upper()}"),
     }
 
 

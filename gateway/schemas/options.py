@@ -154,11 +154,6 @@ def caption_format(name: CaptionFormat) -> "media_pb2.CaptionFormat.ValueType":
     return media_pb2.CaptionFormat.Value(f"CAPTION_FORMAT_{name.upper()}")
 
 
-def priority_of(submission: SubmissionFields) -> "job_pb2.Priority.ValueType":
-    """The priority as the contract has it."""
-    return job_pb2.Priority.Value(f"PRIORITY_{submission.priority.upper()}")
-
-
 def options_of(options: job_pb2.JobOptions) -> Options:
     """The options of a job as JSON; not validated, for other boundaries may allow more."""
     values = plain(options)

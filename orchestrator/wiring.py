@@ -25,7 +25,7 @@ from orchestrator.collections.records import CollectionStore
 from orchestrator.collections.report import Reports
 from orchestrator.collections.submission import CollectionSubmission
 from orchestrator.collections.worker import CollectionWorker
-from orchestrator.events.inbox import EventReplays, Inbox
+from orchestrator.events.inbox import Inbox, resend_event
 from orchestrator.events.outbox import Outbox
 from orchestrator.jobs.caption_files import CaptionReader
 from orchestrator.jobs.control import JobControl
@@ -51,7 +51,7 @@ from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.settings import Settings
 from orchestrator.watch.event_feed import JobFeeds
 from orchestrator.watch.live_pages import LivePages
-from orchestrator.webhooks.dead_letters import WebhookReplays
+from orchestrator.webhooks.dead_letters import resend_webhook
 from orchestrator.webhooks.deliveries import Deliveries
 from orchestrator.webhooks.queue import forget_webhooks
 from orchestrator.webhooks.relay import Relay
@@ -91,7 +91,7 @@ async def assembled(
         collections = build_collections(core)
         admin, housekeeper = build_maintenance(core, collections)
         outbox = Outbox(bus)
-        inbox = Inbox(bus, collections.submission, core.storage.dead_letters)
+        inbox = Inbox(bus, collections.submission.create, core.storage.dead_letters)
         relay = Relay(bus, core.deliveries)
         sender = Sender(bus, settings, core.deliveries, core.storage.dead_letters)
         # Consumers exist before the first event they must not miss.
@@ -169,10 +169,10 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         queue,
         max_attempts=settings.max_attempts,
         resend={
-            job_pb2.LETTER_KIND_EVENT: EventReplays(bus).resend,
-            job_pb2.LETTER_KIND_WEBHOOK: WebhookReplays(
-                bus, deliveries, storage.dead_letters
-            ).resend,
+            job_pb2.LETTER_KIND_EVENT: partial(resend_event, bus),
+            job_pb2.LETTER_KIND_WEBHOOK: partial(
+                resend_webhook, bus, deliveries, storage.dead_letters
+            ),
         },
         on_member_revived=collection_queue.put,
     )
@@ -196,7 +196,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         artifacts=storage.artifacts,
         submission=submission,
         rerun=Rerun(storage.jobs, storage.artifacts, submission, capacity, settings.work_dir),
-        control=JobControl(storage, queue, feeds.until_ended, [partial(forget_webhooks, bus)]),
+        control=JobControl(storage, queue, feeds.until_ended, partial(forget_webhooks, bus)),
         reading=CaptionReader(storage.artifacts, storage.event_logs),
         replays=replays,
         runner=Runner(storage, settings, queue, pipeline, readiness, dedup, replays),
@@ -244,14 +244,7 @@ def build_collections(core: Core) -> Collections:
         ),
         reading=CollectionReader(storage.bus, records, projections, core.index),
         control=CollectionControl(
-            storage.bus,
-            records,
-            queue,
-            feeds,
-            index,
-            projections,
-            core.control,
-            [partial(forget_webhooks, storage.bus)],
+            storage.bus, records, queue, feeds, index, projections, core.control
         ),
         reporting=Reports(projections.read, storage.jobs, core.reading),
         worker=CollectionWorker(dependencies, settings),

@@ -1,11 +1,9 @@
 """Cancels and deletes collections, on request of callers, operators and retention."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeAlias
 
 from mesh.bus import Bus
 from mesh.errors import MeshError, NotFoundError, UnavailableError
@@ -18,6 +16,7 @@ from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import CollectionStore, VersionedCollection
 from orchestrator.jobs.control import STOP_SECONDS, JobControl
 from orchestrator.queue.work_queue import CollectionQueue
+from orchestrator.webhooks.queue import forget_webhooks
 from ytcaption.v1 import collection_pb2
 
 SETTLE_SECONDS = 2 * STOP_SECONDS
@@ -26,10 +25,6 @@ MAX_NOTE = 500
 AT_ONCE = 8
 AT_ANY_TIME = datetime.max.replace(tzinfo=UTC)
 """Later than any update: matches every settled collection."""
-
-
-OnDelete: TypeAlias = Callable[[collection_pb2.Collection], Awaitable[None]]
-"""Removes what another room stores for a collection; called before its event log is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,6 @@ class CollectionControl:
     index: CollectionIndex
     projections: Projections
     jobs: JobControl
-    on_delete: Sequence[OnDelete] = ()
 
     async def cancel(self, collection_id: str, note: str) -> collection_pb2.Collection:
         """Returns the collection once it is settled; finished captions stay."""
@@ -151,8 +145,7 @@ class CollectionControl:
         """Removes everything stored for the collection itself."""
         names = self.bus.names
         await self.queue.withdraw(versioned.id)
-        for forget in self.on_delete:  # first: the event log names what belongs to it
-            await forget(versioned.collection)
+        await forget_webhooks(self.bus, versioned.collection)  # the event log names them
         await self.bus.purge(names.events_stream, names.event(versioned.id, "*"))
         await self.records.release(versioned.record.request_id)
         await self.records.remove(versioned.id)

@@ -3,13 +3,10 @@
 The job index feeds this one: both are read from the same bucket.
 """
 
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 
-from nats.js.errors import NotFoundError
-
-from mesh.bus import Bus, storing
+from mesh.bus import Bus
 from mesh.errors import InvalidRequestError
 from orchestrator.collections.members import RUNNING
 from orchestrator.collections.projection import Projections
@@ -116,15 +113,11 @@ class CollectionReader:
         """Whether the event log, which watchers see, is ahead of the record."""
         if versioned.collection.settled:
             return False
-        names, jetstream = self.bus.names, self.bus.jetstream
-        async with storing():
-            for kind in ("collection_changed", "collection_gathered", "collection_settled"):
-                with suppress(NotFoundError):
-                    last = await jetstream.get_last_msg(
-                        names.events_stream, names.event(versioned.id, kind)
-                    )
-                    if (last.seq or 0) > versioned.record.sequence:
-                        return True
+        names = self.bus.names
+        for kind in ("collection_changed", "collection_gathered", "collection_settled"):
+            last = await self.bus.newest(names.events_stream, names.event(versioned.id, kind))
+            if last is not None and last.sequence > versioned.record.sequence:
+                return True
         return False
 
     def _with_progress(self, member: collection_pb2.Member) -> collection_pb2.Member:

@@ -37,34 +37,28 @@ def dead_letter_of(
     )
 
 
-class WebhookReplays:
-    """Replays webhooks that were given up.
+async def resend_webhook(
+    bus: Bus, deliveries: Deliveries, dead_letters: DeadLetters, letter: job_pb2.DeadLetter
+) -> None:
+    """Sends it again with all its attempts; NotFoundError if there is nothing left to send.
 
     The item is stored first: from then on it is sent, even if this process dies. Unlike the dead
     item it holds the number of attempts that no longer count. The caller removes the letter last;
     the sender removes one that outlives its replay.
     """
-
-    def __init__(self, bus: Bus, deliveries: Deliveries, dead_letters: DeadLetters) -> None:
-        self._bus = bus
-        self._deliveries = deliveries
-        self._dead_letters = dead_letters
-
-    async def resend(self, letter: job_pb2.DeadLetter) -> None:
-        """Sends it again with all its attempts; NotFoundError if there is nothing left to send."""
-        item = webhook_pb2.WebhookItem.FromString(letter.content)
-        item.attempts = letter.attempts
-        versioned = await self._deliveries.of(item)
-        if _replayed_already(versioned, letter) or not await has_event_log(self._bus, item):
-            await self._dead_letters.remove(letter)
-            raise NotFoundError(
-                f"webhook {item.event_id} is no longer dead, or its job or collection was deleted",
-                reason=Reason.DEAD_LETTER_NOT_FOUND,
-            )
-        await put_again(self._bus, item)
-        versioned.delivery.state = pb.DELIVERY_STATE_PENDING
-        versioned.delivery.ClearField("next_attempt_time")
-        await self._deliveries.save(versioned)  # unless the sender was faster
+    item = webhook_pb2.WebhookItem.FromString(letter.content)
+    item.attempts = letter.attempts
+    versioned = await deliveries.of(item)
+    if _replayed_already(versioned, letter) or not await has_event_log(bus, item):
+        await dead_letters.remove(letter)
+        raise NotFoundError(
+            f"webhook {item.event_id} is no longer dead, or its job or collection was deleted",
+            reason=Reason.DEAD_LETTER_NOT_FOUND,
+        )
+    await put_again(bus, item)
+    versioned.delivery.state = pb.DELIVERY_STATE_PENDING
+    versioned.delivery.ClearField("next_attempt_time")
+    await deliveries.save(versioned)  # unless the sender was faster
 
 
 def _replayed_already(versioned: VersionedDelivery, letter: job_pb2.DeadLetter) -> bool:

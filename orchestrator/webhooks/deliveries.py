@@ -6,9 +6,7 @@ compare-and-set, so it also distinguishes an attempt from its repetition after a
 
 from dataclasses import dataclass, field
 
-from nats.js.errors import NotFoundError
-
-from mesh.bus import Bus, storing
+from mesh.bus import Bus
 from orchestrator.queue.paging import Page, stream_page
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import webhook_pb2
@@ -40,15 +38,10 @@ class Deliveries:
 
     async def of(self, item: webhook_pb2.WebhookItem) -> VersionedDelivery:
         """The entry of this webhook; a new one if there is none."""
-        async with storing():
-            try:
-                # Not a direct get, which any replica may answer: it must be the newest.
-                found = await self._bus.jetstream.get_last_msg(
-                    self._stream, self._bus.names.delivery(item.event_id)
-                )
-            except NotFoundError:
-                return VersionedDelivery(_opened(item))
-        return VersionedDelivery(pb.WebhookDelivery.FromString(found.data or b""), found.seq or 0)
+        found = await self._bus.newest(self._stream, self._bus.names.delivery(item.event_id))
+        if found is None:
+            return VersionedDelivery(_opened(item))
+        return VersionedDelivery(pb.WebhookDelivery.FromString(found.data), found.sequence)
 
     async def open(self, item: webhook_pb2.WebhookItem) -> None:
         """Creates the entry of a new webhook, unless there is one."""

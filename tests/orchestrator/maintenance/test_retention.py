@@ -3,6 +3,7 @@
 import os
 import time
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from orchestrator.maintenance.inventory import Inventory
 from orchestrator.maintenance.retention import Retention
 from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.watch.event_feed import JobFeeds
+from orchestrator.webhooks.queue import forget_webhooks
 from tests.orchestrator.conftest import Start, connected
 from tests.support.client import Client
 from tests.support.polling import until
@@ -138,7 +140,8 @@ async def test_a_collection_reopened_after_it_was_chosen_for_removal_stays(bus: 
     records, index = CollectionStore(bus), JobIndex(bus)
     work = WorkQueue(bus, ack_wait_seconds=60, max_deliveries=5)
     storage = JobStorage.on(bus)
-    jobs = JobControl(storage, work, JobFeeds(bus, storage.event_logs).until_ended)
+    until_ended = JobFeeds(bus, storage.event_logs).until_ended
+    jobs = JobControl(storage, work, until_ended, partial(forget_webhooks, bus))
     control = CollectionControl(
         bus,
         records,

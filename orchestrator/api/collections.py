@@ -10,9 +10,10 @@ from structlog.contextvars import bind_contextvars
 from mesh.correlation import adopt
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.feed import Change, CollectionFeeds
-from orchestrator.collections.index import CollectionIndex, CollectionQuery, CollectionReader
+from orchestrator.collections.index import CollectionIndex, CollectionReader
 from orchestrator.collections.report import Reports
 from orchestrator.collections.submission import CollectionSubmission
+from orchestrator.jobs.index import ListQuery
 from orchestrator.jobs.validation import check_word
 from orchestrator.watch.live_pages import LivePages
 from ytcaption.v1 import collection_service_pb2 as pb
@@ -65,7 +66,7 @@ class CollectionServicer(rpc.CollectionServiceServicer):
     async def WatchCollections(
         self, request: pb.WatchCollectionsRequest, context: Any
     ) -> AsyncIterator[pb.WatchCollectionsResponse]:
-        wanted = CollectionQuery.checked(request.page_size, request.page_token)
+        wanted = ListQuery.checked(request.page_size, request.page_token)
         watch = self._engines.live_pages.watch(self._engines.index.look, wanted)
         async with aclosing(watch) as pages:
             async for page in pages:

@@ -18,7 +18,7 @@ from orchestrator.jobs.artifacts import UPLOAD, Artifacts
 from orchestrator.jobs.caption_files import CaptionReader
 from orchestrator.jobs.captions import format_infos
 from orchestrator.jobs.control import JobControl
-from orchestrator.jobs.index import JobIndex, JobQuery
+from orchestrator.jobs.index import JobIndex, ListQuery
 from orchestrator.jobs.store import JobStore
 from orchestrator.jobs.submission import JobSpec, Rerun, Submission
 from orchestrator.jobs.validation import check_scheduling, check_url, check_word, resolve
@@ -121,7 +121,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     async def WatchJobs(
         self, request: pb.WatchJobsRequest, context: Any
     ) -> AsyncIterator[pb.WatchJobsResponse]:
-        wanted = JobQuery.checked(
+        wanted = ListQuery.checked(
             request.page_size, request.page_token, request.states, request.query
         )
         watch = self._engines.live_pages.watch(self._engines.index.look, wanted)

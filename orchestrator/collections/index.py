@@ -11,22 +11,9 @@ from mesh.errors import InvalidRequestError
 from orchestrator.collections.members import RUNNING
 from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import ROOT, CollectionStore, VersionedCollection
-from orchestrator.jobs.index import JobIndex, RecordTable
-from orchestrator.queue.paging import MAX_PAGE, Page, page_size
+from orchestrator.jobs.index import JobIndex, ListQuery, RecordTable
+from orchestrator.queue.paging import MAX_PAGE, Page
 from ytcaption.v1 import collection_pb2
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionQuery:
-    """A checked query for one page of collections."""
-
-    size: int
-    token: str = ""
-
-    @classmethod
-    def checked(cls, size: int, token: str) -> "CollectionQuery":
-        """A caller's query; InvalidRequestError if it is invalid."""
-        return cls(page_size(size), token)
 
 
 class CollectionTable(RecordTable[bool]):
@@ -67,11 +54,11 @@ class CollectionIndex:
 
     async def page(self, size: int, token: str) -> Page[collection_pb2.Collection]:
         """Collections older than the token's, newest first."""
-        wanted = CollectionQuery.checked(size, token)
+        wanted = ListQuery.checked(size, token)
         await self._index.catch_up()
         return self.look(wanted)
 
-    def look(self, wanted: CollectionQuery) -> Page[collection_pb2.Collection]:
+    def look(self, wanted: ListQuery) -> Page[collection_pb2.Collection]:
         """The page as last read."""
         return self._table.page(wanted.size, wanted.token)
 

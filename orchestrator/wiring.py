@@ -51,8 +51,7 @@ from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.settings import Settings
 from orchestrator.watch.event_feed import JobFeeds
 from orchestrator.watch.live_pages import LivePages
-from orchestrator.webhooks.dead_letters import resend_webhook
-from orchestrator.webhooks.deliveries import Deliveries
+from orchestrator.webhooks.deliveries import Deliveries, resend_webhook
 from orchestrator.webhooks.queue import forget_webhooks
 from orchestrator.webhooks.relay import Relay
 from orchestrator.webhooks.sender import Sender
@@ -95,8 +94,8 @@ async def assembled(
         relay = Relay(bus, core.deliveries)
         sender = Sender(bus, settings, core.deliveries, core.storage.dead_letters)
         # Consumers exist before the first event they must not miss.
-        await outlast(relay.prepare, inf)
-        await outlast(outbox.prepare, inf)
+        await outlast(relay.create, inf)
+        await outlast(outbox.create, inf)
         work: tuple[Callable[[], Awaitable[None]], ...] = (
             outbox.run,
             inbox.run,

@@ -13,7 +13,7 @@ from mesh.frames import read_data, read_start
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
 from orchestrator.api.stats import limits_of
-from orchestrator.api.uploads import plain_name, received
+from orchestrator.api.uploads import received
 from orchestrator.jobs.artifacts import UPLOAD, Artifacts
 from orchestrator.jobs.caption_files import CaptionReader
 from orchestrator.jobs.captions import format_infos
@@ -94,14 +94,12 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         await engines.capacity.check(announced or 0)
         async with received(
             engines.capacity.guarded(read_data(request_iterator, "chunk")),
+            start.file_name,
             engines.settings.work_dir,
             max_bytes=engines.settings.max_upload_bytes,
             announced=announced,
-        ) as file:
-            await engines.artifacts.put_file(reserved.id, UPLOAD, file.path)
-            upload = job_pb2.Upload(
-                file_name=plain_name(start.file_name), size_bytes=file.size, sha256=file.sha256
-            )
+        ) as (path, upload):
+            await engines.artifacts.put_file(reserved.id, UPLOAD, path)
         source = job_pb2.Source(upload=upload)
         spec = JobSpec(source, options, scheduling, start.correlation_id, start.force, webhook_url)
         job = await engines.submission.accept(reserved, spec)

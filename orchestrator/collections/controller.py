@@ -14,7 +14,7 @@ from structlog import get_logger
 from mesh.bus import outlast
 from mesh.errors import MeshError, NotFoundError
 from mesh.tasks import map_concurrently, stop
-from orchestrator.collections.discovery import Discovery, Exhausted, Found, Listed, Lister
+from orchestrator.collections.discovery import Discovery, Listed, Lister
 from orchestrator.collections.fan_in import FanIn
 from orchestrator.collections.fan_out import FanOut
 from orchestrator.collections.index import CollectionIndex
@@ -148,13 +148,13 @@ class CollectionController:
             if self._discovering is None or self._discovery.discovered.empty():
                 return
             match self._discovery.discovered.get_nowait():
-                case Found() as found:
-                    number = len(self._events.projection.members) + 1
-                    await self._events.append_member(found.member(number))
-                    self._fan_out.add(number)
+                case collection_pb2.Member() as member:
+                    member.number = len(self._events.projection.members) + 1
+                    await self._events.append_member(member)
+                    self._fan_out.add(member.number)
                 case Listed() as listed:
                     await self._append_listing(listed)
-                case Exhausted():
+                case None:
                     await self._append_exhausted()
         self._wake.set()
 

@@ -29,20 +29,6 @@ UNREAD = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One recording was found."""
-
-    address: str
-    media: media_pb2.MediaInfo
-
-    def member(self, number: int) -> collection_pb2.Member:
-        """The new member with this number."""
-        member = collection_pb2.Member(number=number, source_url=self.address, state=PENDING)
-        copy_shared(self.media, member)
-        return member
-
-
-@dataclass(frozen=True, slots=True)
 class Listed:
     """The listing of a source finished, or failed permanently."""
 
@@ -51,12 +37,8 @@ class Listed:
     failure: job_pb2.Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Exhausted:
-    """Every source was listed."""
-
-
-Discovered = Found | Listed | Exhausted
+Discovered = collection_pb2.Member | Listed | None
+"""A new member without its number, the end of a listing, or None: every source was listed."""
 
 
 class Lister:
@@ -123,7 +105,7 @@ class Discovery:
         for place, source in enumerate(self._request.sources):
             if place not in self._listed:
                 await self._put(await self._list(place, source))
-        await self._put(Exhausted())
+        await self._put(None)
 
     async def _put(self, discovered: Discovered) -> None:
         await self.discovered.put(discovered)
@@ -162,7 +144,9 @@ class Discovery:
             if len(self._known) >= self._max_members:
                 return False
             self._known.add(address)
-            await self._put(Found(address, media))
+            member = collection_pb2.Member(source_url=address, state=PENDING)
+            copy_shared(media, member)
+            await self._put(member)
         return True
 
     def _resolve_request(self, source: str) -> downloader_pb.ResolveRequest:

@@ -34,13 +34,13 @@ CreateCollection: TypeAlias = Callable[
 """Starts a collection, which is durable when it returns; once for each request_id."""
 
 
-class Inbox:
+class Inbox(Consumer):
     """Shared by all replicas: each event goes to one of them at a time."""
 
     def __init__(self, bus: Bus, create: CreateCollection, dead_letters: DeadLetters) -> None:
         self._create = create
         self._dead_letters = dead_letters
-        self._consumer = Consumer(
+        super().__init__(
             bus,
             bus.names.inbox_stream,
             "inbox",
@@ -48,10 +48,6 @@ class Inbox:
             max_ack_pending=1000,
             retry_after=lambda message, _: BACKOFF.delay(message.metadata.num_delivered),
         )
-
-    async def run(self) -> None:
-        """Handles one event after another until cancelled."""
-        await self._consumer.run(self._handle)
 
     async def _handle(self, message: Msg) -> None:
         """Returns once the event's collection or its dead letter is stored."""

@@ -115,12 +115,7 @@ def _segment(segment: media_pb2.Segment) -> Segment:
 
 
 def _word(word: media_pb2.Word) -> Word:
-    return Word(
-        start=_ms(word.start_offset),
-        end=_ms(word.end_offset),
-        text=word.text,
-        confidence=word.confidence if word.HasField("confidence") else None,
-    )
+    return dataclass_from(Word, word, start=_ms(word.start_offset), end=_ms(word.end_offset))
 
 
 def _ms(duration: Duration) -> int:

@@ -111,12 +111,9 @@ class JobControl:
         await bus.purge(*event_log)
         await bus.purge(names.dead_letter_stream, names.dead_letter(job_id))
         await self.storage.jobs.release(record.request_id)
-        if record.cache_key:
-            await self._remove_dedup_pointer(dedup_pointer(record), job_id)
+        dedup = dedup_pointer(record)
+        # Identical jobs must not wait for a job that is gone.
+        if record.cache_key and (await self.storage.jobs.pointer(dedup)).id == job_id:
+            await self.storage.jobs.remove_pointer(dedup)
         await self.storage.jobs.remove(job_id)
         return Removed(jobs=1, events=events, files=files)
-
-    async def _remove_dedup_pointer(self, key: str, job_id: str) -> None:
-        """Identical jobs must not wait for a job that is gone."""
-        if (await self.storage.jobs.pointer(key)).id == job_id:
-            await self.storage.jobs.remove_pointer(key)

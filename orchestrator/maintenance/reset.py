@@ -13,6 +13,7 @@ from mesh.channel import open_channel
 from mesh.correlation import call_metadata
 from mesh.errors import InvalidRequestError, MeshError, NotFoundError
 from mesh.reasons import Reason
+from mesh.tasks import map_concurrently
 from orchestrator.collections.control import CollectionControl
 from orchestrator.jobs.control import JobControl, Removed
 from orchestrator.maintenance.inventory import Inventory
@@ -138,19 +139,17 @@ class FactoryReset:
 
     async def _delete_jobs(self, states: dict[str, StateId], errors: list[str]) -> dict[str, int]:
         """Files removed by deleted job; queued jobs go first, so that none starts meanwhile."""
-        queued_first = iter(sorted(states, key=lambda job_id: states[job_id]))
         deleted: dict[str, int] = {}
 
-        async def delete_in_turn() -> None:
-            for job_id in queued_first:
-                try:
-                    deleted[job_id] = (await self.control.delete(job_id)).files
-                except NotFoundError:  # deleted by another caller
-                    continue
-                except MeshError as error:
-                    errors.append(f"job {job_id}: {error}")
+        async def delete(job_id: str) -> None:
+            try:
+                deleted[job_id] = (await self.control.delete(job_id)).files
+            except NotFoundError:  # deleted by another caller
+                return
+            except MeshError as error:
+                errors.append(f"job {job_id}: {error}")
 
-        await asyncio.gather(*(delete_in_turn() for _ in range(CONCURRENCY)))
+        await map_concurrently(delete, sorted(states, key=states.__getitem__), at_once=CONCURRENCY)
         return deleted
 
     async def _states(self) -> dict[str, StateId]:

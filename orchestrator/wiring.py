@@ -12,13 +12,13 @@ from mesh.server import Service
 from mesh.stores import Limits
 from mesh.tasks import stop
 from orchestrator.api import health, stats
-from orchestrator.api.admin import AdminEngines, AdminServicer
-from orchestrator.api.collections import CollectionEngines, CollectionServicer
+from orchestrator.api.admin import AdminServicer
+from orchestrator.api.collections import CollectionServicer
 from orchestrator.api.pipeline import Engines, PipelineServicer
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.controller import Dependencies
 from orchestrator.collections.discovery import Lister
-from orchestrator.collections.feed import CollectionFeeds
+from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex, CollectionReader
 from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import CollectionStore
@@ -45,11 +45,11 @@ from orchestrator.maintenance.reset import FactoryReset
 from orchestrator.maintenance.retention import Retention
 from orchestrator.pipeline.capabilities import Capabilities
 from orchestrator.pipeline.pipeline import Pipeline
-from orchestrator.pipeline.stages import Stages, open_stages, selected_models, stage_stall_seconds
+from orchestrator.pipeline.stages import Stages, open_stages, selected_models
 from orchestrator.queue.capacity import Capacity
 from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.settings import Settings
-from orchestrator.watch.event_feed import JobFeeds
+from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
 from orchestrator.webhooks.deliveries import Deliveries, resend_webhook
 from orchestrator.webhooks.queue import forget_webhooks
@@ -146,12 +146,7 @@ class Core(Engines):
 def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     """Builds everything a job needs."""
     storage = JobStorage.on(bus)
-    pipeline = Pipeline(
-        stages,
-        stall_seconds=settings.stall_seconds,
-        deadline_seconds=settings.job_seconds,
-        stage_stall_seconds=stage_stall_seconds(settings),
-    )
+    pipeline = Pipeline(stages, settings)
     queue_on = partial(
         WorkQueue,
         ack_wait_seconds=settings.ack_wait_seconds,
@@ -159,7 +154,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     )
     queue, prompt = queue_on(bus), bus.prompt(settings.accept_seconds)
     index = JobIndex(bus)
-    feeds = JobFeeds(bus, storage.event_logs)
+    feeds = FeedPool(partial(JobFeed, bus, storage.event_logs))
     capacity = Capacity(bus, settings)
     readiness = Readiness(stages, capacity.until_free)
     collection_queue, deliveries = CollectionQueue(bus), Deliveries(bus)
@@ -205,8 +200,8 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
 
 
 @dataclass(frozen=True, slots=True)
-class Collections(CollectionEngines):
-    """The engines of collections, and what other rooms need besides."""
+class Collections(CollectionServicer):
+    """The service of collections, and what other rooms need besides."""
 
     worker: CollectionWorker
     records: CollectionStore
@@ -216,7 +211,7 @@ def build_collections(core: Core) -> Collections:
     """Builds everything a collection needs."""
     storage, settings, queue = core.storage, core.settings, core.collection_queue
     records, index = CollectionStore(storage.bus), CollectionIndex(core.index)
-    feeds = CollectionFeeds(storage.bus, storage.event_logs, core.index.progress)
+    feeds = FeedPool(partial(CollectionFeed, storage.bus, storage.event_logs, core.index.progress))
     projections = Projections(storage.event_logs, records)
     prompt = storage.bus.prompt(settings.accept_seconds)
     dependencies = Dependencies(
@@ -251,14 +246,14 @@ def build_collections(core: Core) -> Collections:
     )
 
 
-def build_maintenance(core: Core, collections: Collections) -> tuple[AdminEngines, Housekeeper]:
+def build_maintenance(core: Core, collections: Collections) -> tuple[AdminServicer, Housekeeper]:
     """Builds the engines of operators: statistics, health, dead letters, removal of any kind."""
     storage, settings, bus = core.storage, core.settings, core.storage.bus
     inventory = Inventory(bus)
     orphans = Orphans(storage, collections.records, inventory, settings)
     retention = Retention(storage, inventory, core.index, core.control, collections.control)
     eviction = Eviction(storage, inventory, settings, core.capacity, retention)
-    admin = AdminEngines(
+    admin = AdminServicer(
         stats=partial(stats.count, bus, core.index, core.queue),
         health=partial(health.look, settings, bus, core.stages),
         dead_letters=storage.dead_letters,
@@ -274,7 +269,7 @@ def build_maintenance(core: Core, collections: Collections) -> tuple[AdminEngine
 
 
 def services_of(
-    core: Engines, admin: AdminEngines, collections: CollectionEngines
+    core: Engines, admin: AdminServicer, collections: CollectionServicer
 ) -> list[Service]:
     """What clients do with jobs and with collections, and what operators do."""
     return [
@@ -287,11 +282,11 @@ def services_of(
         Service.of(
             admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"],
             admin_service_pb2_grpc.add_AdminServiceServicer_to_server,
-            AdminServicer(admin),
+            admin,
         ),
         Service.of(
             collection_service_pb2.DESCRIPTOR.services_by_name["CollectionService"],
             collection_service_pb2_grpc.add_CollectionServiceServicer_to_server,
-            CollectionServicer(collections),
+            collections,
         ),
     ]

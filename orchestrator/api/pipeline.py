@@ -28,7 +28,7 @@ from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.request import PipelineRequest
 from orchestrator.queue.capacity import Capacity
 from orchestrator.settings import Settings
-from orchestrator.watch.event_feed import JobFeeds
+from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
 from orchestrator.webhooks.addresses import check_webhook
 from ytcaption.v1 import job_pb2
@@ -45,7 +45,7 @@ class Engines:
     jobs: JobStore
     index: JobIndex
     live_pages: LivePages
-    feeds: JobFeeds
+    feeds: FeedPool[JobFeed]
     artifacts: Artifacts
     submission: Submission
     control: JobControl

@@ -9,13 +9,14 @@ from mesh.bus import Bus
 from mesh.errors import MeshError, NotFoundError, UnavailableError
 from mesh.reasons import Reason
 from mesh.tasks import map_concurrently
-from orchestrator.collections.feed import CollectionFeeds
+from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex
 from orchestrator.collections.members import awaits_its_job
 from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import CollectionStore, VersionedCollection
 from orchestrator.jobs.control import STOP_SECONDS, JobControl
 from orchestrator.queue.work_queue import CollectionQueue
+from orchestrator.watch.event_feed import FeedPool
 from orchestrator.webhooks.queue import forget_webhooks
 from ytcaption.v1 import collection_pb2
 
@@ -34,7 +35,7 @@ class CollectionControl:
     bus: Bus
     records: CollectionStore
     queue: CollectionQueue
-    feeds: CollectionFeeds
+    feeds: FeedPool[CollectionFeed]
     index: CollectionIndex
     projections: Projections
     jobs: JobControl

@@ -134,9 +134,14 @@ class Discovery:
         async with aclosing(self._lister.listed(self._resolve_request(source))) as found:
             async for recording in found:
                 seen.add(recording.source_url)
-                if not await self._add(recording.source_url, recording.media):
-                    return self._stop_at_limit()
-        return None
+                if await self._add(recording.source_url, recording.media):
+                    continue
+                if self._request.max_members:  # a limit the caller asked for is no failure
+                    return
+                raise LimitExceededError(
+                    f"there is more than the {self._max_members} recordings allowed",
+                    reason=Reason.TOO_LARGE,
+                )
 
     async def _add(self, address: str, media: media_pb2.MediaInfo) -> bool:
         """Adds an address once, whichever source has it; False at the limit of members."""
@@ -160,10 +165,3 @@ class Discovery:
             period=request.period,
             options=request.options.download,
         )
-
-    def _stop_at_limit(self) -> None:
-        if not self._request.max_members:  # a limit the caller asked for is no failure
-            raise LimitExceededError(
-                f"there is more than the {self._max_members} recordings allowed",
-                reason=Reason.TOO_LARGE,
-            )

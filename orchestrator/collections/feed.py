@@ -2,13 +2,12 @@
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from functools import partial
 
 from mesh.bus import Bus
 from orchestrator.collections.members import ENDED, RUNNING
 from orchestrator.collections.projection import Projection
 from orchestrator.jobs.event_log import EventLogReader
-from orchestrator.watch.event_feed import EventFeed, FeedPool
+from orchestrator.watch.event_feed import EventFeed
 from ytcaption.v1 import collection_pb2, event_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
@@ -118,10 +117,3 @@ class CollectionFeed(EventFeed[Change, collection_pb2.MemberProgress]):
                 break
             found.setdefault(change.about, change)
         return list(found.values())[::-1]
-
-
-class CollectionFeeds(FeedPool[CollectionFeed]):
-    """The feeds of collections that are watched on this replica."""
-
-    def __init__(self, bus: Bus, event_logs: EventLogReader, progress_of: ProgressOf) -> None:
-        super().__init__(partial(CollectionFeed, bus, event_logs, progress_of))

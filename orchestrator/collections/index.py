@@ -14,6 +14,7 @@ from orchestrator.collections.records import ROOT, CollectionStore, VersionedCol
 from orchestrator.jobs.index import JobIndex, ListQuery, RecordTable
 from orchestrator.queue.paging import MAX_PAGE, Page
 from ytcaption.v1 import collection_pb2
+from ytcaption.v1 import collection_service_pb2 as pb
 
 
 class CollectionTable(RecordTable[bool]):
@@ -64,15 +65,6 @@ class CollectionIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberPage:
-    """A collection, one page of its members and the token of the next."""
-
-    collection: collection_pb2.Collection
-    members: list[collection_pb2.Member]
-    next_token: str
-
-
-@dataclass(frozen=True, slots=True)
 class CollectionReader:
     """Reads the record if that is enough, else the whole projection."""
 
@@ -81,20 +73,24 @@ class CollectionReader:
     projections: Projections
     index: JobIndex
 
-    async def page(self, collection_id: str, size: int, token: str) -> MemberPage:
+    async def page(self, collection_id: str, size: int, token: str) -> pb.GetCollectionResponse:
         """Members in the order in which they were found; a token is the last number shown."""
         if size < 0 or not (token == "" or token.isdecimal()):
             raise InvalidRequestError("page_size must not be negative, and page_token one of ours")
         if not size:
             versioned = await self.records.get(collection_id)
             if not await self._is_behind(versioned):
-                return MemberPage(versioned.collection, [], "")
+                return pb.GetCollectionResponse(collection=versioned.collection)
         projection = await self.projections.read(collection_id)
         begin = int(token or 0)
         end = begin + min(size, MAX_PAGE)
         members = [self._with_progress(member) for member in projection.members[begin:end]]
         more = bool(size) and end < len(projection.members)
-        return MemberPage(projection.collection, members, str(end) if more else "")
+        return pb.GetCollectionResponse(
+            collection=projection.collection,
+            members=members,
+            next_page_token=str(end) if more else "",
+        )
 
     async def _is_behind(self, versioned: VersionedCollection) -> bool:
         """Whether the event log, which watchers see, is ahead of the record."""

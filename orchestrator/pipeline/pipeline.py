@@ -17,8 +17,9 @@ from mesh.status import to_error
 from orchestrator.pipeline.pipes import Frames, Pipe, Spool
 from orchestrator.pipeline.request import AUTO, PipelineRequest
 from orchestrator.pipeline.sink import Sink
-from orchestrator.pipeline.stages import StageError, StageId, Stages
+from orchestrator.pipeline.stages import StageError, StageId, Stages, stage_stall_seconds
 from orchestrator.pipeline.stall import StallWatch
+from orchestrator.settings import Settings
 from ytcaption.v1 import downloader_service_pb2 as downloader_pb
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
@@ -36,16 +37,15 @@ class Pipeline:
     """Runs requests through the stages."""
 
     stages: Stages
-    stall_seconds: float
-    deadline_seconds: float
-    stage_stall_seconds: Mapping[StageId, float]
+    settings: Settings
 
     async def run(self, request: PipelineRequest, sink: Sink) -> None:
         """Returns when all is transcribed; raises the first failure once all stages stopped."""
-        watch = StallWatch(self.stall_seconds, self.stage_stall_seconds)
-        run = _Run(self.stages, request, sink, watch, self.deadline_seconds)
+        watch = StallWatch(self.settings.stall_seconds, stage_stall_seconds(self.settings))
+        deadline = self.settings.job_seconds
+        run = _Run(self.stages, request, sink, watch, deadline)
         try:
-            async with asyncio.timeout(self.deadline_seconds), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(deadline), asyncio.TaskGroup() as group:
                 watching = group.create_task(run.watch.raise_when_stalled())
                 if not await run.fetch_human_captions():
                     stages = [group.create_task(stage()) for stage in run.stages()]
@@ -54,7 +54,7 @@ class Pipeline:
         except ExceptionGroup as failures:
             raise first_of(failures) from None
         except TimeoutError:
-            late = f"not done after {self.deadline_seconds:g} s"
+            late = f"not done after {deadline:g} s"
             raise StageError(
                 job_pb2.STAGE_UNSPECIFIED, TimedOutError(late, reason=Reason.DEADLINE)
             ) from None

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from nats.aio.msg import Msg
@@ -272,10 +271,3 @@ class JobFeed(EventFeed[LoggedEvent, job_pb2.JobProgress]):
         position = bisect_right(self._entries, after, key=lambda entry: entry.sequence)
         take = self._batcher.join if join else self._entries.__getitem__
         return self._follow(position, take, follow=follow)
-
-
-class JobFeeds(FeedPool[JobFeed]):
-    """Feeds of the jobs that are being watched here."""
-
-    def __init__(self, bus: Bus, event_logs: EventLogReader) -> None:
-        super().__init__(partial(JobFeed, bus, event_logs))

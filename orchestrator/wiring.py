@@ -14,7 +14,7 @@ from mesh.tasks import stop
 from orchestrator.api import health, stats
 from orchestrator.api.admin import AdminServicer
 from orchestrator.api.collections import CollectionServicer
-from orchestrator.api.pipeline import Engines, PipelineServicer
+from orchestrator.api.pipeline import PipelineServicer
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.controller import Dependencies
 from orchestrator.collections.discovery import Lister
@@ -130,10 +130,9 @@ async def assembled(
 
 
 @dataclass(frozen=True, slots=True)
-class Core(Engines):
-    """The engines of jobs, and what other rooms need besides."""
+class Core(PipelineServicer):
+    """The service of jobs, and what other rooms need besides."""
 
-    storage: JobStorage
     stages: Stages
     queue: WorkQueue
     readiness: Readiness
@@ -186,8 +185,6 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         live_pages=LivePages(index),
         capacity=capacity,
         readiness=readiness,
-        jobs=storage.jobs,
-        artifacts=storage.artifacts,
         submission=submission,
         rerun=Rerun(storage.jobs, storage.artifacts, submission, capacity, settings.work_dir),
         control=JobControl(storage, queue, feeds.until_ended, partial(forget_webhooks, bus)),
@@ -269,14 +266,14 @@ def build_maintenance(core: Core, collections: Collections) -> tuple[AdminServic
 
 
 def services_of(
-    core: Engines, admin: AdminServicer, collections: CollectionServicer
+    core: PipelineServicer, admin: AdminServicer, collections: CollectionServicer
 ) -> list[Service]:
     """What clients do with jobs and with collections, and what operators do."""
     return [
         Service.of(
             pipeline_service_pb2.DESCRIPTOR.services_by_name["PipelineService"],
             pipeline_service_pb2_grpc.add_PipelineServiceServicer_to_server,
-            PipelineServicer(core),
+            core,
             let_go=core.live_pages.close,
         ),
         Service.of(

@@ -9,7 +9,7 @@ from structlog.contextvars import bind_contextvars
 
 from mesh.correlation import adopt
 from orchestrator.collections.control import CollectionControl
-from orchestrator.collections.feed import Change, CollectionFeed
+from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex, CollectionReader
 from orchestrator.collections.report import Reports
 from orchestrator.collections.submission import CollectionSubmission
@@ -17,6 +17,7 @@ from orchestrator.jobs.index import ListQuery
 from orchestrator.jobs.validation import check_word
 from orchestrator.watch.event_feed import FeedPool
 from orchestrator.watch.live_pages import LivePages
+from ytcaption.v1 import collection_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 from ytcaption.v1 import collection_service_pb2_grpc as rpc
 
@@ -76,10 +77,10 @@ class CollectionServicer(rpc.CollectionServiceServicer):
             watch = feed.watch(request.after_sequence, follow=follow)
             async with aclosing(watch) as updates:
                 async for update in updates:
-                    if isinstance(update, Change):
-                        yield update.response
-                    else:
+                    if isinstance(update, collection_pb2.MemberProgress):
                         yield pb.WatchCollectionResponse(progress=update)
+                    else:
+                        yield update
 
     async def CancelCollection(
         self, request: pb.CancelCollectionRequest, context: Any

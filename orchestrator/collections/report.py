@@ -85,7 +85,7 @@ class Reports:
         self, collection_id: str, format: ReportFormatId, caption_format: FormatId
     ) -> Report:
         """Checks the request and reads the projection; texts are read while the report is sent."""
-        format_for(job_pb2.Job(), caption_format, word_cues=False)
+        format_for(job_pb2.Job(), caption_format)
         projection = await self._read(collection_id)
         collection = report_collection(projection, datetime.now(UTC))
         stem = safe(heading(collection)) or collection_id
@@ -168,7 +168,7 @@ class Reports:
         """A member's captions, or why there are none."""
         try:
             job = (await self._jobs.get(member.job_id)).job
-            tracks = await self._captions.tracks(job, format_, media_pb2.CueRules())
+            tracks = await self._captions.tracks(job, format_)
             # Captions deleted while they are read look empty: check that the job still exists.
             await self._jobs.get(member.job_id)
         except NotFoundError:

@@ -148,7 +148,8 @@ class RecordStore(Generic[RecordT, VersionedT]):
 
     async def remove(self, id_: str) -> None:
         """Removes the record; an empty tombstone stays."""
-        await self.remove_pointer(self.root + id_)
+        async with storing():
+            await self._bus.jobs.purge(self.root + id_)
 
     async def reserve(self, request_id: str) -> ReservedId[VersionedT]:
         """Reserves an id for a request_id, once: a repeated request gets the same id."""

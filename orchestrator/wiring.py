@@ -12,20 +12,20 @@ from mesh.server import Service
 from mesh.stores import Limits
 from mesh.tasks import stop
 from orchestrator.api import health, stats
-from orchestrator.api.admin import AdminEngines, AdminServicer
-from orchestrator.api.collections import CollectionEngines, CollectionServicer
-from orchestrator.api.pipeline import Engines, PipelineServicer
+from orchestrator.api.admin import AdminServicer
+from orchestrator.api.collections import CollectionServicer
+from orchestrator.api.pipeline import PipelineServicer
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.controller import Dependencies
 from orchestrator.collections.discovery import Lister
-from orchestrator.collections.feed import CollectionFeeds
+from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex, CollectionReader
 from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import CollectionStore
 from orchestrator.collections.report import Reports
 from orchestrator.collections.submission import CollectionSubmission
 from orchestrator.collections.worker import CollectionWorker
-from orchestrator.events.inbox import EventReplays, Inbox
+from orchestrator.events.inbox import Inbox, resend_event
 from orchestrator.events.outbox import Outbox
 from orchestrator.jobs.caption_files import CaptionReader
 from orchestrator.jobs.control import JobControl
@@ -45,14 +45,13 @@ from orchestrator.maintenance.reset import FactoryReset
 from orchestrator.maintenance.retention import Retention
 from orchestrator.pipeline.capabilities import Capabilities
 from orchestrator.pipeline.pipeline import Pipeline
-from orchestrator.pipeline.stages import Stages, open_stages, selected_models, stage_stall_seconds
+from orchestrator.pipeline.stages import Stages, open_stages, selected_models
 from orchestrator.queue.capacity import Capacity
 from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.settings import Settings
-from orchestrator.watch.event_feed import JobFeeds
+from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
-from orchestrator.webhooks.dead_letters import WebhookReplays
-from orchestrator.webhooks.deliveries import Deliveries
+from orchestrator.webhooks.deliveries import Deliveries, resend_webhook
 from orchestrator.webhooks.queue import forget_webhooks
 from orchestrator.webhooks.relay import Relay
 from orchestrator.webhooks.sender import Sender
@@ -91,12 +90,12 @@ async def assembled(
         collections = build_collections(core)
         admin, housekeeper = build_maintenance(core, collections)
         outbox = Outbox(bus)
-        inbox = Inbox(bus, collections.submission, core.storage.dead_letters)
+        inbox = Inbox(bus, collections.submission.create, core.storage.dead_letters)
         relay = Relay(bus, core.deliveries)
         sender = Sender(bus, settings, core.deliveries, core.storage.dead_letters)
         # Consumers exist before the first event they must not miss.
-        await outlast(relay.prepare, inf)
-        await outlast(outbox.prepare, inf)
+        await outlast(relay.create, inf)
+        await outlast(outbox.create, inf)
         work: tuple[Callable[[], Awaitable[None]], ...] = (
             outbox.run,
             inbox.run,
@@ -131,10 +130,9 @@ async def assembled(
 
 
 @dataclass(frozen=True, slots=True)
-class Core(Engines):
-    """The engines of jobs, and what other rooms need besides."""
+class Core(PipelineServicer):
+    """The service of jobs, and what other rooms need besides."""
 
-    storage: JobStorage
     stages: Stages
     queue: WorkQueue
     readiness: Readiness
@@ -147,12 +145,7 @@ class Core(Engines):
 def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     """Builds everything a job needs."""
     storage = JobStorage.on(bus)
-    pipeline = Pipeline(
-        stages,
-        stall_seconds=settings.stall_seconds,
-        deadline_seconds=settings.job_seconds,
-        stage_stall_seconds=stage_stall_seconds(settings),
-    )
+    pipeline = Pipeline(stages, settings)
     queue_on = partial(
         WorkQueue,
         ack_wait_seconds=settings.ack_wait_seconds,
@@ -160,7 +153,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     )
     queue, prompt = queue_on(bus), bus.prompt(settings.accept_seconds)
     index = JobIndex(bus)
-    feeds = JobFeeds(bus, storage.event_logs)
+    feeds = FeedPool(partial(JobFeed, bus, storage.event_logs))
     capacity = Capacity(bus, settings)
     readiness = Readiness(stages, capacity.until_free)
     collection_queue, deliveries = CollectionQueue(bus), Deliveries(bus)
@@ -169,10 +162,10 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         queue,
         max_attempts=settings.max_attempts,
         resend={
-            job_pb2.LETTER_KIND_EVENT: EventReplays(bus).resend,
-            job_pb2.LETTER_KIND_WEBHOOK: WebhookReplays(
-                bus, deliveries, storage.dead_letters
-            ).resend,
+            job_pb2.LETTER_KIND_EVENT: partial(resend_event, bus),
+            job_pb2.LETTER_KIND_WEBHOOK: partial(
+                resend_webhook, bus, deliveries, storage.dead_letters
+            ),
         },
         on_member_revived=collection_queue.put,
     )
@@ -192,11 +185,9 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         live_pages=LivePages(index),
         capacity=capacity,
         readiness=readiness,
-        jobs=storage.jobs,
-        artifacts=storage.artifacts,
         submission=submission,
         rerun=Rerun(storage.jobs, storage.artifacts, submission, capacity, settings.work_dir),
-        control=JobControl(storage, queue, feeds.until_ended, [partial(forget_webhooks, bus)]),
+        control=JobControl(storage, queue, feeds.until_ended, partial(forget_webhooks, bus)),
         reading=CaptionReader(storage.artifacts, storage.event_logs),
         replays=replays,
         runner=Runner(storage, settings, queue, pipeline, readiness, dedup, replays),
@@ -206,8 +197,8 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
 
 
 @dataclass(frozen=True, slots=True)
-class Collections(CollectionEngines):
-    """The engines of collections, and what other rooms need besides."""
+class Collections(CollectionServicer):
+    """The service of collections, and what other rooms need besides."""
 
     worker: CollectionWorker
     records: CollectionStore
@@ -217,7 +208,7 @@ def build_collections(core: Core) -> Collections:
     """Builds everything a collection needs."""
     storage, settings, queue = core.storage, core.settings, core.collection_queue
     records, index = CollectionStore(storage.bus), CollectionIndex(core.index)
-    feeds = CollectionFeeds(storage.bus, storage.event_logs, core.index.progress)
+    feeds = FeedPool(partial(CollectionFeed, storage.bus, storage.event_logs, core.index.progress))
     projections = Projections(storage.event_logs, records)
     prompt = storage.bus.prompt(settings.accept_seconds)
     dependencies = Dependencies(
@@ -244,14 +235,7 @@ def build_collections(core: Core) -> Collections:
         ),
         reading=CollectionReader(storage.bus, records, projections, core.index),
         control=CollectionControl(
-            storage.bus,
-            records,
-            queue,
-            feeds,
-            index,
-            projections,
-            core.control,
-            [partial(forget_webhooks, storage.bus)],
+            storage.bus, records, queue, feeds, index, projections, core.control
         ),
         reporting=Reports(projections.read, storage.jobs, core.reading),
         worker=CollectionWorker(dependencies, settings),
@@ -259,14 +243,14 @@ def build_collections(core: Core) -> Collections:
     )
 
 
-def build_maintenance(core: Core, collections: Collections) -> tuple[AdminEngines, Housekeeper]:
+def build_maintenance(core: Core, collections: Collections) -> tuple[AdminServicer, Housekeeper]:
     """Builds the engines of operators: statistics, health, dead letters, removal of any kind."""
     storage, settings, bus = core.storage, core.settings, core.storage.bus
     inventory = Inventory(bus)
     orphans = Orphans(storage, collections.records, inventory, settings)
     retention = Retention(storage, inventory, core.index, core.control, collections.control)
     eviction = Eviction(storage, inventory, settings, core.capacity, retention)
-    admin = AdminEngines(
+    admin = AdminServicer(
         stats=partial(stats.count, bus, core.index, core.queue),
         health=partial(health.look, settings, bus, core.stages),
         dead_letters=storage.dead_letters,
@@ -282,24 +266,24 @@ def build_maintenance(core: Core, collections: Collections) -> tuple[AdminEngine
 
 
 def services_of(
-    core: Engines, admin: AdminEngines, collections: CollectionEngines
+    core: PipelineServicer, admin: AdminServicer, collections: CollectionServicer
 ) -> list[Service]:
     """What clients do with jobs and with collections, and what operators do."""
     return [
         Service.of(
             pipeline_service_pb2.DESCRIPTOR.services_by_name["PipelineService"],
             pipeline_service_pb2_grpc.add_PipelineServiceServicer_to_server,
-            PipelineServicer(core),
+            core,
             let_go=core.live_pages.close,
         ),
         Service.of(
             admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"],
             admin_service_pb2_grpc.add_AdminServiceServicer_to_server,
-            AdminServicer(admin),
+            admin,
         ),
         Service.of(
             collection_service_pb2.DESCRIPTOR.services_by_name["CollectionService"],
             collection_service_pb2_grpc.add_CollectionServiceServicer_to_server,
-            CollectionServicer(collections),
+            collections,
         ),
     ]

@@ -1,7 +1,7 @@
 """AdminService: statistics, health, dead letters, cleanup and factory reset for operators."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, timedelta
 from importlib.metadata import version
 from time import monotonic
@@ -24,8 +24,8 @@ MAX_ERROR = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class AdminEngines:
-    """The engines AdminService calls."""
+class AdminServicer(rpc.AdminServiceServicer):
+    """Translates between messages and engines; decides nothing."""
 
     stats: Callable[[], Awaitable[pb.GetStatsResponse]]
     health: Callable[[], Awaitable[list[pb.ComponentHealth]]]
@@ -35,24 +35,17 @@ class AdminEngines:
     retention: Retention
     factory_reset: FactoryReset
     limits: job_pb2.Limits
-
-
-class AdminServicer(rpc.AdminServiceServicer):
-    """Translates between messages and engines; decides nothing."""
-
-    def __init__(self, engines: AdminEngines) -> None:
-        self._engines = engines
-        self._began = monotonic()
+    began: float = field(default_factory=monotonic)
 
     async def GetStats(self, request: pb.GetStatsRequest, context: Any) -> pb.GetStatsResponse:
-        stats = await self._engines.stats()
+        stats = await self.stats()
         stats.version = VERSION
-        stats.uptime.FromTimedelta(timedelta(seconds=monotonic() - self._began))
-        stats.limits.CopyFrom(self._engines.limits)
+        stats.uptime.FromTimedelta(timedelta(seconds=monotonic() - self.began))
+        stats.limits.CopyFrom(self.limits)
         return stats
 
     async def GetHealth(self, request: pb.GetHealthRequest, context: Any) -> pb.GetHealthResponse:
-        found = await self._engines.health()
+        found = await self.health()
         return pb.GetHealthResponse(
             healthy=all(part.healthy for part in found), version=VERSION, components=found
         )
@@ -60,29 +53,27 @@ class AdminServicer(rpc.AdminServiceServicer):
     async def ListDeadLetters(
         self, request: pb.ListDeadLettersRequest, context: Any
     ) -> pb.ListDeadLettersResponse:
-        page = await self._engines.dead_letters.page(
-            request.page_size, request.page_token, request.reason
-        )
+        page = await self.dead_letters.page(request.page_size, request.page_token, request.reason)
         return pb.ListDeadLettersResponse(dead_letters=page.items, next_page_token=page.next_token)
 
     async def ReplayDeadLetter(
         self, request: pb.ReplayDeadLetterRequest, context: Any
     ) -> pb.ReplayDeadLetterResponse:
         bind_contextvars(job_id=request.job_id)
-        return pb.ReplayDeadLetterResponse(job=await self._engines.replays.replay(request.job_id))
+        return pb.ReplayDeadLetterResponse(job=await self.replays.replay(request.job_id))
 
     async def PurgeDeadLetters(
         self, request: pb.PurgeDeadLettersRequest, context: Any
     ) -> pb.PurgeDeadLettersResponse:
         before = request.before.ToDatetime(UTC) if request.HasField("before") else None
         choice = DeadLetterFilter(request.job_id, request.reason, before)
-        removed = await self._engines.dead_letters.purge(choice, dry_run=request.dry_run)
+        removed = await self.dead_letters.purge(choice, dry_run=request.dry_run)
         return pb.PurgeDeadLettersResponse(dead_letters_removed=removed)
 
     async def ListWebhookDeliveries(
         self, request: pb.ListWebhookDeliveriesRequest, context: Any
     ) -> pb.ListWebhookDeliveriesResponse:
-        page = await self._engines.deliveries.page(
+        page = await self.deliveries.page(
             request.page_size, request.page_token, request.job_id, request.collection_id
         )
         return pb.ListWebhookDeliveriesResponse(
@@ -93,7 +84,7 @@ class AdminServicer(rpc.AdminServiceServicer):
         max_age = (
             check_duration(request.max_age, "max_age") if request.HasField("max_age") else None
         )
-        removed = await self._engines.retention.cleanup(max_age, dry_run=request.dry_run)
+        removed = await self.retention.cleanup(max_age, dry_run=request.dry_run)
         return pb.CleanupResponse(
             jobs_removed=removed.jobs,
             events_removed=removed.events,
@@ -105,9 +96,7 @@ class AdminServicer(rpc.AdminServiceServicer):
     async def FactoryReset(
         self, request: pb.FactoryResetRequest, context: Any
     ) -> pb.FactoryResetResponse:
-        services = await self._engines.factory_reset.run(
-            request.confirmation, dry_run=request.dry_run
-        )
+        services = await self.factory_reset.run(request.confirmation, dry_run=request.dry_run)
         return pb.FactoryResetResponse(
             services=[
                 pb.ServiceReset(

@@ -9,64 +9,55 @@ from structlog.contextvars import bind_contextvars
 
 from mesh.correlation import adopt
 from orchestrator.collections.control import CollectionControl
-from orchestrator.collections.feed import Change, CollectionFeeds
-from orchestrator.collections.index import CollectionIndex, CollectionQuery, CollectionReader
+from orchestrator.collections.feed import CollectionFeed
+from orchestrator.collections.index import CollectionIndex, CollectionReader
 from orchestrator.collections.report import Reports
 from orchestrator.collections.submission import CollectionSubmission
+from orchestrator.jobs.index import ListQuery
 from orchestrator.jobs.validation import check_word
+from orchestrator.watch.event_feed import FeedPool
 from orchestrator.watch.live_pages import LivePages
+from ytcaption.v1 import collection_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 from ytcaption.v1 import collection_service_pb2_grpc as rpc
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionEngines:
-    """The engines CollectionService calls."""
+class CollectionServicer(rpc.CollectionServiceServicer):
+    """Translates between messages and engines; decides nothing."""
 
     submission: CollectionSubmission
     reading: CollectionReader
     index: CollectionIndex
     live_pages: LivePages
-    feeds: CollectionFeeds
+    feeds: FeedPool[CollectionFeed]
     control: CollectionControl
     reporting: Reports
-
-
-class CollectionServicer(rpc.CollectionServiceServicer):
-    """Translates between messages and engines; decides nothing."""
-
-    def __init__(self, engines: CollectionEngines) -> None:
-        self._engines = engines
 
     async def CreateCollection(
         self, request: pb.CreateCollectionRequest, context: Any
     ) -> pb.CreateCollectionResponse:
         if check_word(request.correlation_id, "correlation_id"):
             adopt(request.correlation_id)
-        collection = await self._engines.submission.create(request)
+        collection = await self.submission.create(request)
         return pb.CreateCollectionResponse(collection=collection)
 
     async def GetCollection(
         self, request: pb.GetCollectionRequest, context: Any
     ) -> pb.GetCollectionResponse:
-        page = await self._engines.reading.page(
-            request.collection_id, request.page_size, request.page_token
-        )
-        return pb.GetCollectionResponse(
-            collection=page.collection, members=page.members, next_page_token=page.next_token
-        )
+        return await self.reading.page(request.collection_id, request.page_size, request.page_token)
 
     async def ListCollections(
         self, request: pb.ListCollectionsRequest, context: Any
     ) -> pb.ListCollectionsResponse:
-        page = await self._engines.index.page(request.page_size, request.page_token)
+        page = await self.index.page(request.page_size, request.page_token)
         return pb.ListCollectionsResponse(collections=page.items, next_page_token=page.next_token)
 
     async def WatchCollections(
         self, request: pb.WatchCollectionsRequest, context: Any
     ) -> AsyncIterator[pb.WatchCollectionsResponse]:
-        wanted = CollectionQuery.checked(request.page_size, request.page_token)
-        watch = self._engines.live_pages.watch(self._engines.index.look, wanted)
+        wanted = ListQuery.checked(request.page_size, request.page_token)
+        watch = self.live_pages.watch(self.index.look, wanted)
         async with aclosing(watch) as pages:
             async for page in pages:
                 yield pb.WatchCollectionsResponse(
@@ -77,8 +68,8 @@ class CollectionServicer(rpc.CollectionServiceServicer):
         self, request: pb.WatchCollectionRequest, context: Any
     ) -> AsyncIterator[pb.WatchCollectionResponse]:
         bind_contextvars(collection_id=request.collection_id)
-        found = (await self._engines.reading.page(request.collection_id, 0, "")).collection
-        async with self._engines.feeds.of(found.collection_id) as feed:
+        found = (await self.reading.page(request.collection_id, 0, "")).collection
+        async with self.feeds.of(found.collection_id) as feed:
             await feed.read_stored()
             # A collection without an event log has outlived it.
             yield pb.WatchCollectionResponse(collection=found if feed.empty else feed.collection)
@@ -86,30 +77,30 @@ class CollectionServicer(rpc.CollectionServiceServicer):
             watch = feed.watch(request.after_sequence, follow=follow)
             async with aclosing(watch) as updates:
                 async for update in updates:
-                    if isinstance(update, Change):
-                        yield update.response
-                    else:
+                    if isinstance(update, collection_pb2.MemberProgress):
                         yield pb.WatchCollectionResponse(progress=update)
+                    else:
+                        yield update
 
     async def CancelCollection(
         self, request: pb.CancelCollectionRequest, context: Any
     ) -> pb.CancelCollectionResponse:
         bind_contextvars(collection_id=request.collection_id)
-        collection = await self._engines.control.cancel(request.collection_id, request.note)
+        collection = await self.control.cancel(request.collection_id, request.note)
         return pb.CancelCollectionResponse(collection=collection)
 
     async def DeleteCollection(
         self, request: pb.DeleteCollectionRequest, context: Any
     ) -> pb.DeleteCollectionResponse:
         bind_contextvars(collection_id=request.collection_id)
-        removed = await self._engines.control.delete(request.collection_id)
+        removed = await self.control.delete(request.collection_id)
         return pb.DeleteCollectionResponse(jobs_removed=removed)
 
     async def GetReport(
         self, request: pb.GetReportRequest, context: Any
     ) -> AsyncIterator[pb.GetReportResponse]:
         bind_contextvars(collection_id=request.collection_id)
-        report = await self._engines.reporting.report(
+        report = await self.reporting.report(
             request.collection_id, request.format, request.caption_format
         )
         yield pb.GetReportResponse(media_type=report.media_type, file_name=report.file_name)

@@ -13,14 +13,14 @@ from mesh.frames import read_data, read_start
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
 from orchestrator.api.stats import limits_of
-from orchestrator.api.uploads import plain_name, received
-from orchestrator.jobs.artifacts import UPLOAD, Artifacts
+from orchestrator.api.uploads import received
+from orchestrator.jobs.artifacts import UPLOAD
 from orchestrator.jobs.caption_files import CaptionReader
 from orchestrator.jobs.captions import format_infos
 from orchestrator.jobs.control import JobControl
-from orchestrator.jobs.index import JobIndex, JobQuery
-from orchestrator.jobs.store import JobStore
-from orchestrator.jobs.submission import JobSpec, Rerun, Submission
+from orchestrator.jobs.index import JobIndex, ListQuery
+from orchestrator.jobs.storage import JobStorage
+from orchestrator.jobs.submission import JobSpec, Rerun, Reservation, Submission
 from orchestrator.jobs.validation import check_scheduling, check_url, check_word, resolve
 from orchestrator.pipeline.capabilities import Capabilities
 from orchestrator.pipeline.live_stream import transcribe_live
@@ -28,7 +28,7 @@ from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.request import PipelineRequest
 from orchestrator.queue.capacity import Capacity
 from orchestrator.settings import Settings
-from orchestrator.watch.event_feed import JobFeeds
+from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
 from orchestrator.webhooks.addresses import check_webhook
 from ytcaption.v1 import job_pb2
@@ -37,16 +37,15 @@ from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
 
 
 @dataclass(frozen=True, slots=True)
-class Engines:
-    """The engines PipelineService calls."""
+class PipelineServicer(rpc.PipelineServiceServicer):
+    """Translates between messages and engines; decides nothing."""
 
     settings: Settings
     capabilities: Capabilities
-    jobs: JobStore
+    storage: JobStorage
     index: JobIndex
     live_pages: LivePages
-    feeds: JobFeeds
-    artifacts: Artifacts
+    feeds: FeedPool[JobFeed]
     submission: Submission
     control: JobControl
     reading: CaptionReader
@@ -54,64 +53,54 @@ class Engines:
     capacity: Capacity
     rerun: Rerun
 
-
-class PipelineServicer(rpc.PipelineServiceServicer):
-    """Translates between messages and engines; decides nothing."""
-
-    def __init__(self, engines: Engines) -> None:
-        self._engines = engines
-
     async def CreateJob(self, request: pb.CreateJobRequest, context: Any) -> pb.CreateJobResponse:
-        _adopt_correlation(request.correlation_id)
-        scheduling = check_scheduling(request)
-        source = job_pb2.Source(url=check_url(request.source_url))
-        options = resolve(request.options)
-        webhook_url = check_webhook(request.webhook_url, self._engines.settings)
-        await self._engines.capabilities.check(options)
-        reserved = await self._engines.submission.reserve(request.request_id)
+        spec, reserved = await self._checked(request)
         if reserved.accepted:
             return pb.CreateJobResponse(job=reserved.accepted.job)
-        await self._engines.capacity.check()
-        spec = JobSpec(
-            source, options, scheduling, request.correlation_id, request.force, webhook_url
-        )
-        return pb.CreateJobResponse(job=await self._engines.submission.accept(reserved, spec))
+        await self.capacity.check()
+        return pb.CreateJobResponse(job=await self.submission.accept(reserved, spec))
 
     async def CreateJobFromUpload(
         self, request_iterator: AsyncIterator[pb.CreateJobFromUploadRequest], context: Any
     ) -> pb.CreateJobFromUploadResponse:
         start: pb.UploadStart = await read_start(request_iterator)
-        _adopt_correlation(start.correlation_id)
-        scheduling = check_scheduling(start)
-        options = resolve(start.options)
-        engines = self._engines
-        webhook_url = check_webhook(start.webhook_url, engines.settings)
-        await engines.capabilities.check(options)
-        reserved = await engines.submission.reserve(start.request_id)
+        spec, reserved = await self._checked(start)
         if reserved.accepted:
             return pb.CreateJobFromUploadResponse(job=reserved.accepted.job)
         announced = start.size_bytes if start.HasField("size_bytes") else None
-        await engines.capacity.check(announced or 0)
+        await self.capacity.check(announced or 0)
         async with received(
-            engines.capacity.guarded(read_data(request_iterator, "chunk")),
-            engines.settings.work_dir,
-            max_bytes=engines.settings.max_upload_bytes,
+            self.capacity.guarded(read_data(request_iterator, "chunk")),
+            start.file_name,
+            self.settings.work_dir,
+            max_bytes=self.settings.max_upload_bytes,
             announced=announced,
-        ) as file:
-            await engines.artifacts.put_file(reserved.id, UPLOAD, file.path)
-            upload = job_pb2.Upload(
-                file_name=plain_name(start.file_name), size_bytes=file.size, sha256=file.sha256
-            )
-        source = job_pb2.Source(upload=upload)
-        spec = JobSpec(source, options, scheduling, start.correlation_id, start.force, webhook_url)
-        job = await engines.submission.accept(reserved, spec)
+        ) as (path, upload):
+            await self.storage.artifacts.put_file(reserved.id, UPLOAD, path)
+        spec.source.upload.CopyFrom(upload)
+        job = await self.submission.accept(reserved, spec)
         return pb.CreateJobFromUploadResponse(job=job)
 
+    async def _checked(
+        self, request: pb.CreateJobRequest | pb.UploadStart
+    ) -> tuple[JobSpec, Reservation]:
+        """Checks a request and reserves its id; an upload becomes the source once it is here."""
+        _adopt_correlation(request.correlation_id)
+        scheduling, source = check_scheduling(request), job_pb2.Source()
+        if isinstance(request, pb.CreateJobRequest):
+            source.url = check_url(request.source_url)
+        options = resolve(request.options)
+        webhook_url = check_webhook(request.webhook_url, self.settings)
+        await self.capabilities.check(options)
+        reserved = await self.submission.reserve(request.request_id)
+        correlation_id, force = request.correlation_id, request.force
+        return JobSpec(source, options, scheduling, correlation_id, force, webhook_url), reserved
+
     async def GetJob(self, request: pb.GetJobRequest, context: Any) -> pb.GetJobResponse:
-        return pb.GetJobResponse(job=(await self._engines.jobs.get(request.job_id)).job)
+        return pb.GetJobResponse(job=(await self.storage.jobs.get(request.job_id)).job)
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> pb.ListJobsResponse:
-        page = await self._engines.index.page(
+        page = await self.index.page(
             request.page_size, request.page_token, frozenset(request.states), request.query
         )
         return pb.ListJobsResponse(
@@ -121,10 +110,10 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     async def WatchJobs(
         self, request: pb.WatchJobsRequest, context: Any
     ) -> AsyncIterator[pb.WatchJobsResponse]:
-        wanted = JobQuery.checked(
+        wanted = ListQuery.checked(
             request.page_size, request.page_token, request.states, request.query
         )
-        watch = self._engines.live_pages.watch(self._engines.index.look, wanted)
+        watch = self.live_pages.watch(self.index.look, wanted)
         async with aclosing(watch) as pages:
             async for page in pages:
                 yield pb.WatchJobsResponse(
@@ -135,9 +124,9 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         self, request: pb.WatchJobRequest, context: Any
     ) -> AsyncIterator[pb.WatchJobResponse]:
         bind_contextvars(job_id=request.job_id)
-        job = (await self._engines.jobs.get(request.job_id)).job
+        job = (await self.storage.jobs.get(request.job_id)).job
         yield pb.WatchJobResponse(job=job)
-        async with self._engines.feeds.of(job.job_id) as feed:
+        async with self.feeds.of(job.job_id) as feed:
             await feed.read_stored()
             # A terminal job without an event log has outlived it; one without its end is ending.
             follow = job.state not in TERMINAL or not feed.empty
@@ -150,26 +139,26 @@ class PipelineServicer(rpc.PipelineServiceServicer):
                         yield update.response
 
     async def CancelJob(self, request: pb.CancelJobRequest, context: Any) -> pb.CancelJobResponse:
-        job = await self._engines.control.cancel(request.job_id, request.note)
+        job = await self.control.cancel(request.job_id, request.note)
         return pb.CancelJobResponse(job=job)
 
     async def RepeatJob(self, request: pb.RepeatJobRequest, context: Any) -> pb.RepeatJobResponse:
         _adopt_correlation(request.correlation_id)
-        webhook_url = check_webhook(request.webhook_url, self._engines.settings)
-        job = await self._engines.rerun.repeat(
+        webhook_url = check_webhook(request.webhook_url, self.settings)
+        job = await self.rerun.repeat(
             request.job_id, request.request_id, request.correlation_id, webhook_url
         )
         return pb.RepeatJobResponse(job=job)
 
     async def DeleteJob(self, request: pb.DeleteJobRequest, context: Any) -> pb.DeleteJobResponse:
-        removed = await self._engines.control.delete(request.job_id)
+        removed = await self.control.delete(request.job_id)
         return pb.DeleteJobResponse(events_removed=removed.events, artifacts_removed=removed.files)
 
     async def GetCaptions(
         self, request: pb.GetCaptionsRequest, context: Any
     ) -> pb.GetCaptionsResponse:
-        job = (await self._engines.jobs.get(request.job_id)).job
-        captions = await self._engines.reading.captions(
+        job = (await self.storage.jobs.get(request.job_id)).job
+        captions = await self.reading.captions(
             job,
             request.format,
             request.cue_rules,
@@ -186,14 +175,14 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     async def DownloadArtifact(
         self, request: pb.DownloadArtifactRequest, context: Any
     ) -> AsyncIterator[pb.DownloadArtifactResponse]:
-        job = (await self._engines.jobs.get(request.job_id)).job
+        job = (await self.storage.jobs.get(request.job_id)).job
         artifact = next((found for found in job.artifacts if found.name == request.name), None)
         if artifact is None:
             raise NotFoundError(
                 f"the job has no artifact {request.name[:64]!r}", reason=Reason.ARTIFACT_NOT_FOUND
             )
         yield pb.DownloadArtifactResponse(artifact=artifact)
-        chunks = self._engines.artifacts.read(
+        chunks = self.storage.artifacts.read(
             job.job_id, artifact.name, request.offset_bytes, request.limit_bytes
         )
         async for chunk in chunks:
@@ -202,8 +191,8 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     async def GetAbilities(
         self, request: pb.GetAbilitiesRequest, context: Any
     ) -> pb.GetAbilitiesResponse:
-        found = await self._engines.capabilities.all()
-        found.limits.CopyFrom(limits_of(self._engines.settings))
+        found = await self.capabilities.all()
+        found.limits.CopyFrom(limits_of(self.settings))
         found.caption_formats.extend(format_infos())
         return found
 
@@ -219,7 +208,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
             keep_audio=False,
             live=True,
         )
-        async with aclosing(transcribe_live(self._engines.pipeline, task)) as responses:
+        async with aclosing(transcribe_live(self.pipeline, task)) as responses:
             async for response in responses:
                 yield response
 

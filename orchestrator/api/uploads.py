@@ -4,30 +4,21 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from mesh.errors import InvalidRequestError, LimitExceededError, UnusableMediaError
 from mesh.reasons import Reason
+from ytcaption.v1 import job_pb2
 
 MAX_NAME = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A complete upload on disk."""
-
-    path: Path
-    size: int
-    sha256: str
-
-
 @asynccontextmanager
 async def received(
-    chunks: AsyncIterator[bytes], folder: Path, *, max_bytes: int, announced: int | None
-) -> AsyncIterator[Received]:
-    """Spools the chunks to a file that exists until the block ends."""
+    chunks: AsyncIterator[bytes], name: str, folder: Path, *, max_bytes: int, announced: int | None
+) -> AsyncIterator[tuple[Path, job_pb2.Upload]]:
+    """Spools the chunks to a file that exists until the block ends, and describes the upload."""
     if announced is not None and announced > max_bytes:
         raise _too_large(max_bytes)
     digest, size = sha256(), 0
@@ -45,7 +36,10 @@ async def received(
             )
         if not size:
             raise UnusableMediaError("the file is empty", reason=Reason.EMPTY_MEDIA)
-        yield Received(Path(file.name), size, digest.hexdigest())
+        yield (
+            Path(file.name),
+            job_pb2.Upload(file_name=_plain(name), size_bytes=size, sha256=digest.hexdigest()),
+        )
 
 
 def _too_large(max_bytes: int) -> LimitExceededError:
@@ -54,7 +48,7 @@ def _too_large(max_bytes: int) -> LimitExceededError:
     )
 
 
-def plain_name(name: str) -> str:
+def _plain(name: str) -> str:
     """The last path part of the caller's file name, printable characters only; for display."""
     last = PurePosixPath(PureWindowsPath(name).name).name
     return "".join(character for character in last if character.isprintable())[:MAX_NAME]

@@ -1,23 +1,23 @@
 """Cancels and deletes collections, on request of callers, operators and retention."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeAlias
 
 from mesh.bus import Bus
 from mesh.errors import MeshError, NotFoundError, UnavailableError
 from mesh.reasons import Reason
 from mesh.tasks import map_concurrently
-from orchestrator.collections.feed import CollectionFeeds
+from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex
 from orchestrator.collections.members import awaits_its_job
 from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import CollectionStore, VersionedCollection
 from orchestrator.jobs.control import STOP_SECONDS, JobControl
 from orchestrator.queue.work_queue import CollectionQueue
+from orchestrator.watch.event_feed import FeedPool
+from orchestrator.webhooks.queue import forget_webhooks
 from ytcaption.v1 import collection_pb2
 
 SETTLE_SECONDS = 2 * STOP_SECONDS
@@ -28,10 +28,6 @@ AT_ANY_TIME = datetime.max.replace(tzinfo=UTC)
 """Later than any update: matches every settled collection."""
 
 
-OnDelete: TypeAlias = Callable[[collection_pb2.Collection], Awaitable[None]]
-"""Removes what another room stores for a collection; called before its event log is removed."""
-
-
 @dataclass(frozen=True, slots=True)
 class CollectionControl:
     """Cancels, deletes and retires collections."""
@@ -39,11 +35,10 @@ class CollectionControl:
     bus: Bus
     records: CollectionStore
     queue: CollectionQueue
-    feeds: CollectionFeeds
+    feeds: FeedPool[CollectionFeed]
     index: CollectionIndex
     projections: Projections
     jobs: JobControl
-    on_delete: Sequence[OnDelete] = ()
 
     async def cancel(self, collection_id: str, note: str) -> collection_pb2.Collection:
         """Returns the collection once it is settled; finished captions stay."""
@@ -151,8 +146,7 @@ class CollectionControl:
         """Removes everything stored for the collection itself."""
         names = self.bus.names
         await self.queue.withdraw(versioned.id)
-        for forget in self.on_delete:  # first: the event log names what belongs to it
-            await forget(versioned.collection)
+        await forget_webhooks(self.bus, versioned.collection)  # the event log names them
         await self.bus.purge(names.events_stream, names.event(versioned.id, "*"))
         await self.records.release(versioned.record.request_id)
         await self.records.remove(versioned.id)

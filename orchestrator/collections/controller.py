@@ -14,7 +14,7 @@ from structlog import get_logger
 from mesh.bus import outlast
 from mesh.errors import MeshError, NotFoundError
 from mesh.tasks import map_concurrently, stop
-from orchestrator.collections.discovery import Discovery, Exhausted, Found, Listed, Lister
+from orchestrator.collections.discovery import Discovery, Listed, Lister
 from orchestrator.collections.fan_in import FanIn
 from orchestrator.collections.fan_out import FanOut
 from orchestrator.collections.index import CollectionIndex
@@ -148,14 +148,16 @@ class CollectionController:
             if self._discovering is None or self._discovery.discovered.empty():
                 return
             match self._discovery.discovered.get_nowait():
-                case Found() as found:
-                    number = len(self._events.projection.members) + 1
-                    await self._events.append_member(found.member(number))
-                    self._fan_out.add(number)
+                case collection_pb2.Member() as member:
+                    member.number = len(self._events.projection.members) + 1
+                    await self._events.append_member(member)
+                    self._fan_out.add(member.number)
                 case Listed() as listed:
                     await self._append_listing(listed)
-                case Exhausted():
-                    await self._append_exhausted()
+                case None if not self._collection.discovery_complete:
+                    changed = deepcopy(self._collection)
+                    changed.discovery_complete = True
+                    await self._append_changed(changed)
         self._wake.set()
 
     async def _append_listing(self, listed: Listed) -> None:
@@ -165,13 +167,10 @@ class CollectionController:
         if listed.failure is not None:
             listing.failure.CopyFrom(listed.failure)
         changed.discovery_complete = all(one.complete for one in changed.listings)
-        await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
+        await self._append_changed(changed)
 
-    async def _append_exhausted(self) -> None:
-        if not self._collection.discovery_complete:
-            changed = deepcopy(self._collection)
-            changed.discovery_complete = True
-            await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
+    async def _append_changed(self, changed: collection_pb2.Collection) -> None:
+        await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
 
     async def _handle_missing(self, number: int) -> None:
         """Its job was deleted; or never created, because the last controller died before that."""
@@ -205,7 +204,7 @@ class CollectionController:
             changed = deepcopy(self._collection)
             changed.state = collection_pb2.COLLECTION_STATE_CANCELLED
             changed.cancel_note = record.collection.cancel_note
-            await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
+            await self._append_changed(changed)
         if self._stopping is None:
             await self._stop_discovery()
             await self._end_pending(CANCELLED)
@@ -252,7 +251,7 @@ class CollectionController:
         if changed.settled and not projection.settled:
             await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_SETTLED, changed)
         elif (changed.state, changed.settled) != (self._collection.state, self._collection.settled):
-            await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_CHANGED, changed)
+            await self._append_changed(changed)
         elif changed.settled:
             await self._events.save()
         return changed.settled

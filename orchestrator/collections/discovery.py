@@ -29,20 +29,6 @@ UNREAD = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One recording was found."""
-
-    address: str
-    media: media_pb2.MediaInfo
-
-    def member(self, number: int) -> collection_pb2.Member:
-        """The new member with this number."""
-        member = collection_pb2.Member(number=number, source_url=self.address, state=PENDING)
-        copy_shared(self.media, member)
-        return member
-
-
-@dataclass(frozen=True, slots=True)
 class Listed:
     """The listing of a source finished, or failed permanently."""
 
@@ -51,12 +37,8 @@ class Listed:
     failure: job_pb2.Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Exhausted:
-    """Every source was listed."""
-
-
-Discovered = Found | Listed | Exhausted
+Discovered = collection_pb2.Member | Listed | None
+"""A new member without its number, the end of a listing, or None: every source was listed."""
 
 
 class Lister:
@@ -123,7 +105,7 @@ class Discovery:
         for place, source in enumerate(self._request.sources):
             if place not in self._listed:
                 await self._put(await self._list(place, source))
-        await self._put(Exhausted())
+        await self._put(None)
 
     async def _put(self, discovered: Discovered) -> None:
         await self.discovered.put(discovered)
@@ -152,9 +134,14 @@ class Discovery:
         async with aclosing(self._lister.listed(self._resolve_request(source))) as found:
             async for recording in found:
                 seen.add(recording.source_url)
-                if not await self._add(recording.source_url, recording.media):
-                    return self._stop_at_limit()
-        return None
+                if await self._add(recording.source_url, recording.media):
+                    continue
+                if self._request.max_members:  # a limit the caller asked for is no failure
+                    return
+                raise LimitExceededError(
+                    f"there is more than the {self._max_members} recordings allowed",
+                    reason=Reason.TOO_LARGE,
+                )
 
     async def _add(self, address: str, media: media_pb2.MediaInfo) -> bool:
         """Adds an address once, whichever source has it; False at the limit of members."""
@@ -162,7 +149,9 @@ class Discovery:
             if len(self._known) >= self._max_members:
                 return False
             self._known.add(address)
-            await self._put(Found(address, media))
+            member = collection_pb2.Member(source_url=address, state=PENDING)
+            copy_shared(media, member)
+            await self._put(member)
         return True
 
     def _resolve_request(self, source: str) -> downloader_pb.ResolveRequest:
@@ -176,10 +165,3 @@ class Discovery:
             period=request.period,
             options=request.options.download,
         )
-
-    def _stop_at_limit(self) -> None:
-        if not self._request.max_members:  # a limit the caller asked for is no failure
-            raise LimitExceededError(
-                f"there is more than the {self._max_members} recordings allowed",
-                reason=Reason.TOO_LARGE,
-            )

@@ -13,14 +13,13 @@ from time import monotonic
 from structlog import get_logger
 
 from mesh.bus import outlast
-from mesh.errors import MeshError
+from mesh.errors import InvalidRequestError, MeshError
 from mesh.reasons import Reason
 from orchestrator.collections.fan_in import FanIn
 from orchestrator.collections.members import PENDING, refused
 from orchestrator.collections.projection import CollectionEventWriter
-from orchestrator.collections.validation import refusal
 from orchestrator.jobs.submission import JobSpec, Reservation, Submission
-from orchestrator.jobs.validation import SchedulingKey
+from orchestrator.jobs.validation import SchedulingKey, check_url
 from orchestrator.queue.capacity import Capacity
 from ytcaption.v1 import collection_pb2, job_pb2
 
@@ -98,7 +97,9 @@ class FanOut:
 
     async def _intend(self, number: int) -> None:
         member = self._events.projection.members[number - 1]
-        if error := refusal(member.source_url):
+        try:
+            check_url(member.source_url)
+        except InvalidRequestError as error:
             await self._events.append_member(refused(member, error))
             return
         if not member.job_id:

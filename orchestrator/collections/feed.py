@@ -1,14 +1,12 @@
 """The event feed of a collection: every member as it is, then each change."""
 
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
-from functools import partial
 
 from mesh.bus import Bus
 from orchestrator.collections.members import ENDED, RUNNING
 from orchestrator.collections.projection import Projection
 from orchestrator.jobs.event_log import EventLogReader
-from orchestrator.watch.event_feed import EventFeed, FeedPool
+from orchestrator.watch.event_feed import EventFeed
 from ytcaption.v1 import collection_pb2, event_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
@@ -17,27 +15,8 @@ ProgressOf = Callable[[str], float | None]
 """The progress of a job as last read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One stored change as watchers get it; built once for all of them."""
-
-    response: Response
-
-    count = 1
-
-    @property
-    def sequence(self) -> int:
-        """Its sequence in the event log."""
-        return self.response.sequence
-
-    @property
-    def about(self) -> int:
-        """The number of the member; 0 for the collection itself."""
-        return self.response.member.number
-
-
-class CollectionFeed(EventFeed[Change, collection_pb2.MemberProgress]):
-    """The event log of one collection."""
+class CollectionFeed(EventFeed[Response, collection_pb2.MemberProgress]):
+    """The event log of one collection; a change is built once for all its watchers."""
 
     final = event_pb2.EVENT_TYPE_COLLECTION_SETTLED
     urgent = frozenset(
@@ -74,12 +53,12 @@ class CollectionFeed(EventFeed[Change, collection_pb2.MemberProgress]):
                 self._projection.request.Clear()  # with all its addresses
             case "member_changed":
                 member = event.member_changed.member
-                self._entries.append(Change(Response(sequence=sequence, member=member)))
+                self._entries.append(Response(sequence=sequence, member=member))
                 if member.state in ENDED:
                     self._progress.pop(member.number, None)
             case "collection_changed":
                 collection = self._projection.collection
-                self._entries.append(Change(Response(sequence=sequence, collection=collection)))
+                self._entries.append(Response(sequence=sequence, collection=collection))
 
     def _decode_progress(self, data: bytes) -> tuple[int, collection_pb2.MemberProgress]:
         progress = collection_pb2.MemberProgress.FromString(data)
@@ -87,13 +66,13 @@ class CollectionFeed(EventFeed[Change, collection_pb2.MemberProgress]):
 
     async def watch(
         self, after: int, *, follow: bool = True
-    ) -> AsyncGenerator[Change | collection_pb2.MemberProgress, None]:
+    ) -> AsyncGenerator[Response | collection_pb2.MemberProgress, None]:
         """The newest state of everything that changed after a sequence, then every change."""
         position = len(self._entries)
         for change in self._newest(after):
             yield change
         self._look_up_figures()
-        following = self._follow(position, self._entries.__getitem__, follow=follow)
+        following = self._follow(position, lambda one: (self._entries[one], 1), follow=follow)
         try:
             async for update in following:
                 yield update
@@ -110,18 +89,11 @@ class CollectionFeed(EventFeed[Change, collection_pb2.MemberProgress]):
                         number=member.number, job_id=member.job_id, progress=progress
                     )
 
-    def _newest(self, after: int) -> list[Change]:
-        """In the order in which they happened."""
-        found: dict[int, Change] = {}
+    def _newest(self, after: int) -> list[Response]:
+        """The last change of each member, and of the collection, in order of their sequence."""
+        found: dict[int, Response] = {}
         for change in reversed(self._entries):
             if change.sequence <= after:
                 break
-            found.setdefault(change.about, change)
+            found.setdefault(change.member.number, change)  # 0: the collection
         return list(found.values())[::-1]
-
-
-class CollectionFeeds(FeedPool[CollectionFeed]):
-    """The feeds of collections that are watched on this replica."""
-
-    def __init__(self, bus: Bus, event_logs: EventLogReader, progress_of: ProgressOf) -> None:
-        super().__init__(partial(CollectionFeed, bus, event_logs, progress_of))

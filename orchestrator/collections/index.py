@@ -3,33 +3,18 @@
 The job index feeds this one: both are read from the same bucket.
 """
 
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 
-from nats.js.errors import NotFoundError
-
-from mesh.bus import Bus, storing
+from mesh.bus import Bus
 from mesh.errors import InvalidRequestError
 from orchestrator.collections.members import RUNNING
 from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import ROOT, CollectionStore, VersionedCollection
-from orchestrator.jobs.index import JobIndex, RecordTable
-from orchestrator.queue.paging import MAX_PAGE, Page, page_size
+from orchestrator.jobs.index import JobIndex, ListQuery, RecordTable
+from orchestrator.queue.paging import MAX_PAGE, Page
 from ytcaption.v1 import collection_pb2
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionQuery:
-    """A checked query for one page of collections."""
-
-    size: int
-    token: str = ""
-
-    @classmethod
-    def checked(cls, size: int, token: str) -> "CollectionQuery":
-        """A caller's query; InvalidRequestError if it is invalid."""
-        return cls(page_size(size), token)
+from ytcaption.v1 import collection_service_pb2 as pb
 
 
 class CollectionTable(RecordTable[bool]):
@@ -70,22 +55,13 @@ class CollectionIndex:
 
     async def page(self, size: int, token: str) -> Page[collection_pb2.Collection]:
         """Collections older than the token's, newest first."""
-        wanted = CollectionQuery.checked(size, token)
+        wanted = ListQuery.checked(size, token)
         await self._index.catch_up()
         return self.look(wanted)
 
-    def look(self, wanted: CollectionQuery) -> Page[collection_pb2.Collection]:
+    def look(self, wanted: ListQuery) -> Page[collection_pb2.Collection]:
         """The page as last read."""
         return self._table.page(wanted.size, wanted.token)
-
-
-@dataclass(frozen=True, slots=True)
-class MemberPage:
-    """A collection, one page of its members and the token of the next."""
-
-    collection: collection_pb2.Collection
-    members: list[collection_pb2.Member]
-    next_token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,34 +73,34 @@ class CollectionReader:
     projections: Projections
     index: JobIndex
 
-    async def page(self, collection_id: str, size: int, token: str) -> MemberPage:
+    async def page(self, collection_id: str, size: int, token: str) -> pb.GetCollectionResponse:
         """Members in the order in which they were found; a token is the last number shown."""
         if size < 0 or not (token == "" or token.isdecimal()):
             raise InvalidRequestError("page_size must not be negative, and page_token one of ours")
         if not size:
             versioned = await self.records.get(collection_id)
             if not await self._is_behind(versioned):
-                return MemberPage(versioned.collection, [], "")
+                return pb.GetCollectionResponse(collection=versioned.collection)
         projection = await self.projections.read(collection_id)
         begin = int(token or 0)
         end = begin + min(size, MAX_PAGE)
         members = [self._with_progress(member) for member in projection.members[begin:end]]
         more = bool(size) and end < len(projection.members)
-        return MemberPage(projection.collection, members, str(end) if more else "")
+        return pb.GetCollectionResponse(
+            collection=projection.collection,
+            members=members,
+            next_page_token=str(end) if more else "",
+        )
 
     async def _is_behind(self, versioned: VersionedCollection) -> bool:
         """Whether the event log, which watchers see, is ahead of the record."""
         if versioned.collection.settled:
             return False
-        names, jetstream = self.bus.names, self.bus.jetstream
-        async with storing():
-            for kind in ("collection_changed", "collection_gathered", "collection_settled"):
-                with suppress(NotFoundError):
-                    last = await jetstream.get_last_msg(
-                        names.events_stream, names.event(versioned.id, kind)
-                    )
-                    if (last.seq or 0) > versioned.record.sequence:
-                        return True
+        names = self.bus.names
+        for kind in ("collection_changed", "collection_gathered", "collection_settled"):
+            last = await self.bus.newest(names.events_stream, names.event(versioned.id, kind))
+            if last is not None and last.sequence > versioned.record.sequence:
+                return True
         return False
 
     def _with_progress(self, member: collection_pb2.Member) -> collection_pb2.Member:

@@ -1,6 +1,7 @@
 """The states of a collection's members, and how a member changes as its job runs and ends."""
 
 from copy import deepcopy
+from operator import attrgetter
 from typing import TypeAlias
 
 from google.protobuf.timestamp import from_current_time
@@ -71,12 +72,8 @@ def _end(member: collection_pb2.Member, job: job_pb2.Job, deadline: Timestamp | 
 
 def _needs_event(before: collection_pb2.Member, after: collection_pb2.Member) -> bool:
     """Other fields are written with the next change of these."""
-    return (before.state, before.attempt, before.title, before.late) != (
-        after.state,
-        after.attempt,
-        after.title,
-        after.late,
-    )
+    shown = attrgetter("state", "attempt", "title", "late")
+    return bool(shown(before) != shown(after))
 
 
 def ended(member: collection_pb2.Member, state: MemberStateId) -> collection_pb2.Member:

@@ -1,7 +1,5 @@
 """The records of collections, in the bucket of jobs under keys of their own."""
 
-from google.protobuf.timestamp import from_current_time
-
 from mesh.reasons import Reason
 from orchestrator.jobs.store import RecordStore, Versioned
 from ytcaption.v1 import collection_pb2
@@ -24,22 +22,15 @@ class VersionedCollection(Versioned[collection_pb2.CollectionRecord]):
         """The collection as callers see it."""
         return self.record.collection
 
-    def touch(self) -> None:
-        """Sets the update time to now."""
-        self.collection.update_time.CopyFrom(from_current_time())
+    owner = collection
 
 
-class CollectionStore(RecordStore[VersionedCollection]):
+class CollectionStore(RecordStore[collection_pb2.CollectionRecord, VersionedCollection]):
     """Reads and writes collection records."""
 
     root = f"{ROOT}."
     requests = f"{REQUESTS}."
     what = "collection"
     missing = Reason.COLLECTION_NOT_FOUND
-
-    def _read(self, data: bytes, revision: int) -> VersionedCollection:
-        return VersionedCollection(collection_pb2.CollectionRecord.FromString(data), revision)
-
-    async def create(self, record: collection_pb2.CollectionRecord) -> VersionedCollection:
-        """Stores a new collection durably; ConflictError if its id is taken."""
-        return await self._create(VersionedCollection(record, 0))
+    record = collection_pb2.CollectionRecord
+    versioned = VersionedCollection

@@ -6,24 +6,33 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mesh.errors import InternalError, NotFoundError, UnsupportedError
-from mesh.languages import described
+from mesh.languages import described, tag_of
+from mesh.messages import dataclass_from, enum_name
 from mesh.reasons import Reason
-from orchestrator.collections.projection import ReadProjection
-from orchestrator.collections.report_model import report_collection
+from orchestrator.collections.projection import Projection, ReadProjection
 from orchestrator.jobs.caption_files import CaptionFile, CaptionReader, Tracks
 from orchestrator.jobs.captions import FormatId, format_for
 from orchestrator.jobs.store import JobStore, UnreadableError
 from reports.archive import CaptionsZip, safe
 from reports.document import JsonReport
 from reports.markdown import MarkdownReport
-from reports.model import Collection, Member, MemberState, Text, Translation
+from reports.model import (
+    Collection,
+    Failure,
+    Listing,
+    Member,
+    MemberState,
+    State,
+    Text,
+    Translation,
+)
 from reports.page import HtmlReport
 from reports.pdf_process import PdfError, PdfUnavailableError, render_pdf, require_pdf
 from reports.words import heading
-from ytcaption.v1 import collection_service_pb2, job_pb2, media_pb2
+from ytcaption.v1 import collection_pb2, collection_service_pb2, job_pb2, media_pb2
 
 Parts: TypeAlias = AsyncGenerator[bytes, None]
 ReportFormatId: TypeAlias = "collection_service_pb2.ReportFormat.ValueType"
@@ -75,12 +84,15 @@ class Reports:
         self, collection_id: str, format: ReportFormatId, caption_format: FormatId
     ) -> Report:
         """Checks the request and reads the projection; texts are read while the report is sent."""
-        format_for(job_pb2.Job(), caption_format, word_cues=False)
+        format_for(job_pb2.Job(), caption_format)
         projection = await self._read(collection_id)
-        collection = report_collection(projection.collection, projection.members, datetime.now(UTC))
+        collection = report_collection(projection, datetime.now(UTC))
         stem = safe(heading(collection)) or collection_id
         if format == collection_service_pb2.REPORT_FORMAT_PDF:
-            _require_pdf()
+            try:
+                require_pdf()
+            except PdfUnavailableError as error:
+                raise UnsupportedError(str(error), reason=Reason.OPTION_UNSUPPORTED) from error
             return Report("application/pdf", f"{stem}.pdf", lambda: self._pdf(collection))
         if format == collection_service_pb2.REPORT_FORMAT_ZIP:
             return Report(
@@ -155,7 +167,7 @@ class Reports:
         """A member's captions, or why there are none."""
         try:
             job = (await self._jobs.get(member.job_id)).job
-            tracks = await self._captions.tracks(job, format_, media_pb2.CueRules())
+            tracks = await self._captions.tracks(job, format_)
             # Captions deleted while they are read look empty: check that the job still exists.
             await self._jobs.get(member.job_id)
         except NotFoundError:
@@ -165,11 +177,52 @@ class Reports:
         return tracks, ""
 
 
-def _require_pdf() -> None:
-    try:
-        require_pdf()
-    except PdfUnavailableError as error:
-        raise UnsupportedError(str(error), reason=Reason.OPTION_UNSUPPORTED) from error
+def report_collection(projection: Projection, report_time: datetime) -> Collection:
+    """The collection and its members as reports render them, without the texts."""
+    collection = projection.collection
+    language_out = tag_of(collection.options.language_out)
+    return dataclass_from(
+        Collection,
+        collection,
+        state=State(_word(collection_pb2.CollectionState, collection.state)),
+        report_time=report_time,
+        members=tuple(map(_member, projection.members)),
+        listings=tuple(
+            dataclass_from(Listing, listing, failure=_failure(listing))
+            for listing in collection.listings
+        ),
+        language_out=language_out,
+        language_out_name=described(language_out),
+        **{name: _time(collection, name) for name in ("create_time", "deadline", "end_time")},
+    )
+
+
+def _member(member: collection_pb2.Member) -> Member:
+    seconds = member.duration.ToTimedelta().total_seconds()
+    return dataclass_from(
+        Member,
+        member,
+        url=member.source_url,
+        state=MemberState(_word(collection_pb2.MemberState, member.state)),
+        duration_seconds=seconds if member.HasField("duration") else None,
+        end_time=_time(member, "end_time"),
+        failure=_failure(member),
+    )
+
+
+def _failure(of: collection_pb2.Listing | collection_pb2.Member) -> Failure | None:
+    if not of.HasField("failure"):
+        return None
+    return dataclass_from(Failure, of.failure, stage=_word(job_pb2.Stage, of.failure.stage))
+
+
+def _time(message: Any, name: str) -> datetime | None:
+    return getattr(message, name).ToDatetime(UTC) if message.HasField(name) else None
+
+
+def _word(enum: Any, number: int) -> str:
+    """The value without its prefix, in upper case; "" if it is unspecified."""
+    return enum_name(enum.DESCRIPTOR, number).upper() if number else ""
 
 
 def _translation(file: CaptionFile) -> Translation:

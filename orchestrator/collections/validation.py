@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from mesh.errors import InvalidRequestError, MeshError
+from mesh.errors import InvalidRequestError
 from mesh.messages import copy_shared
 from mesh.period import wanted_days
 from mesh.searches import is_search
@@ -107,12 +107,3 @@ def _check_title(title: str) -> str:
     if len(title) > MAX_TITLE or not title.isprintable():
         raise InvalidRequestError(f"title must be at most {MAX_TITLE} printable characters")
     return title
-
-
-def refusal(address: str) -> MeshError | None:
-    """The error of an address that no job can have; None if a job may have it."""
-    try:
-        check_url(address)
-    except InvalidRequestError as error:
-        return error
-    return None

@@ -25,14 +25,14 @@ DURABLE = "conductors"
 LONGEST_WAIT_SECONDS = 30.0
 
 
-class CollectionWorker:
+class CollectionWorker(Consumer):
     """Runs many collections at once; a collection is run by one replica at a time."""
 
     def __init__(self, dependencies: Dependencies, settings: Settings) -> None:
         self._dependencies = dependencies
         backoff = Backoff(settings.retry_seconds, LONGEST_WAIT_SECONDS)
         bus = dependencies.storage.bus
-        self._consumer = Consumer(
+        super().__init__(
             bus,
             bus.names.collections_stream,
             DURABLE,
@@ -45,11 +45,7 @@ class CollectionWorker:
             heartbeat=True,
         )
 
-    async def run(self) -> None:
-        """Works until cancelled; collections under way are then given back."""
-        await self._consumer.run(self._work)
-
-    async def _work(self, message: Msg) -> float | None:
+    async def _handle(self, message: Msg) -> float | None:
         """Seconds until the item should be delivered again, or None once nothing is left to do."""
         collection_id = id_of_subject(message.subject)
         with bound_contextvars(collection_id=collection_id):

@@ -1,6 +1,7 @@
 """The inbox: starts a collection for each event; an invalid event becomes a dead letter."""
 
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
@@ -14,7 +15,8 @@ from orchestrator.events.parsing import MESSAGE_ID, Incoming, read, readable_cor
 from orchestrator.jobs.dead_letters import DeadLetters
 from orchestrator.queue.consumers import Consumer
 from orchestrator.worker.retry import Backoff
-from ytcaption.v1 import collection_pb2, collection_service_pb2, job_pb2
+from ytcaption.v1 import collection_pb2, job_pb2
+from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
 
 log = get_logger(__name__)
 
@@ -26,22 +28,19 @@ MAX_CONTENT = 64 * 1024
 MAX_MESSAGE = 2000
 
 
-class CollectionStarter(Protocol):
-    """Accepts collections."""
-
-    async def create(
-        self, request: collection_service_pb2.CreateCollectionRequest
-    ) -> collection_pb2.Collection:
-        """Durable when it returns; once for each request_id."""
+CreateCollection: TypeAlias = Callable[
+    [CreateCollectionRequest], Awaitable[collection_pb2.Collection]
+]
+"""Starts a collection, which is durable when it returns; once for each request_id."""
 
 
-class Inbox:
+class Inbox(Consumer):
     """Shared by all replicas: each event goes to one of them at a time."""
 
-    def __init__(self, bus: Bus, collections: CollectionStarter, dead_letters: DeadLetters) -> None:
-        self._collections = collections
+    def __init__(self, bus: Bus, create: CreateCollection, dead_letters: DeadLetters) -> None:
+        self._create = create
         self._dead_letters = dead_letters
-        self._consumer = Consumer(
+        super().__init__(
             bus,
             bus.names.inbox_stream,
             "inbox",
@@ -49,10 +48,6 @@ class Inbox:
             max_ack_pending=1000,
             retry_after=lambda message, _: BACKOFF.delay(message.metadata.num_delivered),
         )
-
-    async def run(self) -> None:
-        """Handles one event after another until cancelled."""
-        await self._consumer.run(self._handle)
 
     async def _handle(self, message: Msg) -> None:
         """Returns once the event's collection or its dead letter is stored."""
@@ -64,8 +59,7 @@ class Inbox:
     async def _start(self, incoming: Incoming, correlation_id: str) -> None:
         """Raises errors that may pass; a permanent one makes the event a dead letter."""
         try:
-            request = read(incoming)
-            collection = await self._collections.create(request)
+            collection = await self._create(read(incoming))
         except MeshError as error:
             if may_pass(error):
                 raise
@@ -109,18 +103,15 @@ def may_pass(error: MeshError) -> bool:
     return unavailable or error.retryable or error.reason == Reason.STORAGE_FULL
 
 
-class EventReplays:
-    """Publishes a dead event to the inbox again, on its own subject."""
+async def resend_event(bus: Bus, letter: job_pb2.DeadLetter) -> None:
+    """Publishes a dead event to the inbox again, on its own subject.
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-
-    async def resend(self, letter: job_pb2.DeadLetter) -> None:
-        """Returns once it is stored; sent twice, it still starts one collection."""
-        if len(letter.content) < letter.content_size_bytes:
-            raise InvalidRequestError(
-                f"only the first {len(letter.content):,} of {letter.content_size_bytes:,} bytes of"
-                " the event were stored: its sender must send it again"
-            )
-        headers = {MESSAGE_ID: f"replay-{letter.letter_id}"}
-        await self._bus.publish(letter.subject, letter.content, headers)
+    Returns once it is stored; sent twice, it still starts one collection.
+    """
+    if len(letter.content) < letter.content_size_bytes:
+        raise InvalidRequestError(
+            f"only the first {len(letter.content):,} of {letter.content_size_bytes:,} bytes of"
+            " the event were stored: its sender must send it again"
+        )
+    headers = {MESSAGE_ID: f"replay-{letter.letter_id}"}
+    await bus.publish(letter.subject, letter.content, headers)

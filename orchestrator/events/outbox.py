@@ -24,12 +24,11 @@ AGAIN_SECONDS = 1.0
 HEADERS_BYTES = 1024
 
 
-class Outbox:
+class Outbox(Consumer):
     """Shared by all replicas: one event in flight at a time, so event-log order is kept."""
 
     def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-        self._consumer = Consumer(
+        super().__init__(
             bus,
             bus.names.events_stream,
             DURABLE,
@@ -40,15 +39,7 @@ class Outbox:
             retry_after=lambda *_: AGAIN_SECONDS,
         )
 
-    async def prepare(self) -> None:
-        """From here on every event is published; called before the first one can happen."""
-        await self._consumer.create()
-
-    async def run(self) -> None:
-        """Publishes one event after another until cancelled."""
-        await self._consumer.run(self._publish)
-
-    async def _publish(self, message: Msg) -> None:
+    async def _handle(self, message: Msg) -> None:
         if event := self._rendered(message):
             kind, event_id, data = event
             headers = {MESSAGE_ID: event_id}

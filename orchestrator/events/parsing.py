@@ -87,15 +87,11 @@ class SourceParts(Strict):
     enderecos: list[Address] = Field(default=[], description="One recording each.")
 
 
-def _source_tag(value: Any) -> str | None:
-    return SOURCE_TAGS.get(type(value))
-
-
 Source = Annotated[
     Annotated[Address, Tag("<list>")]
     | Annotated[list[Address], Field(min_length=1), Tag("<addresses>")]
     | Annotated[SourceParts, Tag("<parts>")],
-    Discriminator(_source_tag),
+    Discriminator(lambda value: SOURCE_TAGS.get(type(value))),
 ]
 
 

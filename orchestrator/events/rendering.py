@@ -8,21 +8,7 @@ from google.protobuf.duration import to_timedelta
 from google.protobuf.message import Message
 
 from mesh.messages import enum_name
-from orchestrator.events.models import (
-    AnyEvent,
-    Chapter,
-    Failure,
-    FetchOrBatchStarted,
-    FetchOrBatchStartedEvent,
-    FetchResult,
-    FetchResultEvent,
-    JobWarning,
-    Media,
-    TranscriptionResult,
-    TranscriptionResultEvent,
-    TranscriptionStarted,
-    TranscriptionStartedEvent,
-)
+from orchestrator.events import models
 from orchestrator.events.parameters import options_of, parameters_of
 from orchestrator.events.parsing import SourceParts
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
@@ -41,20 +27,20 @@ def _common(event: event_pb2.Event, estado: str) -> dict[str, Any]:
     }
 
 
-def _fetch_or_batch_started(event: event_pb2.Event) -> FetchOrBatchStarted:
+def _fetch_or_batch_started(event: event_pb2.Event) -> models.FetchOrBatchStarted:
     start = event.start_collection
     is_fetch = bool(event.job_id and start.sources)
     batch = SourceParts(listas=list(start.sources), enderecos=list(start.addresses))
-    return FetchOrBatchStarted(
+    return models.FetchOrBatchStarted(
         fonte=start.sources[0] if is_fetch else batch,
         parametros=parameters_of(start),
         **_common(event, "running"),
     )
 
 
-def _fetch_result(event: event_pb2.Event) -> FetchResult:
+def _fetch_result(event: event_pb2.Event) -> models.FetchResult:
     result = event.collection_result
-    return FetchResult(
+    return models.FetchResult(
         fonte=_source(result.source),
         tamanho=result.size_bytes,
         media=_media(result.media) if result.HasField("media") else None,
@@ -63,9 +49,9 @@ def _fetch_result(event: event_pb2.Event) -> FetchResult:
     )
 
 
-def _transcription_started(event: event_pb2.Event) -> TranscriptionStarted:
+def _transcription_started(event: event_pb2.Event) -> models.TranscriptionStarted:
     start = event.start_execution
-    return TranscriptionStarted(
+    return models.TranscriptionStarted(
         fonte=_source(start.source),
         modelo=start.model,
         parametros=options_of(start.options),
@@ -73,9 +59,9 @@ def _transcription_started(event: event_pb2.Event) -> TranscriptionStarted:
     )
 
 
-def _transcription_result(event: event_pb2.Event) -> TranscriptionResult:
+def _transcription_result(event: event_pb2.Event) -> models.TranscriptionResult:
     result = event.execution_result
-    return TranscriptionResult(
+    return models.TranscriptionResult(
         fonte=_source(result.source),
         idioma=result.language or None,
         modelo=result.model or None,
@@ -95,12 +81,12 @@ def _word(message: Message, field: str) -> str:
     return enum_name(message.DESCRIPTOR.fields_by_name[field].enum_type, getattr(message, field))
 
 
-def _warning(warning: job_pb2.Warning) -> JobWarning:
-    return JobWarning(motivo=warning.reason, mensagem=warning.message)
+def _warning(warning: job_pb2.Warning) -> models.JobWarning:
+    return models.JobWarning(motivo=warning.reason, mensagem=warning.message)
 
 
-def _failure(failure: job_pb2.Failure) -> Failure:
-    return Failure(
+def _failure(failure: job_pb2.Failure) -> models.Failure:
+    return models.Failure(
         motivo=failure.reason,
         mensagem=failure.message,
         repetivel=failure.retryable,
@@ -109,9 +95,9 @@ def _failure(failure: job_pb2.Failure) -> Failure:
     )
 
 
-def _media(media: media_pb2.MediaInfo) -> Media:
+def _media(media: media_pb2.MediaInfo) -> models.Media:
     known = media.HasField("duration")
-    return Media(
+    return models.Media(
         id=media.media_id or None,
         titulo=media.title or None,
         autor=media.uploader or None,
@@ -122,7 +108,7 @@ def _media(media: media_pb2.MediaInfo) -> Media:
         extrator=media.extractor or None,
         formato=media.container or None,
         capitulos=[
-            Chapter(
+            models.Chapter(
                 inicio=to_timedelta(chapter.start_offset).total_seconds(),
                 fim=to_timedelta(chapter.end_offset).total_seconds(),
                 titulo=chapter.title,
@@ -132,17 +118,17 @@ def _media(media: media_pb2.MediaInfo) -> Media:
     )
 
 
-_FORMS: dict[str | None, tuple[type[AnyEvent], Callable[[event_pb2.Event], Any]]] = {
-    "start_collection": (FetchOrBatchStartedEvent, _fetch_or_batch_started),
-    "collection_result": (FetchResultEvent, _fetch_result),
-    "start_execution": (TranscriptionStartedEvent, _transcription_started),
-    "execution_result": (TranscriptionResultEvent, _transcription_result),
+_FORMS: dict[str | None, tuple[type[models.AnyEvent], Callable[[event_pb2.Event], Any]]] = {
+    "start_collection": (models.FetchOrBatchStartedEvent, _fetch_or_batch_started),
+    "collection_result": (models.FetchResultEvent, _fetch_result),
+    "start_execution": (models.TranscriptionStartedEvent, _transcription_started),
+    "execution_result": (models.TranscriptionResultEvent, _transcription_result),
 }
 KINDS = tuple(map(str, _FORMS))
 """Events with a JSON form, by their names in the events stream and in the contract."""
 
 
-def rendered(event: event_pb2.Event) -> AnyEvent:
+def rendered(event: event_pb2.Event) -> models.AnyEvent:
     """The JSON model of an event; NoJsonFormError if its kind has none."""
     kind = event.WhichOneof("payload")
     if kind not in _FORMS:

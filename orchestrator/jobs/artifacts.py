@@ -78,7 +78,7 @@ class Artifacts:
         self, job_id: str, name: str, offset: int = 0, limit: int = 0
     ) -> AsyncIterator[bytes]:
         """Yields the file from an offset on, up to a limit (0: none), in pieces of a frame."""
-        info = await outlast(lambda: self._info(job_id, name), self._patience)
+        info = await self._info(job_id, name)
         left = max(0, (info.size or 0) - offset)
         left = min(limit, left) if limit else left
         if not left:
@@ -125,9 +125,12 @@ class Artifacts:
         return 0, offset
 
     async def _info(self, job_id: str, name: str) -> ObjectInfo:
-        try:
+        async def get() -> ObjectInfo:
             async with storing():
                 return await self._bus.artifacts.get_info(f"{job_id}/{name}")
+
+        try:
+            return await outlast(get, self._patience)
         except (ObjectNotFoundError, KeyMissingError) as error:
             raise NotFoundError(
                 f"job {job_id} has no file {name!r}", reason=Reason.ARTIFACT_NOT_FOUND
@@ -140,14 +143,14 @@ class Artifacts:
     async def size(self, job_id: str, name: str) -> int | None:
         """Bytes of a file, or None if there is none."""
         try:
-            return (await outlast(lambda: self._info(job_id, name), self._patience)).size or 0
+            return (await self._info(job_id, name)).size or 0
         except NotFoundError:
             return None
 
     async def drop(self, job_id: str, name: str) -> bool:
         """Removes one file; says whether there was one."""
         try:
-            info = await outlast(lambda: self._info(job_id, name), self._patience)
+            info = await self._info(job_id, name)
         except NotFoundError:
             return False
         await outlast(lambda: self._purge(str(info.name), str(info.nuid)), self._patience)

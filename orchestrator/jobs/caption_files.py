@@ -67,11 +67,9 @@ class CaptionReader:
             return await _translated(job, made, spoken, cue_rules)
         return await _file(job, made, spoken, cue_rules, _stem(job))
 
-    async def tracks(
-        self, job: job_pb2.Job, format_: FormatId, cue_rules: media_pb2.CueRules
-    ) -> Tracks:
+    async def tracks(self, job: job_pb2.Job, format_: FormatId) -> Tracks:
         """The captions as spoken and, if any were translated, those too."""
-        made = format_for(job, format_, word_cues=False)
+        made, cue_rules = format_for(job, format_), media_pb2.CueRules()
         spoken = await self._transcript(job)
         return Tracks(
             await _file(job, made, spoken, cue_rules, _stem(job)),

@@ -19,9 +19,14 @@ FormatId: TypeAlias = "media_pb2.CaptionFormat.ValueType"
 _ENUM = media_pb2.CaptionFormat.DESCRIPTOR
 
 
-def format_for(job: job_pb2.Job, format_: FormatId, *, word_cues: bool) -> Format:
+def format_for(job: job_pb2.Job, format_: FormatId, *, word_cues: bool = False) -> Format:
     """The format's entry in the registry; raises if this job cannot be written in it."""
-    found = _registered(format_)
+    try:
+        found = FORMATS[enum_name(_ENUM, format_) if format_ else DEFAULT]
+    except KeyError as error:
+        raise UnsupportedError(
+            f"captions cannot be had as format {format_}", reason=Reason.OPTION_UNSUPPORTED
+        ) from error
     if not word_cues:
         return found
     if not found.word_cues:
@@ -32,15 +37,6 @@ def format_for(job: job_pb2.Job, format_: FormatId, *, word_cues: bool) -> Forma
             "the words have no times: the job was run without word_timestamps"
         )
     return found.with_word_cues()
-
-
-def _registered(format_: FormatId) -> Format:
-    try:
-        return FORMATS[enum_name(_ENUM, format_) if format_ else DEFAULT]
-    except KeyError as error:
-        raise UnsupportedError(
-            f"captions cannot be had as format {format_}", reason=Reason.OPTION_UNSUPPORTED
-        ) from error
 
 
 def format_infos() -> list[pb.CaptionFormatInfo]:
@@ -115,12 +111,7 @@ def _segment(segment: media_pb2.Segment) -> Segment:
 
 
 def _word(word: media_pb2.Word) -> Word:
-    return Word(
-        start=_ms(word.start_offset),
-        end=_ms(word.end_offset),
-        text=word.text,
-        confidence=word.confidence if word.HasField("confidence") else None,
-    )
+    return dataclass_from(Word, word, start=_ms(word.start_offset), end=_ms(word.end_offset))
 
 
 def _ms(duration: Duration) -> int:

@@ -1,7 +1,7 @@
 """Cancels and deletes jobs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -49,8 +49,8 @@ class JobControl:
     queue: WorkQueue
     until_ended: Callable[[str], Awaitable[None]]
     """Waits until the event log of a job has its end."""
-    on_delete: Sequence[Callable[[job_pb2.Job], Awaitable[None]]] = ()
-    """Remove what other rooms store for a job; called before its event log goes."""
+    forget_webhooks: Callable[[job_pb2.Job], Awaitable[None]]
+    """Removes the webhooks of a job; called before its event log goes, which names them."""
 
     async def cancel(self, job_id: str, note: str) -> job_pb2.Job:
         """Returns the job once it is terminal; segments settled so far stay."""
@@ -102,27 +102,18 @@ class JobControl:
             record = (await self.storage.jobs.get(job_id)).record
         except UnreadableError:  # no runner can run it
             record = job_pb2.JobRecord(job=job_pb2.Job(job_id=job_id))
-        names = self.storage.bus.names
+        bus, names = self.storage.bus, self.storage.bus.names
         await self.queue.withdraw(job_id)
         files = await self.storage.artifacts.remove(record.job)
-        for on_delete in self.on_delete:  # first: the event log names what belongs to the job
-            await on_delete(record.job)
-        events = await self._purge(names.events_stream, names.event(job_id, "*"))
-        await self._purge(names.dead_letter_stream, names.dead_letter(job_id))
+        await self.forget_webhooks(record.job)
+        event_log = names.events_stream, names.event(job_id, "*")
+        events = len([stored.sequence async for stored in bus.read(*event_log)])
+        await bus.purge(*event_log)
+        await bus.purge(names.dead_letter_stream, names.dead_letter(job_id))
         await self.storage.jobs.release(record.request_id)
-        if record.cache_key:
-            await self._remove_dedup_pointer(dedup_pointer(record), job_id)
+        dedup = dedup_pointer(record)
+        # Identical jobs must not wait for a job that is gone.
+        if record.cache_key and (await self.storage.jobs.pointer(dedup)).id == job_id:
+            await self.storage.jobs.remove_pointer(dedup)
         await self.storage.jobs.remove(job_id)
         return Removed(jobs=1, events=events, files=files)
-
-    async def _remove_dedup_pointer(self, key: str, job_id: str) -> None:
-        """Identical jobs must not wait for a job that is gone."""
-        if (await self.storage.jobs.pointer(key)).id == job_id:
-            await self.storage.jobs.remove_pointer(key)
-
-    async def _purge(self, stream: str, subject: str) -> int:
-        count = 0
-        async for _ in self.storage.bus.read(stream, subject):
-            count += 1
-        await self.storage.bus.purge(stream, subject)
-        return count

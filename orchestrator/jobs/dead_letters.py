@@ -1,6 +1,5 @@
 """The dead-letter queue: one letter for each job, event or webhook that was given up."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from uuid import UUID
 
 from mesh.bus import Bus, Stored
 from mesh.errors import NotFoundError
+from mesh.tasks import map_concurrently
 from orchestrator.jobs.store import JobStore, UnreadableError
 from orchestrator.queue.paging import Page, stream_page
 from ytcaption.v1 import job_pb2
@@ -116,8 +116,7 @@ class DeadLetters:
         if choice == DeadLetterFilter():  # all of them, with one purge
             await self._bus.purge(self._stream, ">", until=chosen[-1].sequence)
             return len(chosen)
-        for first in range(0, len(chosen), AT_ONCE):
-            await asyncio.gather(*map(self.remove, chosen[first : first + AT_ONCE]))
+        await map_concurrently(self.remove, chosen, at_once=AT_ONCE)
         return len(chosen)
 
     async def _chosen(self, choice: DeadLetterFilter) -> AsyncIterator[job_pb2.DeadLetter]:

@@ -74,13 +74,9 @@ class Dedup:
             return original
         age = datetime.now(UTC) - original.end_time.ToDatetime(UTC)
         fresh = age < timedelta(hours=self.settings.cache_hours)
-        if (
-            original.state == job_pb2.JOB_STATE_SUCCEEDED
-            and fresh
-            and await self._same_models(original)
-        ):
-            return original
-        return None
+        succeeded = original.state == job_pb2.JOB_STATE_SUCCEEDED
+        usable = succeeded and fresh and await self._same_models(original)
+        return original if usable else None
 
     async def _same_models(self, original: job_pb2.Job) -> bool:
         made_by = Selected(original.model, original.translation_model)

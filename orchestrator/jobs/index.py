@@ -35,8 +35,8 @@ JobPage: TypeAlias = Page[job_pb2.Job]
 
 
 @dataclass(frozen=True, slots=True)
-class JobQuery:
-    """A checked query for one page of jobs."""
+class ListQuery:
+    """A checked query for one page of jobs, or of collections, which have one list."""
 
     size: int
     token: str = ""
@@ -45,8 +45,8 @@ class JobQuery:
 
     @classmethod
     def checked(
-        cls, size: int, token: str, states: Collection[StateId], query: str = ""
-    ) -> "JobQuery":
+        cls, size: int, token: str, states: Collection[StateId] = (), query: str = ""
+    ) -> "ListQuery":
         """A caller's query; InvalidRequestError if it is invalid."""
         if len(query) > MAX_QUERY:
             raise InvalidRequestError(f"query is over {MAX_QUERY} characters")
@@ -250,11 +250,11 @@ class JobIndex:
         self, size: int, token: str, states: Collection[StateId], query: str = ""
     ) -> JobPage:
         """Jobs older than the token's, newest first."""
-        wanted = JobQuery.checked(size, token, states, query)
+        wanted = ListQuery.checked(size, token, states, query)
         await self.catch_up()
         return self.look(wanted)
 
-    def look(self, wanted: JobQuery) -> JobPage:
+    def look(self, wanted: ListQuery) -> JobPage:
         """The page as it was last read."""
         return self._table.page(wanted.size, wanted.token, wanted.states, wanted.query)
 

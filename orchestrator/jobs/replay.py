@@ -61,10 +61,6 @@ class Replays:
             raise _not_dead(letter_id)
         if letter.kind == job_pb2.LETTER_KIND_JOB:
             return await self._replay_job(letter)
-        await self._send_again(letter)
-        return None
-
-    async def _send_again(self, letter: job_pb2.DeadLetter) -> None:
         resend = self.resend.get(letter.kind)
         if resend is None:
             raise UnsupportedError(
@@ -75,6 +71,7 @@ class Replays:
         # Last, so that a crash never loses it.
         await self.storage.dead_letters.remove(letter)
         log.info("dead letter replayed", letter_id=letter.letter_id, kind=letter.kind)
+        return None
 
     async def _replay_job(self, letter: job_pb2.DeadLetter) -> job_pb2.Job:
         versioned = await self.storage.jobs.get(letter.job_id)

@@ -18,7 +18,7 @@ from mesh.correlation import new_id
 from mesh.errors import InternalError, NotFoundError, UnavailableError
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
-from ytcaption.v1 import job_pb2
+from ytcaption.v1 import collection_pb2, job_pb2
 
 RecordT = TypeVar("RecordT", bound=Message)
 MAX_RACES = 20
@@ -45,9 +45,10 @@ class Versioned(ABC, Generic[RecordT]):
     def id(self) -> str:
         """The id of the job or collection."""
 
+    @property
     @abstractmethod
-    def touch(self) -> None:
-        """Sets the update time to now."""
+    def owner(self) -> job_pb2.Job | collection_pb2.Collection:
+        """The job or collection as callers see it."""
 
 
 VersionedT = TypeVar("VersionedT", bound=Versioned[Any])
@@ -72,7 +73,7 @@ class ReservedId(Generic[VersionedT]):
     accepted: VersionedT | None
 
 
-class RecordStore(ABC, Generic[VersionedT]):
+class RecordStore(Generic[RecordT, VersionedT]):
     """Reads and writes records of one kind."""
 
     root: ClassVar[str] = ""
@@ -81,16 +82,15 @@ class RecordStore(ABC, Generic[VersionedT]):
     """The prefix of the keys that stand for a request_id."""
     what: ClassVar[str]
     missing: ClassVar[Reason]
+    record: type[RecordT]
+    versioned: type[VersionedT]
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
-    @abstractmethod
-    def _read(self, data: bytes, revision: int) -> VersionedT:
-        """Parses a record; DecodeError if it is not one."""
-
-    async def _create(self, versioned: VersionedT) -> VersionedT:
-        """Stores a new record durably; ConflictError if there is one."""
+    async def create(self, record: RecordT) -> VersionedT:
+        """Stores a new record durably; ConflictError if its id is taken."""
+        versioned = self.versioned(record, 0)
         await self.save(versioned)
         return versioned
 
@@ -103,7 +103,7 @@ class RecordStore(ABC, Generic[VersionedT]):
         if stored is None:
             raise NotFoundError(f"no {self.what} {id_[:64]!r}", reason=self.missing)
         try:
-            return self._read(stored.data, stored.sequence)
+            return self.versioned(self.record.FromString(stored.data), stored.sequence)
         except DecodeError as error:
             raise UnreadableError(
                 f"the record of {self.what} {id_!r} cannot be read",
@@ -120,7 +120,7 @@ class RecordStore(ABC, Generic[VersionedT]):
 
     async def save(self, versioned: VersionedT) -> None:
         """Writes the record; ConflictError if it changed since it was read."""
-        versioned.touch()
+        versioned.owner.update_time.CopyFrom(from_current_time())
         key, data = self.root + versioned.id, versioned.record.SerializeToString()
         versioned.revision = await self._put(key, data, versioned.revision)
 
@@ -130,7 +130,7 @@ class RecordStore(ABC, Generic[VersionedT]):
             raise ConflictError(key)
         return revision
 
-    async def change(self, id_: str, mutate: Callable[[Any], bool]) -> VersionedT:
+    async def change(self, id_: str, mutate: Callable[[RecordT], bool]) -> VersionedT:
         """Applies `mutate` to the newest record until that is stored, or until it returns False."""
         for _ in range(MAX_RACES):
             versioned = await self.get(id_)
@@ -210,20 +210,17 @@ class VersionedJob(Versioned[job_pb2.JobRecord]):
         """Whether the job can no longer change."""
         return self.job.state in TERMINAL
 
-    def touch(self) -> None:
-        """Sets the update time to now."""
-        self.job.update_time.CopyFrom(from_current_time())
+    owner = job
 
 
-class JobStore(RecordStore[VersionedJob]):
+class JobStore(RecordStore[job_pb2.JobRecord, VersionedJob]):
     """Reads and writes job records."""
 
     requests = "request."
     what = "job"
     missing = Reason.JOB_NOT_FOUND
-
-    def _read(self, data: bytes, revision: int) -> VersionedJob:
-        return VersionedJob(job_pb2.JobRecord.FromString(data), revision)
+    record = job_pb2.JobRecord
+    versioned = VersionedJob
 
     async def stored(self) -> AsyncIterator[tuple[str, bytes]]:
         """The id and the unread record of every job."""
@@ -232,10 +229,6 @@ class JobStore(RecordStore[VersionedJob]):
         async for stored in self._bus.read(f"KV_{bucket}", f"{root}*"):
             if not stored.deleted:
                 yield stored.subject.removeprefix(root), stored.data
-
-    async def create(self, record: job_pb2.JobRecord) -> VersionedJob:
-        """Stores a new job durably; ConflictError if its id is taken."""
-        return await self._create(VersionedJob(record, 0))
 
 
 def request_key(request_id: str) -> str:

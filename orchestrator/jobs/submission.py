@@ -118,11 +118,9 @@ class Rerun:
         reservation = await self.submission.reserve(request_id)
         if reservation.accepted:
             return reservation.accepted.job
+        await self.capacity.check(old.source.upload.size_bytes)
         if old.source.HasField("upload"):
-            await self.capacity.check(old.source.upload.size_bytes)
             await self.artifacts.copy(job_id, reservation.id, UPLOAD, self.work_dir)
-        else:
-            await self.capacity.check()
         turn = SchedulingKey(old.caller, old.priority)
         spec = JobSpec(old.source, old.options, turn, correlation_id, True, webhook_url)
         return await self.submission.accept(reservation, spec)

@@ -41,20 +41,15 @@ def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     options = deepcopy(DEFAULTS)
     options.MergeFrom(asked)
     options.language = primary(options.language) if options.language not in ("", AUTO) else AUTO
-    _resolve_translation(options)
+    if options.language_out:  # the transcriber says which targets it has
+        options.language_out = primary(options.language_out)
+    else:
+        options.ClearField("language_out")
     _check_captions_policy(options)
     _check_values(options)
     _resolve_languages(options)
     rules_in_force("", options.cue_rules)
     return options
-
-
-def _resolve_translation(options: job_pb2.JobOptions) -> None:
-    """Spells the target language; the transcriber says which targets it has."""
-    if options.language_out:
-        options.language_out = primary(options.language_out)
-    else:
-        options.ClearField("language_out")
 
 
 def _resolve_languages(options: job_pb2.JobOptions) -> None:

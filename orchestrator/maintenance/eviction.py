@@ -1,9 +1,9 @@
 """Eviction: makes room in a store that is too full; files first, then the oldest ended work."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from nats.js.errors import NotFoundError as NoMessageError
 from structlog import get_logger
@@ -27,15 +27,6 @@ BATCH = 20
 """Items removed before the stores are measured again."""
 CLOCK_MARGIN = timedelta(hours=1)
 """The last event is stored a little after the end, by another clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class Holdings:
-    """Which ended work still occupies which store."""
-
-    with_files: set[str]
-    event_logs_since: datetime
-    """Work that ended before has no event log left: the oldest stored event is younger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +90,23 @@ class Eviction:
         over = await self._excess()
         if not over:
             return
-        oldest = await self.retention.candidates(AT_ANY_TIME)
-        holdings = await self._holdings()
+        oldest = iter(await self.retention.candidates(AT_ANY_TIME))
+        with_files = {file.job_id async for file in self.inventory.files()}
+        logs_since = await self._event_logs_since()
         removed = Removed()
-        while over and oldest:
-            batch, oldest = self._next_batch(oldest, over, holdings)
+
+        def frees_room(ended: Ended) -> bool:
+            """Every candidate has a record; an event log, files and dead letters only some have."""
+            names = self.storage.bus.names
+            holds = {
+                f"KV_{names.jobs_bucket}": True,
+                names.events_stream: ended.time > logs_since,
+                self.inventory.stream: ended.id in with_files,
+                names.dead_letter_stream: ended.may_have_dead_letters,
+            }
+            return any(holds.get(stream) for stream in over)
+
+        while over and (batch := list(islice(filter(frees_room, oldest), BATCH))):
             for ended in batch:
                 removed += await self.retention.remove(ended, AT_ANY_TIME)
             before, over = over, await self._excess()
@@ -116,45 +119,18 @@ class Eviction:
             still_over_by=sum(over.values()),
         )
 
-    async def _holdings(self) -> Holdings:
-        with_files = {file.job_id async for file in self.inventory.files()}
-        oldest_event = await self._oldest_event()
-        since = oldest_event - CLOCK_MARGIN if oldest_event else datetime.min.replace(tzinfo=UTC)
-        return Holdings(with_files, since)
-
-    async def _oldest_event(self) -> datetime | None:
-        """When the oldest event still there was stored."""
+    async def _event_logs_since(self) -> datetime:
+        """Work that ended before has no event log left: the oldest stored event is younger."""
         bus = self.storage.bus
         stream = bus.names.events_stream
         state = await bus.state(stream)
         with suppress(NoMessageError):  # removed meanwhile
             if state.messages:
                 async with storing():
-                    return (await bus.jetstream.get_msg(stream, state.first_seq)).time
-        return None
-
-    def _next_batch(
-        self, oldest: list[Ended], over: Mapping[str, int], holdings: Holdings
-    ) -> tuple[list[Ended], list[Ended]]:
-        """The oldest few whose removal frees room, and all younger candidates."""
-        batch: list[Ended] = []
-        for position, ended in enumerate(oldest):
-            if len(batch) == BATCH:
-                return batch, oldest[position:]
-            if self._frees_room(ended, over, holdings):
-                batch.append(ended)
-        return batch, []
-
-    def _frees_room(self, ended: Ended, over: Mapping[str, int], holdings: Holdings) -> bool:
-        """Every candidate has a record; an event log, files and dead letters only some have."""
-        names = self.storage.bus.names
-        holds = {
-            f"KV_{names.jobs_bucket}": True,
-            names.events_stream: ended.time > holdings.event_logs_since,
-            self.inventory.stream: ended.id in holdings.with_files,
-            names.dead_letter_stream: ended.may_have_dead_letters,
-        }
-        return any(holds.get(stream) for stream in over)
+                    oldest = (await bus.jetstream.get_msg(stream, state.first_seq)).time
+                if oldest:
+                    return oldest - CLOCK_MARGIN
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _dispensable(job: job_pb2.Job, file: StoredFile) -> bool:

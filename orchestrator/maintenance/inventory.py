@@ -39,8 +39,7 @@ class Inventory:
     async def files(self) -> AsyncIterator[StoredFile]:
         """Every complete file, oldest first."""
         async for stored in self._bus.read(self.stream, f"{self._names}*"):
-            file = _file(stored)
-            if file is not None:
+            if (file := _file(stored)) is not None:
                 yield file
 
     async def files_of(self, job: job_pb2.Job) -> list[StoredFile]:
@@ -49,8 +48,8 @@ class Inventory:
         for name in names_of(job):
             coded = urlsafe_b64encode(f"{job.job_id}/{name}".encode()).decode()
             async for stored in self._bus.read(self.stream, f"{self._names}{coded}"):
-                file = _file(stored)
-                found += [file] if file is not None else []
+                if (file := _file(stored)) is not None:
+                    found.append(file)
         return found
 
     async def remove(self, file: StoredFile) -> None:

@@ -57,9 +57,10 @@ class Orphans:
         uploads = await self.inventory.chunk_groups()
         live = {job_id async for job_id, _ in self.storage.jobs.stored()}
         now = datetime.now(UTC)
+        idle = max(SCRATCH_AGE.total_seconds(), 2 * self.settings.job_seconds)
         found = Orphaned(
             await self._remove_files(uploads, live, now - age, dry_run=dry_run),
-            await self._clear_scratch(dry_run=dry_run),
+            await asyncio.to_thread(clear_scratch, self.settings.work_dir, idle, dry_run=dry_run),
         )
         if dry_run:
             return found
@@ -68,10 +69,6 @@ class Orphans:
         if found.total.files:
             log.info("orphaned files removed", files=found.total.files, bytes=found.total.size)
         return found
-
-    async def _clear_scratch(self, *, dry_run: bool = False) -> Removed:
-        idle = max(SCRATCH_AGE.total_seconds(), 2 * self.settings.job_seconds)
-        return await asyncio.to_thread(clear_scratch, self.settings.work_dir, idle, dry_run=dry_run)
 
     async def _remove_files(
         self, groups: set[str], live: set[str], before: datetime, *, dry_run: bool

@@ -13,6 +13,7 @@ from mesh.channel import open_channel
 from mesh.correlation import call_metadata
 from mesh.errors import InvalidRequestError, MeshError, NotFoundError
 from mesh.reasons import Reason
+from mesh.tasks import map_concurrently
 from orchestrator.collections.control import CollectionControl
 from orchestrator.jobs.control import JobControl, Removed
 from orchestrator.maintenance.inventory import Inventory
@@ -65,7 +66,8 @@ class FactoryReset:
         except MeshError as error:
             own.errors.append(str(error))
         # After the jobs were stopped: until then the stages need their files.
-        results = [own, *await _purge_stages(self.settings, dry_run=dry_run)]
+        asked = (_purge_stage(one, self.settings, dry_run=dry_run) for one in STAGES)
+        results = [own, *await asyncio.gather(*asked)]
         if not dry_run:
             log.warning(
                 "factory reset",
@@ -96,9 +98,10 @@ class FactoryReset:
         items = await self._items()
         errors += await self.collections.stop_all()
         # Before the jobs are listed: everything up to here belongs to a listed job or to none.
-        marks = {
-            stream: (await self.bus.state(stream)).last_seq for stream in self._purged_streams()
-        }
+        marks = [
+            (stream, subject, (await self.bus.state(stream)).last_seq)
+            for stream, subject in self._purged_streams().items()
+        ]
         items, states = items | await self._items(), await self._states()
         deleted = await self._delete_jobs(states, errors)
         stray = _stray(items, states)
@@ -106,9 +109,7 @@ class FactoryReset:
             await self.queue.withdraw(job_id)
         collections = await self.collections.forget_all()
         if not errors:
-            for (stream, subject), mark in zip(
-                self._purged_streams().items(), marks.values(), strict=True
-            ):
+            for stream, subject, mark in marks:
                 await self.bus.purge(stream, subject, until=mark)
         orphans = await self.orphans.remove(MIN_AGE)
         return Removed(
@@ -138,19 +139,17 @@ class FactoryReset:
 
     async def _delete_jobs(self, states: dict[str, StateId], errors: list[str]) -> dict[str, int]:
         """Files removed by deleted job; queued jobs go first, so that none starts meanwhile."""
-        queued_first = iter(sorted(states, key=lambda job_id: states[job_id]))
         deleted: dict[str, int] = {}
 
-        async def delete_in_turn() -> None:
-            for job_id in queued_first:
-                try:
-                    deleted[job_id] = (await self.control.delete(job_id)).files
-                except NotFoundError:  # deleted by another caller
-                    continue
-                except MeshError as error:
-                    errors.append(f"job {job_id}: {error}")
+        async def delete(job_id: str) -> None:
+            try:
+                deleted[job_id] = (await self.control.delete(job_id)).files
+            except NotFoundError:  # deleted by another caller
+                return
+            except MeshError as error:
+                errors.append(f"job {job_id}: {error}")
 
-        await asyncio.gather(*(delete_in_turn() for _ in range(CONCURRENCY)))
+        await map_concurrently(delete, sorted(states, key=states.__getitem__), at_once=CONCURRENCY)
         return deleted
 
     async def _states(self) -> dict[str, StateId]:
@@ -190,17 +189,10 @@ def _stray(items: dict[str, datetime], states: dict[str, StateId]) -> list[str]:
     return [job_id for job_id in items.keys() - states.keys() if items[job_id] < before]
 
 
-async def _purge_stages(settings: Settings, *, dry_run: bool) -> list[ServiceReset]:
-    """Asks all stages at once; an error names the replica that failed."""
-    return await asyncio.gather(
-        *(_purge_stage(stage, stage.addresses(settings), dry_run=dry_run) for stage in STAGES)
-    )
-
-
-async def _purge_stage(stage: Stage, addresses: str, *, dry_run: bool) -> ServiceReset:
-    """Each replica by itself: a balanced call would reach only one of them."""
+async def _purge_stage(stage: Stage, settings: Settings, *, dry_run: bool) -> ServiceReset:
+    """Each replica by itself: a balanced call would reach only one. An error names the replica."""
     total = ServiceReset(stage.name)
-    for address in addresses.split(","):
+    for address in stage.addresses(settings).split(","):
         async with open_channel(address.strip(), stage.service) as channel:
             try:
                 done = await stage.stub(channel).Purge(

@@ -12,11 +12,10 @@ from mesh.errors import UnavailableError, UnsupportedError
 from mesh.languages import tag_of
 from mesh.reasons import Reason
 from orchestrator.pipeline.request import AUTO
-from orchestrator.pipeline.stages import ASK_SECONDS, NORMALIZER, TRANSCRIBER, Stages
+from orchestrator.pipeline.stages import ASK_SECONDS, NORMALIZER, TRANSCRIBER, Stages, list_models
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
-from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 
 CACHE_SECONDS = 30.0
 """A stage that is restarted with more installed is believed after this."""
@@ -30,7 +29,7 @@ class Capabilities:
 
     def __init__(self, stages: Stages) -> None:
         self._normalizer = _Cached(partial(_ask_normalizer, stages))
-        self._transcriber = _Cached(partial(_ask_transcriber, stages))
+        self._transcriber = _Cached(partial(list_models, stages))
 
     async def check(self, options: job_pb2.JobOptions) -> None:
         """Raises if the stage responsible cannot honour an option."""
@@ -117,12 +116,6 @@ class _Cached(Generic[AnswerT]):
 async def _ask_normalizer(stages: Stages) -> normalizer_pb.GetCapabilitiesResponse:
     return await stages.normalizer.GetCapabilities(
         normalizer_pb.GetCapabilitiesRequest(), timeout=ASK_SECONDS, metadata=call_metadata()
-    )
-
-
-async def _ask_transcriber(stages: Stages) -> transcriber_pb.ListModelsResponse:
-    return await stages.transcriber.ListModels(
-        transcriber_pb.ListModelsRequest(), timeout=ASK_SECONDS, metadata=call_metadata()
     )
 
 

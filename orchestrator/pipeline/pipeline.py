@@ -1,23 +1,25 @@
 """One run from source to text: overlapping stage calls joined by pipes. Knows no job, no store."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import grpc
+
 from mesh.correlation import call_metadata
-from mesh.errors import TimedOutError
+from mesh.errors import TimedOutError, UnavailableError
 from mesh.frames import truthful
 from mesh.reasons import Reason
-from orchestrator.pipeline.human_captions import fetch_human_captions, gone
+from mesh.status import to_error
 from orchestrator.pipeline.pipes import Frames, Pipe, Spool
 from orchestrator.pipeline.request import AUTO, PipelineRequest
 from orchestrator.pipeline.sink import Sink
-from orchestrator.pipeline.stage_call import StageCaller
-from orchestrator.pipeline.stages import StageError, StageId, Stages
+from orchestrator.pipeline.stages import StageError, StageId, Stages, stage_stall_seconds
 from orchestrator.pipeline.stall import StallWatch
+from orchestrator.settings import Settings
 from ytcaption.v1 import downloader_service_pb2 as downloader_pb
 from ytcaption.v1 import job_pb2, media_pb2
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
@@ -27,22 +29,23 @@ DOWNLOAD = job_pb2.STAGE_DOWNLOAD
 NORMALIZATION = job_pb2.STAGE_NORMALIZATION
 TRANSCRIPTION = job_pb2.STAGE_TRANSCRIPTION
 
+_CUT_SHORT = UnavailableError("it ended before it finished", reason=Reason.STAGE_UNAVAILABLE)
+
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """Runs requests through the stages."""
 
     stages: Stages
-    stall_seconds: float
-    deadline_seconds: float
-    stage_stall_seconds: Mapping[StageId, float]
+    settings: Settings
 
     async def run(self, request: PipelineRequest, sink: Sink) -> None:
         """Returns when all is transcribed; raises the first failure once all stages stopped."""
-        watch = StallWatch(self.stall_seconds, self.stage_stall_seconds)
-        run = _Run(self.stages, request, sink, watch, self.deadline_seconds)
+        watch = StallWatch(self.settings.stall_seconds, stage_stall_seconds(self.settings))
+        deadline = self.settings.job_seconds
+        run = _Run(self.stages, request, sink, watch, deadline)
         try:
-            async with asyncio.timeout(self.deadline_seconds), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(deadline), asyncio.TaskGroup() as group:
                 watching = group.create_task(run.watch.raise_when_stalled())
                 if not await run.fetch_human_captions():
                     stages = [group.create_task(stage()) for stage in run.stages()]
@@ -51,7 +54,7 @@ class Pipeline:
         except ExceptionGroup as failures:
             raise first_of(failures) from None
         except TimeoutError:
-            late = f"not done after {self.deadline_seconds:g} s"
+            late = f"not done after {deadline:g} s"
             raise StageError(
                 job_pb2.STAGE_UNSPECIFIED, TimedOutError(late, reason=Reason.DEADLINE)
             ) from None
@@ -83,7 +86,6 @@ class _Run:
         self._request = request
         self._sink = sink
         self.watch = watch
-        self._caller = StageCaller(stages, watch)
         self._media: Frames = Pipe() if request.spool is None else Spool(request.spool)
         self._samples = Pipe()
         self._container = asyncio.get_running_loop().create_future()
@@ -92,24 +94,46 @@ class _Run:
         self._media.close()
 
     async def fetch_human_captions(self) -> bool:
-        """Whether human-made captions were asked for, found and used."""
-        run, options = self._request, self._request.options
+        """Uses human-made captions, if asked for, when the site has them; says whether it did."""
+        run, options, sink = self._request, self._request.options, self._sink
         if not run.human_captions:
             return False
         wanted = options.language_out or options.language
-        languages = options.languages if wanted == AUTO else [wanted]
         request = downloader_pb.FetchCaptionsRequest(
             job_id=run.job_id,
             source_url=run.url,
-            languages=languages,
+            languages=options.languages if wanted == AUTO else [wanted],
             options=options.download,
         )
-        found = await fetch_human_captions(
-            self._stages, self._caller, self._sink, request, self._call_options()
+        end = downloader_pb.CaptionsFinished()
+
+        async def take_track(track: media_pb2.CaptionTrack) -> None:
+            await sink.stage_started(DOWNLOAD)
+            await sink.captions_found(track)
+
+        async def finish(finished: downloader_pb.CaptionsFinished) -> None:
+            end.CopyFrom(finished)
+
+        await self._call(
+            DOWNLOAD,
+            lambda: self._stages.downloader.FetchCaptions(request, **self._call_options()),
+            {
+                "media": sink.media_found,
+                "track": take_track,
+                "segment": sink.segment_settled,
+                "finished": finish,
+            },
+            report_start=False,  # watchers see the download start only once there is a track
         )
-        if run.captions_begun and not found:
-            raise gone()
-        return found
+        if end.found:
+            await sink.captions_taken()
+        elif run.captions_begun:
+            # An earlier attempt used some of them: transcribed segments would not fit behind those.
+            gone = UnavailableError(
+                "the captions are no longer on the site", reason=Reason.SITE_ERROR
+            )
+            raise StageError(DOWNLOAD, gone)
+        return end.found
 
     def stages(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         fetch = self._download if self._request.bytes_source is None else self._read_stored
@@ -119,8 +143,46 @@ class _Run:
         """A deadline, so that an abandoned stage stops, and the correlation id."""
         return {"timeout": self._deadline, "metadata": call_metadata()}
 
-    def _events(self, stage: StageId, begin: Callable[[], Any]) -> AsyncGenerator[Any, None]:
-        return self._caller.events(stage, begin, lambda: self._sink.stage_started(stage))
+    async def _call(
+        self,
+        stage: StageId,
+        begin: Callable[[], Any],
+        handlers: Mapping[str, Callable[[Any], Awaitable[None]]],
+        *,
+        report_start: bool = True,
+    ) -> None:
+        """Calls a stage, and hands its events up to `finished` to the handlers of their names."""
+        async with AsyncExitStack() as ending:
+            with self.watch.waiting_for(stage):
+                circuit = self._stages.circuits[stage]
+                permit = await ending.enter_async_context(circuit.permit())
+            call = begin()
+            ending.callback(call.cancel)
+            if report_start:
+                await self._sink.stage_started(stage)
+            kind = None
+            while kind != "finished":
+                try:
+                    with self.watch.waiting_for(stage):
+                        event = await call.read()
+                except grpc.aio.AioRpcError as error:
+                    failure = to_error(error)
+                    permit.failed(failure)
+                    raise StageError(stage, failure) from error
+                if event is grpc.aio.EOF:
+                    raise StageError(stage, _CUT_SHORT)
+                permit.answered()
+                kind = event.WhichOneof("event")
+                if kind in handlers:
+                    await handlers[kind](getattr(event, kind))
+
+    async def _report_media_progress(
+        self, stage: StageId, progress: media_pb2.MediaProgress
+    ) -> None:
+        await self._sink.progressed(stage, media_pb2.Progress(media=progress))
+
+    async def _report_bytes(self, progress: media_pb2.ByteProgress) -> None:
+        await self._sink.progressed(DOWNLOAD, media_pb2.Progress(bytes=progress))
 
     async def _download(self) -> None:
         request = downloader_pb.DownloadRequest(
@@ -128,19 +190,16 @@ class _Run:
             source_url=self._request.url,
             options=self._request.options.download,
         )
-        begin = partial(self._stages.downloader.Download, request, **self._call_options())
-        async with aclosing(self._events(DOWNLOAD, begin)) as events:
-            async for event in events:
-                match event.WhichOneof("event"):
-                    case "chunk":
-                        await self._media.put(event.chunk)
-                    case "progress":
-                        await self._sink.progressed(
-                            DOWNLOAD, media_pb2.Progress(bytes=event.progress)
-                        )
-                    case "media":
-                        self._container.set_result(event.media.container)
-                        await self._sink.media_found(event.media)
+
+        async def describe(media: media_pb2.MediaInfo) -> None:
+            self._container.set_result(media.container)
+            await self._sink.media_found(media)
+
+        await self._call(
+            DOWNLOAD,
+            lambda: self._stages.downloader.Download(request, **self._call_options()),
+            {"chunk": self._media.put, "progress": self._report_bytes, "media": describe},
+        )
         await self._media.end()
         await self._sink.stage_completed(DOWNLOAD)
 
@@ -148,13 +207,12 @@ class _Run:
         assert self._request.bytes_source is not None  # noqa: S101 # stages() saw to it
         self._container.set_result("")
         await self._sink.stage_started(DOWNLOAD)
-        done = 0
+        done, total = 0, self._request.bytes_total
         async for chunk in self._request.bytes_source:
             await self._media.put(chunk)
             self.watch.note()
             done += len(chunk)
-            moved = media_pb2.ByteProgress(done_bytes=done, total_bytes=self._request.bytes_total)
-            await self._sink.progressed(DOWNLOAD, media_pb2.Progress(bytes=moved))
+            await self._report_bytes(media_pb2.ByteProgress(done_bytes=done, total_bytes=total))
         await self._media.end()
         await self._sink.stage_completed(DOWNLOAD)
 
@@ -165,20 +223,17 @@ class _Run:
             frames = self._media_frames(container)
             return truthful(self._stages.normalizer.Normalize(frames, **self._call_options()))
 
-        async with aclosing(self._events(NORMALIZATION, begin)) as events:
-            async for event in events:
-                match event.WhichOneof("event"):
-                    case "samples":
-                        await self._samples.put(event.samples)
-                    case "kept_audio":
-                        await self._sink.audio_kept(event.kept_audio)
-                    case "progress":
-                        progress = media_pb2.Progress(media=event.progress)
-                        await self._sink.progressed(NORMALIZATION, progress)
-                    case "started":
-                        await self._sink.filters_chosen(event.started)
-                    case "finished":
-                        await self._sink.normalized(event.finished)
+        await self._call(
+            NORMALIZATION,
+            begin,
+            {
+                "samples": self._samples.put,
+                "kept_audio": self._sink.audio_kept,
+                "progress": partial(self._report_media_progress, NORMALIZATION),
+                "started": self._sink.filters_chosen,
+                "finished": self._sink.normalized,
+            },
+        )
         # The normalizer may need no more bytes before their end.
         self._media.abandon()
         await self._samples.end()
@@ -195,20 +250,17 @@ class _Run:
             frames = self._audio_frames()
             return truthful(self._stages.transcriber.Transcribe(frames, **self._call_options()))
 
-        async with aclosing(self._events(TRANSCRIPTION, begin)) as events:
-            async for event in events:
-                match event.WhichOneof("event"):
-                    case "segment":
-                        await self._sink.segment_settled(event.segment)
-                    case "progress":
-                        progress = media_pb2.Progress(media=event.progress)
-                        await self._sink.progressed(TRANSCRIPTION, progress)
-                    case "preparing":
-                        await self._sink.model_preparing(event.preparing)
-                    case "started":
-                        await self._sink.model_ready(event.started)
-                    case "finished":
-                        await self._sink.finished(event.finished)
+        await self._call(
+            TRANSCRIPTION,
+            begin,
+            {
+                "segment": self._sink.segment_settled,
+                "progress": partial(self._report_media_progress, TRANSCRIPTION),
+                "preparing": self._sink.model_preparing,
+                "started": self._sink.model_ready,
+                "finished": self._sink.finished,
+            },
+        )
         self._samples.abandon()
         await self._sink.stage_completed(TRANSCRIPTION)
 

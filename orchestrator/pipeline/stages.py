@@ -152,11 +152,16 @@ class Selected:
     """Empty if none is needed, or the speech model does it itself."""
 
 
-async def selected_models(stages: Stages, language_out: str) -> Selected:
-    """The models a job would get now."""
-    listed = await stages.transcriber.ListModels(
+async def list_models(stages: Stages) -> transcriber_pb.ListModelsResponse:
+    """The models and translations of the transcriber."""
+    return await stages.transcriber.ListModels(
         transcriber_pb.ListModelsRequest(), timeout=ASK_SECONDS, metadata=call_metadata()
     )
+
+
+async def selected_models(stages: Stages, language_out: str) -> Selected:
+    """The models a job would get now."""
+    listed = await list_models(stages)
     speech = next((model.name for model in listed.models if model.selected), "")
     target = tag_of(language_out)
     able = (one.model for one in listed.translations if target in one.target_languages)

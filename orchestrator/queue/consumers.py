@@ -6,9 +6,11 @@ Collections, webhooks and events use `Consumer`; jobs use the dispatcher's lanes
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from nats.aio.msg import Msg
@@ -120,7 +122,7 @@ def retry_faults(_: Msg, error: Exception) -> float | None:
     return None if isinstance(error, MeshError | NatsError) else FAULT_SECONDS
 
 
-class Consumer:
+class Consumer(ABC):
     """A durable consumer that all replicas share: an item is delivered to one of them at a time."""
 
     def __init__(  # noqa: PLR0913 # how deliveries are handled
@@ -153,19 +155,26 @@ class Consumer:
         self._created = False
 
     async def create(self) -> None:
-        """Creates the consumer if it is missing or configured otherwise; every replica may."""
+        """Creates the consumer if it is missing or configured otherwise; every replica may.
+
+        From here on no message is missed: called before the first one that must not be.
+        """
         async with storing():
             await self._bus.jetstream.add_consumer(self._stream, self._config)
         self._created = True
 
-    async def run(self, work: Callable[[Msg], Awaitable[float | None]]) -> None:
-        """Handles deliveries until cancelled; see handle_delivery."""
+    @abstractmethod
+    async def _handle(self, message: Msg) -> float | None:
+        """Works on one delivery; see handle_delivery."""
+
+    async def run(self) -> None:
+        """Handles deliveries until cancelled; those under way are then given back."""
 
         async def handle(message: Msg) -> None:
             try:
                 await handle_delivery(
                     message,
-                    lambda: work(message),
+                    partial(self._handle, message),
                     retry_after=self._retry_after,
                     lost=self._lost,
                     ack_wait_seconds=self._ack_wait,

@@ -93,7 +93,9 @@ async def _newest_first(  # noqa: PLR0913 # what is read, from where, and which 
     while end > state.first_seq:
         begin = max(state.first_seq, end - window)
         batch: deque[tuple[int, T]] = deque(maxlen=size)
-        async for stored in _between(bus, stream, subject, begin, end):
+        async for stored in bus.read(stream, subject, max(0, begin - 1)):
+            if stored.sequence >= end:
+                break
             found = read(stored)
             if wanted(found):
                 batch.append((stored.sequence, found))
@@ -102,12 +104,3 @@ async def _newest_first(  # noqa: PLR0913 # what is read, from where, and which 
         else:  # where few are left, look further each time
             end, window = begin, min(window * 2, LAST_WINDOW)
         yield list(reversed(batch))
-
-
-async def _between(
-    bus: Bus, stream: str, subject: str, begin: int, end: int
-) -> AsyncIterator[Stored]:
-    async for stored in bus.read(stream, subject, max(0, begin - 1)):
-        if stored.sequence >= end:
-            return
-        yield stored

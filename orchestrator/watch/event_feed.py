@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from nats.aio.msg import Msg
@@ -173,18 +172,18 @@ class EventFeed(ABC, Generic[EntryT, ProgressT]):
                 watcher.awake.clear()
 
     async def _follow(
-        self, position: int, take: Callable[[int], Any], *, follow: bool
+        self, position: int, take: Callable[[int], tuple[Any, int]], *, follow: bool
     ) -> AsyncGenerator[Any, None]:
         """Yields entries from a position on, with progress in between; ends with the event log.
 
-        `take` returns what goes out from a position, with the `count` of entries it covers.
+        `take` returns what goes out from a position, and how many entries that covers.
         """
         with self._watching() as watcher:
             while True:
                 watcher.awake.clear()
                 while position < len(self._entries):
-                    update = take(position)
-                    position += update.count
+                    update, count = take(position)
+                    position += count
                     yield update
                 if self.ended or not follow:
                     return
@@ -270,12 +269,10 @@ class JobFeed(EventFeed[LoggedEvent, job_pb2.JobProgress]):
     ) -> AsyncGenerator[LoggedEvent | EventBatch | job_pb2.JobProgress, None]:
         """Yields events after a sequence, the newest progress in between; ends with the job."""
         position = bisect_right(self._entries, after, key=lambda entry: entry.sequence)
-        take = self._batcher.join if join else self._entries.__getitem__
+        entry = self._batcher.join if join else self._entries.__getitem__
+
+        def take(position: int) -> tuple[LoggedEvent | EventBatch, int]:
+            update = entry(position)
+            return update, update.count
+
         return self._follow(position, take, follow=follow)
-
-
-class JobFeeds(FeedPool[JobFeed]):
-    """Feeds of the jobs that are being watched here."""
-
-    def __init__(self, bus: Bus, event_logs: EventLogReader) -> None:
-        super().__init__(partial(JobFeed, bus, event_logs))

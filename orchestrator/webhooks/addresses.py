@@ -2,20 +2,17 @@
 
 import socket
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from mesh.errors import InvalidRequestError, SourceRefusedError
 from mesh.public_addresses import is_public
 from mesh.reasons import Reason
-
-if TYPE_CHECKING:  # the settings check their own values with this package
-    from orchestrator.settings import Settings
+from orchestrator.settings import Settings
 
 MAX_URL = 2048
 
 
-def check_webhook(url: str, settings: "Settings") -> str:
+def check_webhook(url: str, settings: Settings) -> str:
     """The stripped address, or "" if none is given; raises if it is invalid or forbidden."""
     url = url.strip()
     if not url:
@@ -25,7 +22,7 @@ def check_webhook(url: str, settings: "Settings") -> str:
             "webhooks are off: the operator has set no secret to sign them with",
             reason=Reason.WEBHOOKS_OFF,
         )
-    host = _host(_parts(url))
+    host = (_parts(url).hostname or "").rstrip(".")
     if not settings.webhook_private and is_forbidden_host(host):
         raise SourceRefusedError(
             f"webhooks are not sent to {host}: it is not a public address",
@@ -51,10 +48,6 @@ def _parts(url: str) -> SplitResult:
     if "@" in parts.netloc:
         raise InvalidRequestError("webhook_url must not hold a user name or password")
     return parts
-
-
-def _host(parts: SplitResult) -> str:
-    return (parts.hostname or "").rstrip(".")
 
 
 def is_forbidden_host(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""The delivery log: the attempts of each webhook and when the next one is due.
+"""The delivery log: the attempts of each webhook, when the next one is due, and dead letters.
 
 Every change is a message with the whole entry, and only the newest is stored. It is written by
 compare-and-set, so it also distinguishes an attempt from its repetition after a crash.
@@ -6,13 +6,18 @@ compare-and-set, so it also distinguishes an attempt from its repetition after a
 
 from dataclasses import dataclass, field
 
-from nats.js.errors import NotFoundError
+from google.protobuf.timestamp import from_current_time
 
-from mesh.bus import Bus, storing
+from mesh.bus import Bus
+from mesh.errors import NotFoundError
+from mesh.reasons import Reason
+from orchestrator.jobs.dead_letters import DeadLetters
 from orchestrator.queue.paging import Page, stream_page
+from orchestrator.webhooks.queue import has_event_log, put_again
 from ytcaption.v1 import admin_service_pb2 as pb
-from ytcaption.v1 import webhook_pb2
+from ytcaption.v1 import job_pb2, webhook_pb2
 
+GONE = 410
 MAX_ATTEMPTS_KEPT = 100
 
 
@@ -40,15 +45,10 @@ class Deliveries:
 
     async def of(self, item: webhook_pb2.WebhookItem) -> VersionedDelivery:
         """The entry of this webhook; a new one if there is none."""
-        async with storing():
-            try:
-                # Not a direct get, which any replica may answer: it must be the newest.
-                found = await self._bus.jetstream.get_last_msg(
-                    self._stream, self._bus.names.delivery(item.event_id)
-                )
-            except NotFoundError:
-                return VersionedDelivery(_opened(item))
-        return VersionedDelivery(pb.WebhookDelivery.FromString(found.data or b""), found.seq or 0)
+        found = await self._bus.newest(self._stream, self._bus.names.delivery(item.event_id))
+        if found is None:
+            return VersionedDelivery(_opened(item))
+        return VersionedDelivery(pb.WebhookDelivery.FromString(found.data), found.sequence)
 
     async def open(self, item: webhook_pb2.WebhookItem) -> None:
         """Creates the entry of a new webhook, unless there is one."""
@@ -97,4 +97,57 @@ def _opened(item: webhook_pb2.WebhookItem) -> pb.WebhookDelivery:
         collection_id=item.collection_id,
         state=pb.DELIVERY_STATE_PENDING,
         create_time=item.create_time,
+    )
+
+
+def dead_letter_of(
+    item: webhook_pb2.WebhookItem, delivery: pb.WebhookDelivery
+) -> job_pb2.DeadLetter:
+    """The dead letter of a webhook that was given up, derived from the delivery log alone."""
+    last = delivery.attempts[-1]
+    return job_pb2.DeadLetter(
+        kind=job_pb2.LETTER_KIND_WEBHOOK,
+        letter_id=item.event_id,
+        job_id=item.job_id,
+        collection_id=item.collection_id,
+        correlation_id=item.correlation_id,
+        failure=job_pb2.Failure(
+            reason=Reason.WEBHOOK_REFUSED if last.status == GONE else Reason.WEBHOOK_UNDELIVERED,
+            message=f"the webhook to {item.url} was given up: {last.error}",
+            attempt=last.number,
+        ),
+        attempts=last.number,
+        first_attempt_time=delivery.attempts[0].start_time,
+        dead_time=from_current_time(),
+        content=item.SerializeToString(),
+    )
+
+
+async def resend_webhook(
+    bus: Bus, deliveries: Deliveries, dead_letters: DeadLetters, letter: job_pb2.DeadLetter
+) -> None:
+    """Sends it again with all its attempts; NotFoundError if there is nothing left to send.
+
+    The item is stored first: from then on it is sent, even if this process dies. Unlike the dead
+    item it holds the number of attempts that no longer count. The caller removes the letter last;
+    the sender removes one that outlives its replay.
+    """
+    item = webhook_pb2.WebhookItem.FromString(letter.content)
+    item.attempts = letter.attempts
+    versioned = await deliveries.of(item)
+    if _replayed_already(versioned, letter) or not await has_event_log(bus, item):
+        await dead_letters.remove(letter)
+        raise NotFoundError(
+            f"webhook {item.event_id} is no longer dead, or its job or collection was deleted",
+            reason=Reason.DEAD_LETTER_NOT_FOUND,
+        )
+    await put_again(bus, item)
+    versioned.delivery.state = pb.DELIVERY_STATE_PENDING
+    versioned.delivery.ClearField("next_attempt_time")
+    await deliveries.save(versioned)  # unless the sender was faster
+
+
+def _replayed_already(versioned: VersionedDelivery, letter: job_pb2.DeadLetter) -> bool:
+    return versioned.made > letter.attempts or (
+        bool(versioned.sequence) and versioned.delivery.state == pb.DELIVERY_STATE_DELIVERED
     )

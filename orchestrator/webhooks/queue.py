@@ -7,9 +7,8 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 from nats.js.api import RawStreamMsg
-from nats.js.errors import NotFoundError
 
-from mesh.bus import Bus, storing
+from mesh.bus import Bus
 from orchestrator.queue.work_queue import put_once, put_replay
 from ytcaption.v1 import collection_pb2, event_pb2, job_pb2, webhook_pb2
 
@@ -72,16 +71,6 @@ def _encoded(content: dict[str, Any]) -> bytes:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def kind_of(item: webhook_pb2.WebhookItem) -> str:
-    """The last token of the subject under which its event is stored."""
-    return item.type.replace(".", "_")
-
-
-def owner_id(item: webhook_pb2.WebhookItem) -> str:
-    """The id of the job or collection it is about."""
-    return item.job_id or item.collection_id
-
-
 async def put_item(bus: Bus, item: webhook_pb2.WebhookItem) -> bool:
     """Stores the item; False if its event has one already."""
     return await put_once(
@@ -107,13 +96,8 @@ def _headers(item: webhook_pb2.WebhookItem) -> dict[str, str]:
 
 async def has_event_log(bus: Bus, item: webhook_pb2.WebhookItem) -> bool:
     """Whether the job or collection it is about still exists."""
-    subject = bus.names.event(owner_id(item), kind_of(item))
-    async with storing():
-        try:
-            await bus.jetstream.get_last_msg(bus.names.events_stream, subject)
-        except NotFoundError:
-            return False
-    return True
+    subject = bus.names.event(item.job_id or item.collection_id, item.type.replace(".", "_"))
+    return await bus.newest(bus.names.events_stream, subject) is not None
 
 
 async def forget_webhooks(bus: Bus, owner: job_pb2.Job | collection_pb2.Collection) -> None:

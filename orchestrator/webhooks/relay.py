@@ -24,13 +24,12 @@ FULL_SECONDS = 5.0
 AT_ONCE = 8
 
 
-class Relay:
+class Relay(Consumer):
     """Reads final events, enqueues webhooks."""
 
     def __init__(self, bus: Bus, deliveries: Deliveries) -> None:
-        self._bus = bus
         self._deliveries = deliveries
-        self._consumer = Consumer(
+        super().__init__(
             bus,
             bus.names.events_stream,
             DURABLE,
@@ -40,15 +39,7 @@ class Relay:
             at_once=AT_ONCE,
         )
 
-    async def prepare(self) -> None:
-        """From here on no final event is missed."""
-        await self._consumer.create()
-
-    async def run(self) -> None:
-        """Relays until cancelled."""
-        await self._consumer.run(self._relay)
-
-    async def _relay(self, message: Msg) -> float | None:
+    async def _handle(self, message: Msg) -> float | None:
         try:
             item = item_of(event_pb2.Event.FromString(message.data))
         except DecodeError:

@@ -31,8 +31,7 @@ from orchestrator.jobs.dead_letters import DeadLetters
 from orchestrator.metrics import WEBHOOK_ATTEMPTS
 from orchestrator.queue.consumers import Consumer
 from orchestrator.settings import Settings, webhook_keys
-from orchestrator.webhooks.dead_letters import GONE, dead_letter_of
-from orchestrator.webhooks.deliveries import Deliveries, VersionedDelivery
+from orchestrator.webhooks.deliveries import GONE, Deliveries, VersionedDelivery, dead_letter_of
 from orchestrator.webhooks.posting import Answer, Poster
 from orchestrator.webhooks.queue import forget_webhook, has_event_log
 from orchestrator.worker.retry import Schedule
@@ -105,13 +104,12 @@ class Hosts:
             del self._hosts[name]
 
 
-class Sender:
+class Sender(Consumer):
     """Safe to run in every replica at once: an item is delivered to one of them at a time."""
 
     def __init__(
         self, bus: Bus, settings: Settings, deliveries: Deliveries, dead_letters: DeadLetters
     ) -> None:
-        self._bus = bus
         self._settings = settings
         self._deliveries = deliveries
         self._dead_letters = dead_letters
@@ -119,7 +117,7 @@ class Sender:
         self._keys = webhook_keys(settings.webhook_secret.get_secret_value())
         self._signer = Signer(self._keys)
         self._hosts = Hosts(settings.webhook_at_once)
-        self._consumer = Consumer(
+        super().__init__(
             bus,
             bus.names.webhooks_stream,
             DURABLE,
@@ -136,10 +134,10 @@ class Sender:
             private=self._settings.webhook_private,
             seconds=self._settings.webhook_seconds,
             at_once=self._settings.webhook_at_once,
-        ) as poster:
-            await self._consumer.run(lambda message: self._handle(message, poster))
+        ) as self._poster:
+            await super().run()
 
-    async def _handle(self, message: Msg, poster: Poster) -> float | None:
+    async def _handle(self, message: Msg) -> float | None:
         """Seconds until the webhook is due, or None if it needs no more attempts."""
         try:
             item = webhook_pb2.WebhookItem.FromString(message.data)
@@ -158,10 +156,10 @@ class Sender:
                 log.info("drop the webhook of a deleted job or collection")
                 await forget_webhook(self._bus, item.event_id)
                 return None
-            return await self._take_turn(poster, item, versioned)
+            return await self._take_turn(item, versioned)
 
     async def _take_turn(
-        self, poster: Poster, item: webhook_pb2.WebhookItem, versioned: VersionedDelivery
+        self, item: webhook_pb2.WebhookItem, versioned: VersionedDelivery
     ) -> float | None:
         host = urlsplit(item.url).netloc.lower()
         if wait := self._hosts.enter(host):
@@ -170,7 +168,7 @@ class Sender:
         try:
             if item.attempts and versioned.made <= item.attempts:
                 await self._remove_replayed_letter(item)
-            answer = await self._attempt(poster, item, versioned)
+            answer = await self._attempt(item, versioned)
         finally:
             self._hosts.leave(host, monotonic() - began)
         patience = self._settings.ack_wait_seconds / 2
@@ -182,13 +180,11 @@ class Sender:
         await self._conclude(item, versioned.delivery)
         return None
 
-    async def _attempt(
-        self, poster: Poster, item: webhook_pb2.WebhookItem, versioned: VersionedDelivery
-    ) -> Answer:
+    async def _attempt(self, item: webhook_pb2.WebhookItem, versioned: VersionedDelivery) -> Answer:
         """Posts it once and notes the outcome in `versioned`, which is not stored yet."""
         start, began = from_current_time(), monotonic()
         headers = HEADERS | self._signer.headers(item.event_id, datetime.now(UTC), item.body)
-        answer = await poster.post(item.url, headers, item.body)
+        answer = await self._poster.post(item.url, headers, item.body)
         versioned.delivery.attempts.add(
             number=max(versioned.made, item.attempts) + 1,
             start_time=start,

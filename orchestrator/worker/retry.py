@@ -4,17 +4,14 @@ A leaf: every room may import it, and it imports no other module of the orchestr
 """
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 from mesh.errors import MeshError
-from mesh.reasons import Reason
 from mesh.retry_after import MAX_SECONDS
 
 JITTER = 0.2
 """Every wait is longer by up to this share, so that work that failed together spreads out."""
-FACTORS: dict[Reason, float] = {}
-"""How many times as long waits are after some reasons."""
 MAX_WAITS = 50
 MAX_DOUBLINGS = 60
 
@@ -33,8 +30,7 @@ class Backoff:
 
     def delay_after(self, error: MeshError, failures: int) -> float:
         """Seconds to wait after this many failures in a row, the last of them this one."""
-        slower = replace(self, first=self.first * FACTORS.get(error.reason, 1))
-        return slower.delay(failures, error.retry_after_seconds)
+        return self.delay(failures, error.retry_after_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ COLLECTION = "01997b3e-0000-7c44-9d5f-0d3a5a3f2c11"
 @asynccontextmanager
 async def publishing(bus: Bus) -> AsyncIterator[None]:
     outbox = Outbox(bus)
-    await outbox.prepare()
+    await outbox.create()
     task = asyncio.create_task(outbox.run())
     try:
         yield

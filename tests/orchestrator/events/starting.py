@@ -35,7 +35,7 @@ class Recorder:
 
 @asynccontextmanager
 async def receiving(bus: Bus, recorder: Recorder) -> AsyncIterator[None]:
-    task = asyncio.create_task(Inbox(bus, recorder, JobStorage.on(bus).dead_letters).run())
+    task = asyncio.create_task(Inbox(bus, recorder.create, JobStorage.on(bus).dead_letters).run())
     try:
         yield
     finally:

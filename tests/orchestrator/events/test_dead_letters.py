@@ -8,7 +8,7 @@ from nats.aio.msg import Msg
 
 from mesh.bus import Bus
 from mesh.status import reason_of
-from orchestrator.events.inbox import EventReplays, Inbox
+from orchestrator.events.inbox import Inbox, resend_event
 from orchestrator.jobs.storage import JobStorage
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.events.starting import (
@@ -57,10 +57,9 @@ async def test_an_event_replayed_twice_at_once_is_sent_once_on_its_subject(
     broker_bus: Bus, recorder: Recorder
 ) -> None:
     letter = await refused(broker_bus, as_json(event(tipo_evento="wrong")))
-    replays = EventReplays(broker_bus)
 
-    await replays.resend(letter)
-    await replays.resend(letter)
+    await resend_event(broker_bus, letter)
+    await resend_event(broker_bus, letter)
     info = await broker_bus.jetstream.stream_info(broker_bus.names.inbox_stream)
     message = await broker_bus.jetstream.get_last_msg(
         broker_bus.names.inbox_stream, "ytc.in.iniciar_coleta"

@@ -66,7 +66,7 @@ async def test_an_event_reaches_live_subscribers_and_stays_in_the_outbox_stream(
 async def test_events_stored_while_every_outbox_was_away_are_published_in_order(
     broker_bus: Bus,
 ) -> None:
-    await Outbox(broker_bus).prepare()
+    await Outbox(broker_bus).create()
     for number in range(300):
         await store(broker_bus, executed(number, JOB if number % 2 else OTHER))
         await store(broker_bus, stored_event("media_found", event_pb2.MediaFound()))

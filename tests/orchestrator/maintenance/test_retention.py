@@ -3,6 +3,7 @@
 import os
 import time
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from mesh.status import reason_of
 from orchestrator.collections.control import AT_ANY_TIME, CollectionControl
-from orchestrator.collections.feed import CollectionFeeds
+from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex
 from orchestrator.collections.members import COMPLETED, RUNNING, MemberStateId
 from orchestrator.collections.projection import Projections
@@ -30,7 +31,8 @@ from orchestrator.jobs.store import JobStore
 from orchestrator.maintenance.inventory import Inventory
 from orchestrator.maintenance.retention import Retention
 from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
-from orchestrator.watch.event_feed import JobFeeds
+from orchestrator.watch.event_feed import FeedPool, JobFeed
+from orchestrator.webhooks.queue import forget_webhooks
 from tests.orchestrator.conftest import Start, connected
 from tests.support.broker import Broker
 from tests.support.client import Client
@@ -138,12 +140,13 @@ async def test_a_collection_reopened_after_it_was_chosen_for_removal_stays(bus: 
     records, index = CollectionStore(bus), JobIndex(bus)
     work = WorkQueue(bus, ack_wait_seconds=60, max_deliveries=5)
     storage = JobStorage.on(bus)
-    jobs = JobControl(storage, work, JobFeeds(bus, storage.event_logs).until_ended)
+    until_ended = FeedPool(partial(JobFeed, bus, storage.event_logs)).until_ended
+    jobs = JobControl(storage, work, until_ended, partial(forget_webhooks, bus))
     control = CollectionControl(
         bus,
         records,
         CollectionQueue(bus),
-        CollectionFeeds(bus, storage.event_logs, index.progress),
+        FeedPool(partial(CollectionFeed, bus, storage.event_logs, index.progress)),
         CollectionIndex(index),
         Projections(storage.event_logs, records),
         jobs,

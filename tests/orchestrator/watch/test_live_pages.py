@@ -11,7 +11,7 @@ import pytest
 from mesh.bus import Bus, outlast
 from mesh.server import running_server
 from mesh.tasks import stop
-from orchestrator.jobs.index import JobIndex, JobPage, JobQuery
+from orchestrator.jobs.index import JobIndex, JobPage, ListQuery
 from orchestrator.jobs.store import JobStore
 from orchestrator.pipeline.stages import StateId
 from orchestrator.settings import Settings
@@ -29,7 +29,7 @@ from ytcaption.v1 import pipeline_service_pb2 as pb
 
 UUIDS = [f"00000000-0000-7000-8000-{number:012}" for number in range(6)]
 QUEUED, FAILED = job_pb2.JOB_STATE_QUEUED, job_pb2.JOB_STATE_FAILED
-FIRST = JobQuery(10)
+FIRST = ListQuery(10)
 
 
 class Mesh:
@@ -40,11 +40,11 @@ class Mesh:
         self.pages = LivePages(self.index)
         self.looks = 0
 
-    def look(self, wanted: JobQuery) -> JobPage:
+    def look(self, wanted: ListQuery) -> JobPage:
         self.looks += 1
         return self.index.look(wanted)
 
-    def watch(self, wanted: JobQuery = FIRST) -> AsyncGenerator[JobPage, None]:
+    def watch(self, wanted: ListQuery = FIRST) -> AsyncGenerator[JobPage, None]:
         return self.pages.watch(self.look, wanted)
 
     async def create(self, job_id: str, state: StateId = QUEUED) -> None:
@@ -111,8 +111,8 @@ async def test_a_change_outside_the_page_pushes_no_page(mesh: Mesh) -> None:
     await mesh.create(one, FAILED)
     async with (
         following(mesh.watch()) as everything,
-        following(mesh.watch(JobQuery(10, states=frozenset([FAILED])))) as failed,
-        following(mesh.watch(JobQuery(10, query=four))) as searched,
+        following(mesh.watch(ListQuery(10, states=frozenset([FAILED])))) as failed,
+        following(mesh.watch(ListQuery(10, query=four))) as searched,
     ):
         assert [await watcher.ids() for watcher in (failed, searched)] == [[one], []]
         await everything.page()
@@ -127,7 +127,7 @@ async def test_a_change_outside_the_page_pushes_no_page(mesh: Mesh) -> None:
 async def test_a_later_page_is_watched_like_the_first(mesh: Mesh) -> None:
     for job_id in UUIDS[:3]:
         await mesh.create(job_id)
-    async with following(mesh.watch(JobQuery(1, token=UUIDS[2]))) as watcher:
+    async with following(mesh.watch(ListQuery(1, token=UUIDS[2]))) as watcher:
         first = await watcher.page()
         assert ([job.job_id for job in first.items], first.total) == ([UUIDS[1]], 3)
         assert first.next_token == UUIDS[1]

@@ -69,7 +69,7 @@ async def test_attempts_are_counted_across_a_kill_and_one_cut_off_is_repeated(
     start: Start, broker: Broker, broker_bus: Bus, receiver: Receiver
 ) -> None:
     receiver.answer(500, HANG, 200)
-    await Relay(broker_bus, Deliveries(broker_bus)).prepare()
+    await Relay(broker_bus, Deliveries(broker_bus)).create()
     async with own_process(broker) as process:
         event = await publish_job_finished(broker_bus, receiver.url)
         await receiver.wait_for(2)

@@ -1,7 +1,8 @@
 """The event stream of a job: its event log, live progress, and one shared final event."""
 
 import asyncio
-from functools import lru_cache
+from dataclasses import dataclass
+from typing import Literal, Self
 
 from gateway.client import Orchestrator
 from gateway.presenters import jobs as present
@@ -15,7 +16,40 @@ from ytcaption.v1 import event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 NO_TEXT = {"transcription_text", "transcription_segments"}
-CACHED_EVENTS = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobUpdate:
+    """One update of a watched job, encoded once for all streams that send it."""
+
+    kind: Literal["job", "progress", "event", "end"]
+    data: bytes
+    """What is sent; of an end only if another run of the job follows it."""
+    sequence: int = 0
+    """Its place in the event log; 0 if it is not stored."""
+    job: job_pb2.Job | None = None
+    """The state of the job, of "job" and "end"."""
+
+    @classmethod
+    def of(cls, job_id: str, response: pb.WatchJobResponse) -> Self:
+        """Encodes one message of WatchJob."""
+        match response.WhichOneof("update"):
+            case "job":
+                return cls.of_job(response.job)
+            case "progress":
+                progress = present.progress(job_id, response.progress)
+                return cls("progress", encode("progress", progress))
+            case _:
+                event, sequence = response.event, response.sequence
+                data = _stored_event(job_id, sequence, event)
+                if event.type == event_pb2.EVENT_TYPE_JOB_FINISHED:
+                    return cls("end", data, sequence, event.job_finished.job)
+                return cls("event", data, sequence)
+
+    @classmethod
+    def of_job(cls, job: job_pb2.Job) -> Self:
+        """Encodes the state of the job."""
+        return cls("job", encode("job", present.detail(job), exclude=NO_TEXT), job=job)
 
 
 class FinalEvents:
@@ -43,63 +77,37 @@ class FinalEvents:
         return encode("finished", detail, sequence=sequence, exclude={"transcription_segments"})
 
 
-class JobStream(ResumableStream[pb.WatchJobResponse]):
+class JobStream(ResumableStream[JobUpdate]):
     """The job, its stored events, live progress while it runs, and the final event."""
 
-    def __init__(
-        self, job_id: str, updates: Updates[pb.WatchJobResponse], final_events: FinalEvents
-    ) -> None:
+    def __init__(self, job_id: str, updates: Updates[JobUpdate], final_events: FinalEvents) -> None:
         super().__init__(job_id, updates)
         self._final_events = final_events
         self._job = job_pb2.Job(job_id=job_id)
-        self._end: tuple[int, job_pb2.Job] | None = None
+        self._end: JobUpdate | None = None
         """Held back until nothing follows: a replayed job has several JOB_FINISHED events."""
 
-    def _is_new(self, update: pb.WatchJobResponse) -> bool:
-        return bool(update.sequence) or update.job.state not in TERMINAL
+    def _is_new(self, update: JobUpdate) -> bool:
+        return bool(update.sequence) or update.job is None or update.job.state not in TERMINAL
 
-    def _encode(self, update: pb.WatchJobResponse) -> bytes:
+    def _encode(self, update: JobUpdate) -> bytes:
         data = b""
         if self._end and update.sequence:  # the job was replayed after that end
-            data = _stored_event(self._subject, self._end[0], _finished(self._end[1]))
-            self._end = None
-        match update.WhichOneof("update"):
-            case "job":
-                self._job = update.job
-                data += encode("job", present.detail(update.job), exclude=NO_TEXT)
-            case "progress":
-                data += _progress_event(self._subject, update.progress.SerializeToString())
-            case "event" if update.event.type == event_pb2.EVENT_TYPE_JOB_FINISHED:
-                self._end = update.sequence, update.event.job_finished.job
-            case "event":
-                event = update.event.SerializeToString()
-                data += _stored_event(self._subject, update.sequence, event)
-        return data
+            data, self._end = self._end.data, None
+        if update.kind == "end":
+            self._end = update
+            return data
+        if update.job is not None:
+            self._job = update.job
+        return data + update.data
 
     async def _final_event(self) -> bytes:
-        sequence, job = self._end or (0, self._job)
-        return await self._final_events.of(job, sequence)
+        end = self._end
+        job = self._job if end is None or end.job is None else end.job
+        return await self._final_events.of(job, end.sequence if end else 0)
 
 
-def _finished(job: job_pb2.Job) -> bytes:
-    finished = event_pb2.Event(
-        type=event_pb2.EVENT_TYPE_JOB_FINISHED,
-        timestamp=job.end_time,
-        attempt=job.attempt,
-        job_finished=event_pb2.JobFinished(job=job),
-    )
-    return finished.SerializeToString()
-
-
-@lru_cache(maxsize=CACHED_EVENTS)
-def _progress_event(job_id: str, progress: bytes) -> bytes:
-    """Cached by content: clients that watch the same job share one encoding."""
-    return encode("progress", present.progress(job_id, job_pb2.JobProgress.FromString(progress)))
-
-
-@lru_cache(maxsize=CACHED_EVENTS)
-def _stored_event(job_id: str, sequence: int, stored: bytes) -> bytes:
-    event = event_pb2.Event.FromString(stored)
+def _stored_event(job_id: str, sequence: int, event: event_pb2.Event) -> bytes:
     match event.WhichOneof("payload"):
         case "segment_settled":
             segment = present.segment(event.segment_settled.segment)

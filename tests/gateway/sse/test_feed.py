@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
+from gateway.sse.stream import HEARTBEAT, encode
 from mesh.errors import NotFoundError
 from mesh.reasons import Reason
 from tests.support.busy_orchestrator import BusyJob, serving
@@ -110,6 +111,42 @@ async def test_many_streams_share_one_watch_and_get_every_event_once(resuming: b
     for position, rest in zip(positions, rests, strict=True):
         assert ids(rest) == list(range(position + 1, 62))
         assert rest[-1].name == "finished"
+
+
+async def test_an_event_is_encoded_once_for_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[int] = []
+
+    def counting(*args: Any, sequence: int = 0, **more: Any) -> bytes:
+        encoded.extend([sequence] if sequence else [])
+        return encode(*args, sequence=sequence, **more)
+
+    monkeypatch.setattr("gateway.sse.jobs.encode", counting)
+    job = LiveJob(events=40)
+    async with gateway_of(job) as http, AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(following(http, PATH)) for _ in range(STREAMS)]
+        firsts = [await anext(stream) for stream in streams]
+        job.grow(20)
+        before_end = [[await anext(stream) for _ in range(60)] for stream in streams]
+
+    assert len(firsts) == STREAMS
+    assert all(ids(events) == list(range(1, 61)) for events in before_end)
+    assert encoded == list(range(1, 61))
+
+
+async def test_a_stream_that_resumes_far_ahead_sends_nothing_while_the_log_is_read() -> None:
+    job = LiveJob(events=500)
+    request = {"Last-Event-ID": "498"}
+    async with (
+        gateway_of(job) as http,
+        http.stream("GET", f"{PATH}/events", headers=request) as answer,
+    ):
+        lines = answer.aiter_lines()
+        received = [await anext(lines)]
+        while "id: 500" not in received:
+            received.append(await anext(lines))
+
+    assert HEARTBEAT.decode().strip() not in received
+    assert [line for line in received if line.startswith("id: ")] == ["id: 499", "id: 500"]
 
 
 async def test_a_late_stream_gets_the_job_as_it_is_now_and_the_log_from_its_start() -> None:

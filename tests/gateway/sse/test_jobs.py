@@ -8,6 +8,7 @@ import httpx2
 import psutil
 import pytest
 
+from gateway.sse import stream
 from tests.conftest import RealMesh
 from tests.support.busy_orchestrator import BusyJob, serving
 from tests.support.client import Client
@@ -191,6 +192,39 @@ async def test_a_client_that_disconnects_ends_the_watch() -> None:
                 pass
             assert job.watching == 1
         await until(lambda: not job.watching)
+
+
+async def test_a_client_that_disconnects_without_reading_ends_the_watch() -> None:
+    job = BusyJob(events=2000)
+    async with serving(job) as address, _gateway(address) as http:
+        async with http.stream("GET", "/jobs/one/events"):
+            await until(lambda: job.sent > 0)
+            await still(lambda: job.sent)
+            assert job.watching == 1
+        await until(lambda: not job.watching)
+
+
+async def test_a_quiet_stream_gets_heartbeats_between_its_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.05)
+    job = BusyJob(events=1, hold=True)
+    async with (
+        serving(job) as address,
+        _gateway(address) as http,
+        http.stream("GET", "/jobs/one/events") as answer,
+    ):
+        received = [line async for line in _until_heartbeats(answer, 3)]
+
+    assert "id: 1" in received
+
+
+async def _until_heartbeats(answer: httpx2.Response, count: int) -> AsyncIterator[str]:
+    async for line in answer.aiter_lines():
+        yield line
+        count -= line == stream.HEARTBEAT.decode().strip()
+        if not count:
+            return
 
 
 async def test_the_number_of_streams_is_bounded() -> None:

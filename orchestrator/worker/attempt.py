@@ -86,8 +86,13 @@ class Attempt:
             finally:
                 tracker.close()
                 await source_store.close()
-            await self._succeeded(tracker, spool)
+            await self._succeeded(tracker, spool, source_store)
         return None
+
+    @property
+    def _may_have_source(self) -> bool:
+        """Whether an earlier attempt may have stored its download."""
+        return self._job.attempt > 1
 
     async def _begin(self, tracker: JobTracker) -> None:
         job = self._job
@@ -144,8 +149,11 @@ class Attempt:
 
     async def _request(self, spool: Path) -> PipelineRequest:
         job, resume_state = self._job, self._resume_state
-        stored = UPLOAD if job.source.WhichOneof("origin") == "upload" else SOURCE
-        size = await self._artifacts.size(job.job_id, stored)
+        uploaded = job.source.WhichOneof("origin") == "upload"
+        stored = UPLOAD if uploaded else SOURCE
+        size = None
+        if uploaded or self._may_have_source:
+            size = await self._artifacts.size(job.job_id, stored)
         prefers = job.options.captions_policy == job_pb2.CAPTIONS_POLICY_PREFER_HUMAN
         begun = job.HasField("human_captions")
         return PipelineRequest(
@@ -165,7 +173,7 @@ class Attempt:
             live=bool(job.source.url),
         )
 
-    async def _succeeded(self, tracker: JobTracker, spool: Path) -> None:
+    async def _succeeded(self, tracker: JobTracker, spool: Path, source_store: SourceStore) -> None:
         job = self._job
         if tracker.audio_media_type and tracker.audio_bytes:
             size = await self._artifacts.put_file(job.job_id, AUDIO, spool)
@@ -174,7 +182,8 @@ class Attempt:
         transcript = await self._transcript(tracker)
         await self._artifacts.put_transcript(job.job_id, transcript)
         job.warnings.extend(doubts(transcript))
-        await self._artifacts.drop(job.job_id, SOURCE)
+        if source_store.used or self._may_have_source:
+            await self._artifacts.drop(job.job_id, SOURCE)
         job.progress = 1.0
         await self._end(job_pb2.JOB_STATE_SUCCEEDED)
 

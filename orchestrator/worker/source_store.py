@@ -24,6 +24,11 @@ class SourceStore:
         self._complete = asyncio.Event()
         self._storing: asyncio.Task[None] | None = None
 
+    @property
+    def used(self) -> bool:
+        """Whether this attempt has stored its download, or tried to."""
+        return self._storing is not None
+
     def note_complete(self) -> None:
         """Every byte is in the spool."""
         self._complete.set()

@@ -75,6 +75,23 @@ async def test_a_runner_that_dies_after_the_download_costs_no_second_one(
     assert await artifacts.size(job.job_id, SOURCE) is None  # of no use any more
 
 
+async def test_a_download_stored_by_the_attempt_that_succeeds_is_removed(
+    client: Client, script: Script, monkeypatch: pytest.MonkeyPatch, broker_bus: Bus
+) -> None:
+    monkeypatch.setattr("orchestrator.worker.source_store.SOON_SECONDS", 0)
+    script.pause_before_segment = 3
+    artifacts = Artifacts(broker_bus)
+    job = await client.create()
+    async with asyncio.timeout(60):
+        while await artifacts.size(job.job_id, SOURCE) is None:
+            pass
+    script.go_on.set()
+    ended = await client.finished(job.job_id)
+
+    assert (ended.state, ended.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
+    assert await artifacts.size(job.job_id, SOURCE) is None
+
+
 async def test_a_spool_is_read_while_it_grows(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     frames = aiter(spool)

@@ -111,7 +111,7 @@ async def single_jobs(site: Site, jobs: int) -> tuple[float, Memory]:
     ):
         await _until_stages_answer(orchestrator)
         began = perf_counter()
-        await create_jobs(orchestrator, jobs, CALLERS)
+        await create_jobs([orchestrator], jobs, CALLERS)
         while await succeeded(orchestrator) < jobs + 1:  # noqa: ASYNC110 # another process
             await asyncio.sleep(POLL_SECONDS)
         seconds = perf_counter() - began
@@ -120,7 +120,7 @@ async def single_jobs(site: Site, jobs: int) -> tuple[float, Memory]:
 
 async def _until_stages_answer(orchestrator: Orchestrator) -> None:
     """One job through all: so neither run pays for the first."""
-    await create_jobs(orchestrator, 1, 1)
+    await create_jobs([orchestrator], 1, 1)
     while not await succeeded(orchestrator):  # noqa: ASYNC110 # another process
         await asyncio.sleep(POLL_SECONDS)
 

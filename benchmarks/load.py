@@ -1,10 +1,11 @@
 """What the orchestrator bears: `python -m benchmarks.load [--jobs 2000] [--watchers 1000] …`.
 
-Starts a real nats-server that syncs every write, null stages and an orchestrator, each a process
-of its own, and calls it from this one. Measures how many jobs are accepted and finished a second,
-how soon an event reaches every watcher over gRPC and over HTTP, how fast queries are with many jobs
-stored, and what slow watchers cost. Targets of throughput and delay are ratios to what the bare
-broker, a bare gRPC server and our own gRPC reach in the same run. Exits with 1 if one is missed.
+Starts a real nats-server that syncs every write, null stages and orchestrators, each a process of
+its own, and calls them from this one; ten thousand watchers are in processes of their own, too.
+Measures how many jobs are accepted and finished a second, how soon an event reaches every watcher
+over gRPC and over HTTP, how fast queries are with many jobs stored, and what slow watchers cost.
+Targets of delay and of accepting are ratios to what the bare broker, a bare gRPC server and our own
+gRPC reach in the same run. Exits with 1 if one is missed.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ from typing import TypeVar
 import click
 
 from benchmarks.http import streams_held
+from benchmarks.load_crowd import BARE as BARE_CROWD
+from benchmarks.load_crowd import bare_crowd, crowd_held
 from benchmarks.load_figures import Figure, share_of, table, to_json
 from benchmarks.load_mesh import Site
 from benchmarks.load_stages import Plan
@@ -38,6 +41,8 @@ WATCH_SHARE = 1.5
 """Most that an event's p99 delay to a watcher exceeds that of bare gRPC."""
 HTTP_SHARE = 2.5
 """Most that an event's p99 delay over HTTP exceeds that over gRPC."""
+FINISHED_PER_SECOND = 150
+"""Least null-stage jobs that two orchestrators finish a second."""
 BARE_TICKS = 50
 """Enough to see what the machine can do."""
 
@@ -50,6 +55,9 @@ class Arguments:
     callers: int
     finished: int
     watchers: int
+    crowd: int
+    crowd_segments: int
+    crowd_every: float
     streams: int
     segments: int
     every: float
@@ -73,6 +81,7 @@ async def measure_load(args: Arguments) -> list[Figure]:
 async def _in_turn(args: Arguments, site: Site) -> list[Figure]:
     plan = Plan(segments=args.segments, every=args.every, text=60)
     ticks = min(args.segments, BARE_TICKS)
+    crowd_plan = Plan(segments=args.crowd_segments, every=args.crowd_every, text=60)
     figures: list[Figure] = []
 
     def limit(name: str, share: float) -> float | None:
@@ -85,12 +94,30 @@ async def _in_turn(args: Arguments, site: Site) -> list[Figure]:
             "accepting",
             lambda: accepting(site, args.jobs, args.callers, limit(RAW_STORES, ACCEPTED_SHARE)),
         ),
-        (args.finished, "finishing", lambda: finishing(site, args.finished, args.callers)),
+        (
+            args.finished,
+            "finishing",
+            lambda: finishing(
+                site, args.finished, args.callers, FINISHED_PER_SECOND, limit(RAW_STORES, 1)
+            ),
+        ),
         (args.watchers, "sending", lambda: bare_sending(site, args.watchers, ticks, args.every)),
         (
             args.watchers,
             "watching",
             lambda: watchers_held(site, args.watchers, plan, limit(f"{BARE}, p99", WATCH_SHARE)),
+        ),
+        (
+            args.crowd,
+            "sending to a crowd",
+            lambda: bare_crowd(site, args.crowd, args.crowd_segments, args.crowd_every),
+        ),
+        (
+            args.crowd,
+            "watching in a crowd",
+            lambda: crowd_held(
+                site, args.crowd, crowd_plan, limit(f"{BARE_CROWD}, p99", WATCH_SHARE)
+            ),
         ),
         (
             args.streams,
@@ -122,8 +149,11 @@ def _number(name: str, default: int, text: str) -> Callable[[Command], Command]:
 @click.command(help=__doc__)
 @_number("--jobs", 2000, "Jobs to accept; 0 leaves this out, as with all of these.")
 @_number("--callers", 64, "Callers of CreateJob at once.")
-@_number("--finished", 200, "Null-stage jobs to finish.")
+@_number("--finished", 300, "Null-stage jobs to finish over two orchestrators.")
 @_number("--watchers", 1000, "Watchers of one job.")
+@_number("--crowd", 10_000, "Watchers of one job over two orchestrators, in several processes.")
+@_number("--crowd-segments", 20, "Segments of the job they watch.")
+@click.option("--crowd-every", default=3.0, show_default=True, help="Seconds between two of them.")
 @_number("--streams", 1000, "Event streams of one job over HTTP.")
 @_number("--segments", 360, "Segments of the watched job.")
 @click.option("--every", default=0.2, show_default=True, help="Seconds between two of them.")

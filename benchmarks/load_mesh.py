@@ -106,7 +106,7 @@ async def running_orchestrator(
     began = monotonic()
     service = [sys.executable, "-P", "-m", "orchestrator"]
     log = site.folder / f"orchestrator-{prefix}.log"
-    async with child(service, environment, log) as process, _connected(listen) as channels:
+    async with child(service, environment, log) as process, connected(listen) as channels:
         orchestrator = Orchestrator(process.pid, channels, address=listen)
         await _until_ready(process, orchestrator, log)
         orchestrator.ready_seconds = monotonic() - began
@@ -114,16 +114,19 @@ async def running_orchestrator(
 
 
 @asynccontextmanager
-async def bare_channels(site: Site, *sizes: float) -> AsyncIterator[list[grpc.aio.Channel]]:
-    """Connections to a server of benchmarks.load_bare with these sizes."""
+async def running_bare(site: Site, *sizes: float) -> AsyncIterator[str]:
+    """A server of benchmarks.load_bare with these sizes; its address."""
     listen = f"127.0.0.1:{free_ports(1)[0]}"
     bare = [sys.executable, "-P", "-m", "benchmarks.load_bare", listen, *map(str, sizes)]
-    async with child(bare, {}, site.folder / "bare.log"), _connected(listen) as channels:
-        yield channels
+    async with child(bare, {}, site.folder / "bare.log"):
+        yield listen
 
 
 @asynccontextmanager
-async def _connected(address: str) -> AsyncIterator[list[grpc.aio.Channel]]:
+async def connected(
+    address: str, connections: int = CONNECTIONS
+) -> AsyncIterator[list[grpc.aio.Channel]]:
+    """Connections to a server, each its own."""
     options = (
         ("grpc.use_local_subchannel_pool", 1),  # else they would share one connection
         ("grpc.enable_http_proxy", 0),
@@ -132,7 +135,7 @@ async def _connected(address: str) -> AsyncIterator[list[grpc.aio.Channel]]:
         ("grpc.max_reconnect_backoff_ms", 50),
         ("grpc.http2.bdp_probe", 0),  # as the project's own clients do
     )
-    channels = [grpc.aio.insecure_channel(address, options) for _ in range(CONNECTIONS)]
+    channels = [grpc.aio.insecure_channel(address, options) for _ in range(connections)]
     try:
         yield channels
     finally:

@@ -35,11 +35,20 @@ class Plan:
     """Seconds from one segment to the next, and that each stage needs to begin and to end."""
     text: int = 20
     """Characters of each segment."""
+    number: int = 0
+    """Tells equal recordings apart: jobs of one address would wait for each other."""
 
     @property
     def url(self) -> str:
         """The address that asks for this."""
-        query = urlencode({"segments": self.segments, "every": self.every, "text": self.text})
+        query = urlencode(
+            {
+                "segments": self.segments,
+                "every": self.every,
+                "text": self.text,
+                "number": self.number,
+            }
+        )
         return f"http://null.test/?{query}"
 
     @classmethod
@@ -47,7 +56,10 @@ class Plan:
         """What an address asks for."""
         asked = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
         return cls(
-            int(asked.get("segments", 1)), float(asked.get("every", 0)), int(asked.get("text", 20))
+            int(asked.get("segments", 1)),
+            float(asked.get("every", 0)),
+            int(asked.get("text", 20)),
+            int(asked.get("number", 0)),
         )
 
 

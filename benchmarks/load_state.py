@@ -1,8 +1,9 @@
 """Measures how fast jobs are accepted, finished and found again."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from itertools import cycle
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from itertools import chain, cycle
 from pathlib import Path
 from time import perf_counter, time
 
@@ -20,6 +21,7 @@ from benchmarks.load_mesh import (
     running_stages,
 )
 from benchmarks.load_stages import Plan
+from benchmarks.processes import Observed
 from mesh.bus import Bus
 from mesh.correlation import new_id
 from mesh.stores import Limits
@@ -31,8 +33,10 @@ RECORD_BYTES = 500
 IN_FLIGHT = 64
 RAW_STORES = f"machine: JetStream stores, {IN_FLIGHT} at once"
 SEEDERS = 256
+RUNNERS = 2
 LANES = 8
-"""Jobs the runner has under way at once."""
+"""Jobs each runner has under way at once."""
+FINISHED = f"null-stage jobs finished, two orchestrators, {LANES} at once each"
 POLL_SECONDS = 0.25
 RECORD_ROOM = 16_000
 """Bytes of storage to set aside for a stored job: its record gets the twelfth part."""
@@ -81,7 +85,7 @@ async def accepting(
     """CreateJob with no stage up, so that nothing else runs; the target is in stores a second."""
     async with running_orchestrator(site, "ACCEPT") as orchestrator:
         before = await _stored(site, "ACCEPT")
-        whole, each = await create_jobs(orchestrator, jobs, callers)
+        whole, each = await create_jobs([orchestrator], jobs, callers)
         stores = (await _stored(site, "ACCEPT") - before) / jobs
         stats = await orchestrator.admin.GetStats(admin_pb.GetStatsRequest())
     if stats.queue_depth != jobs:
@@ -105,14 +109,14 @@ async def _stored(site: Site, prefix: str) -> int:
 
 
 async def create_jobs(
-    orchestrator: Orchestrator, jobs: int, callers: int
+    orchestrators: Sequence[Orchestrator], jobs: int, callers: int
 ) -> tuple[float, list[float]]:
     """Seconds of all together, then of each."""
-    stubs = cycle(orchestrator.pipelines)
-    request = pb.CreateJobRequest(source_url=Plan().url, force=True)
+    stubs = cycle(chain.from_iterable(zip(*(one.pipelines for one in orchestrators), strict=True)))
     each: list[float] = []
 
-    async def create(_: int) -> None:
+    async def create(number: int) -> None:
+        request = pb.CreateJobRequest(source_url=Plan(number=number).url, force=True)
         began = perf_counter()
         await next(stubs).CreateJob(request)
         each.append(perf_counter() - began)
@@ -120,17 +124,38 @@ async def create_jobs(
     return await in_parallel(jobs, callers, create), each
 
 
-async def finishing(site: Site, jobs: int, callers: int) -> list[Figure]:
-    """Whole jobs through stages that take no time."""
-    async with running_orchestrator(site, "FINISH", concurrency=LANES) as orchestrator:
-        await create_jobs(orchestrator, jobs, callers)
+async def finishing(
+    site: Site,
+    jobs: int,
+    callers: int,
+    least: float | None = None,
+    raw_stores: float | None = None,
+) -> list[Figure]:
+    """Whole jobs through stages that take no time, over two orchestrators."""
+    async with AsyncExitStack() as stack:
+        start = [running_orchestrator(site, "FINISH", concurrency=LANES) for _ in range(RUNNERS)]
+        orchestrators = [await stack.enter_async_context(one) for one in start]
+        await create_jobs(orchestrators, jobs, callers)
+        before, broker = await _stored(site, "FINISH"), Observed(site.broker.pid)
+        idle = sum(one.cpu_seconds for one in orchestrators), broker.cpu_seconds
         async with running_stages(site):
-            while await succeeded(orchestrator) < jobs:  # noqa: ASYNC110 # another process
+            while await succeeded(orchestrators[0]) < jobs:  # noqa: ASYNC110 # another process
                 await asyncio.sleep(POLL_SECONDS)
-        done = await _all_jobs(orchestrator)
+            stores = (await _stored(site, "FINISH") - before) / jobs
+            worked = sum(one.cpu_seconds for one in orchestrators) - idle[0]
+            broker_worked = broker.cpu_seconds - idle[1]
+        done = await _all_jobs(orchestrators[0])
     first = min(_seconds(job.start_time) for job in done)
     last = max(_seconds(job.end_time) for job in done)
-    return [Figure(f"null-stage jobs finished, {LANES} at once", jobs / (last - first), "/s")]
+    figures = [Figure(FINISHED, jobs / (last - first), "/s", least)]
+    if raw_stores is not None:
+        figures.append(Figure("machine: as many as the broker stores", raw_stores / stores, "/s"))
+    return [
+        *figures,
+        Figure("… stores a job takes from there to its end", stores, ""),
+        Figure("… processor time a job, both orchestrators", worked / jobs * 1000, "ms"),
+        Figure("… processor time a job, the broker", broker_worked / jobs * 1000, "ms"),
+    ]
 
 
 async def succeeded(orchestrator: Orchestrator) -> int:

@@ -14,7 +14,8 @@ from benchmarks.load_figures import MB, Figure, spread
 from benchmarks.load_mesh import (
     Orchestrator,
     Site,
-    bare_channels,
+    connected,
+    running_bare,
     running_orchestrator,
     running_stages,
 )
@@ -53,14 +54,15 @@ def watching(orchestrator: Orchestrator, job_id: str, watchers: int) -> Iterator
             call.cancel()
 
 
-async def _attached(call: Call) -> None:
+async def attached(call: Call, messages: int = 2) -> None:
     """The snapshot and the first event have come: from here on, all is live."""
-    for _ in range(2):
+    for _ in range(messages):
         if await call.read() is grpc.aio.EOF:
             raise RuntimeError("a watch ended before it began")
 
 
-async def _rest(call: Call) -> list[Arrival]:
+async def rest(call: Call) -> list[Arrival]:
+    """Everything that follows, with the time at which it came."""
     seen: list[Arrival] = []
     while (data := await call.read()) is not grpc.aio.EOF:
         seen.append((time(), data))
@@ -69,10 +71,13 @@ async def _rest(call: Call) -> list[Arrival]:
 
 async def bare_sending(site: Site, streams: int, ticks: int, every: float) -> list[Figure]:
     """The machine's own limit: as many streams of a server that does nothing else."""
-    async with bare_channels(site, streams, ticks, every) as channels:
+    async with (
+        running_bare(site, streams, ticks, every) as listen,
+        connected(listen) as channels,
+    ):
         opens: list[Callable[..., Call]] = [channel.unary_stream(CLOCK) for channel in channels]
         calls = [opens[number % len(opens)](b"", wait_for_ready=True) for number in range(streams)]
-        event_logs = await asyncio.gather(*(_rest(call) for call in calls))
+        event_logs = await asyncio.gather(*(rest(call) for call in calls))
     delays = [
         arrived - float(data) for event_log in event_logs for arrived, data in event_log if data
     ]
@@ -91,10 +96,10 @@ async def watchers_held(
         stub = orchestrator.pipelines[0]
         job = (await stub.CreateJob(pb.CreateJobRequest(source_url=plan.url, force=True))).job
         with watching(orchestrator, job.job_id, watchers) as calls:
-            await asyncio.gather(*(_attached(call) for call in calls))
+            await asyncio.gather(*(attached(call) for call in calls))
             idle = orchestrator.cpu_seconds
             async with running_stages(site):
-                event_logs = await asyncio.gather(*(_rest(call) for call in calls))
+                event_logs = await asyncio.gather(*(rest(call) for call in calls))
         cost, worked = orchestrator.rss - before, orchestrator.cpu_seconds - idle
     messages = sum(map(len, event_logs))
     return [
@@ -121,7 +126,7 @@ def _delays(event_logs: list[list[Arrival]], plan: Plan, most_ms: float | None) 
                     seen[event.segment_settled.segment.index] += 1
                 else:
                     others.append(delay)
-        held += _complete(seen, plan)
+        held += complete(seen, plan)
     every = segments + others
     return [
         Figure("watchers of one job held to its end", held, "", len(event_logs)),
@@ -133,17 +138,22 @@ def _delays(event_logs: list[list[Arrival]], plan: Plan, most_ms: float | None) 
     ]
 
 
-def _events(response: pb.WatchJobResponse) -> list[event_pb2.Event]:
+def stored_of(response: pb.WatchJobResponse) -> list[pb.StoredEvent]:
+    """The stored events of a message, one or several."""
     if response.HasField("event"):
-        return [response.event]
-    return [stored.event for stored in response.events.events]
+        return [pb.StoredEvent(sequence=response.sequence, event=response.event)]
+    return list(response.events.events)
+
+
+def _events(response: pb.WatchJobResponse) -> list[event_pb2.Event]:
+    return [stored.event for stored in stored_of(response)]
 
 
 def _share_soon(delays: list[float]) -> float:
     return 100 * sum(delay <= SOON for delay in delays) / max(1, len(delays))
 
 
-def _complete(seen: Counter[int], plan: Plan) -> bool:
+def complete(seen: Counter[int], plan: Plan) -> bool:
     """Whether every segment came, and came once."""
     return seen == Counter(range(plan.segments))
 
@@ -155,22 +165,20 @@ async def slow_watchers(site: Site, watchers: int, segments: int) -> list[Figure
         stub = orchestrator.pipelines[0]
         job = (await stub.CreateJob(pb.CreateJobRequest(source_url=plan.url, force=True))).job
         with watching(orchestrator, job.job_id, watchers) as calls:
-            await asyncio.gather(*(_attached(call) for call in calls))
-            attached = orchestrator.rss
+            await asyncio.gather(*(attached(call) for call in calls))
+            before = orchestrator.rss
             async with running_stages(site), peak_of(orchestrator) as peak:
                 async for _ in stub.WatchJob(pb.WatchJobRequest(job_id=job.job_id)):
                     pass  # to the end
                 await asyncio.sleep(SETTLE_SECONDS)
                 stalled = orchestrator.rss
-                complete = [_complete(await _segments(call), plan) for call in calls]
+                whole = [complete(await _segments(call), plan) for call in calls]
     return [
         Figure(f"slow watchers of an event log of {segments * SLOW_TEXT // 1000} KB", watchers, ""),
-        Figure("memory before the event log", attached / MB, "MB"),
+        Figure("memory before the event log", before / MB, "MB"),
         Figure("memory while they all stall", stalled / MB, "MB"),
         Figure("the most until all have read", max(peak) / MB, "MB"),
-        Figure(
-            "slow watchers that lost or doubled a segment", complete.count(False), "", 0, "less"
-        ),
+        Figure("slow watchers that lost or doubled a segment", whole.count(False), "", 0, "less"),
     ]
 
 
@@ -193,7 +201,7 @@ async def peak_of(orchestrator: Orchestrator) -> AsyncIterator[list[int]]:
 
 async def _segments(call: Call) -> Counter[int]:
     seen: Counter[int] = Counter()
-    for _, data in await _rest(call):
+    for _, data in await rest(call):
         for event in _events(pb.WatchJobResponse.FromString(data)):
             if event.HasField("segment_settled"):
                 seen[event.segment_settled.segment.index] += 1

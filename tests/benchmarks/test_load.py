@@ -16,6 +16,9 @@ SMALL = {
     "--callers": 4,
     "--finished": 3,
     "--watchers": 12,
+    "--crowd": 13,
+    "--crowd-segments": 3,
+    "--crowd-every": 0.05,
     "--streams": 12,
     "--segments": 3,
     "--every": 0.01,
@@ -27,6 +30,11 @@ SMALL = {
 
 RATIOS = [
     (1.5, "event to watcher, p99", "machine: bare gRPC to as many streams, p99"),
+    (
+        1.5,
+        "event to watcher over two orchestrators, p99",
+        "machine: bare gRPC to as many streams over two servers, p99",
+    ),
     (2.5, "event to client over HTTP, p99", "event to watcher, p99"),
 ]
 
@@ -51,7 +59,14 @@ def test_a_small_load_measures_everything_and_loses_nothing(tmp_path: Path) -> N
         assert figures[slower]["target"] == pytest.approx(share * figures[quicker]["value"])
     assert figures["slow watchers that lost or doubled a segment"]["value"] == 0
     assert figures["machine: JetStream stores, one after another"]["value"] > 0
-    assert figures["null-stage jobs finished, 8 at once"]["value"] > 0
+    finished = figures["null-stage jobs finished, two orchestrators, 8 at once each"]
+    assert finished["value"] > 0
+    assert finished["target"] == 150
+    assert figures["machine: as many as the broker stores"]["value"] > 0
+    assert (
+        figures["watchers over two orchestrators that got every event once, to the end"]["value"]
+        == 13
+    )
     assert "orchestrator ready with 120 stored" in figures
     assert result["asked"]["stored"] == 120
     missed = [name for name, figure in figures.items() if not figure["met"]]
@@ -91,7 +106,7 @@ def test_the_table_says_which_target_was_missed() -> None:
 
 
 def test_an_address_carries_the_plan_of_its_job() -> None:
-    plan = Plan(segments=7, every=0.25, text=2000)
+    plan = Plan(segments=7, every=0.25, text=2000, number=3)
 
     assert Plan.of(plan.url) == plan
     assert Plan.of("http://null.test/") == Plan()

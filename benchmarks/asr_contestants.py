@@ -61,16 +61,17 @@ class Ours:
 
     name = OURS
 
-    def __init__(self, stub: TranscriberServiceStub, pid: int) -> None:
+    def __init__(self, stub: TranscriberServiceStub, pid: int, *, words: bool) -> None:
         self._stub = stub
         self._pid = pid
+        self._words = words
 
     async def hear(self, recording: Recording) -> Heard:
         """Frames go in as fast as the service takes them."""
         heard = Heard()
         async with peak_noted(heard, self._pid), asyncio.timeout(HEAR_SECONDS):
             began = perf_counter()
-            call: Any = truthful(self._stub.Transcribe(_frames(recording)))
+            call: Any = truthful(self._stub.Transcribe(_frames(recording, words=self._words)))
             try:
                 async for response in call:
                     _note(response, heard, perf_counter() - began)
@@ -81,8 +82,9 @@ class Ours:
         return heard
 
 
-async def _frames(recording: Recording) -> AsyncIterator[pb.TranscribeRequest]:
-    yield pb.TranscribeRequest(start=pb.TranscribeStart(job_id=f"benchmark-{recording.name}"))
+async def _frames(recording: Recording, *, words: bool) -> AsyncIterator[pb.TranscribeRequest]:
+    start = pb.TranscribeStart(job_id=f"benchmark-{recording.name}", word_timestamps=words)
+    yield pb.TranscribeRequest(start=start)
     for samples in _samples(recording.path):
         yield pb.TranscribeRequest(audio=samples)
 
@@ -99,7 +101,8 @@ def _note(response: pb.TranscribeResponse, heard: Heard, at: float) -> None:
             segment = response.segment
             start = to_timedelta(segment.start_offset).total_seconds()
             end = to_timedelta(segment.end_offset).total_seconds()
-            heard.pieces.append(Piece(start, end, segment.text, at, segment.confidence))
+            words = [(word.text, word.confidence) for word in segment.words]
+            heard.pieces.append(Piece(start, end, segment.text, at, segment.confidence, words))
         case "finished":
             heard.wall_seconds = at
             heard.ended_at = to_timedelta(response.finished.duration).total_seconds()
@@ -260,8 +263,8 @@ async def bare(way: str, terms: Terms, work: Path) -> AsyncIterator[BareChild]:
 
 
 @asynccontextmanager
-async def ours(terms: Terms, work: Path) -> AsyncIterator[Ours]:
-    """A transcriber of its own on a free port."""
+async def ours(terms: Terms, work: Path, *, words: bool = False) -> AsyncIterator[Ours]:
+    """A transcriber of its own on a free port; with `words`, it gives their times, too."""
     listen = f"127.0.0.1:{free_ports(1)[0]}"
     variables = {
         "LISTEN": listen,
@@ -281,4 +284,4 @@ async def ours(terms: Terms, work: Path) -> AsyncIterator[Ours]:
         if process.returncode is not None:
             raise click.ClickException(f"the transcriber did not start: {last_words(log)}")
         async with open_channel(listen, SERVICE) as channel:
-            yield Ours(TranscriberServiceStub(channel), process.pid)
+            yield Ours(TranscriberServiceStub(channel), process.pid, words=words)

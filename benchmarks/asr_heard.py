@@ -24,6 +24,8 @@ class Piece:
     """Wall seconds since the recording was handed over."""
     confidence: float | None = None
     """None if the contestant gives none."""
+    words: list[tuple[str, float]] = field(default_factory=list)
+    """Each word with its own confidence, if asked for."""
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ from benchmarks.quality_cache import Cache
 from benchmarks.quality_corpus import NO_SPEECH, Clip, decode, read_corpus, select
 from benchmarks.quality_figures import (
     MUTATED,
+    Bin,
     Judged,
     by_class,
     compare,
@@ -136,12 +137,22 @@ def report(judged: Sequence[Judged]) -> tuple[str, list[Figure]]:
         parts.append("* errors of characters: no spaces between words. Classes sum both kinds.")
     if any(key[0] == MUTATED for key in rows):
         parts.append(f"Word errors in %, by mutation\n{mutation_table(rows, WAYS)}")
-    if bins := reliability(judged):
-        parts.append(f"Confidence of our words against what was said\n{reliability_table(bins)}")
+    for what, bins in _reliabilities(judged).items():
+        if bins:
+            title = f"Confidence of our {what} against the words said"
+            parts.append(f"{title}\n{reliability_table(bins)}")
     parts.append(f"Other faults\n{counts_table(counts)}")
     parts.append(f"Ours against the better bare way\n{comparison_lines(compare(judged))}")
     parts.append(f"Targets\n{targets_table(figures)}")
     return "\n\n".join(parts), figures
+
+
+def _reliabilities(judged: Sequence[Judged]) -> dict[str, list[Bin]]:
+    own = [one for one in judged if one.way == OURS]
+    return {
+        "segments": reliability(pair for one in own for pair in one.confidences),
+        "words": reliability(pair for one in own for pair in one.word_confidences),
+    }
 
 
 def write_result(
@@ -157,7 +168,9 @@ def write_result(
         "rows": rows,
         "counts": [asdict(one) for one in count_all(judged)],
         "figures": to_json(figures),
-        "reliability": [asdict(one) for one in reliability(judged)],
+        "reliability": {
+            what: [asdict(one) for one in bins] for what, bins in _reliabilities(judged).items()
+        },
         "compared": [asdict(one) for one in compare(judged)],
         "heard": [asdict(one) for one in judged],
     }

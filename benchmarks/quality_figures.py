@@ -46,7 +46,9 @@ class Judged:
     """Cues that keep every rule but the reading speed."""
     readable: int
     confidences: tuple[tuple[float, bool], ...] = ()
-    """The confidence of each word, which is that of its segment, and whether the word was said."""
+    """For each word, the confidence of its segment, and whether the word was said."""
+    word_confidences: tuple[tuple[float, bool], ...] = ()
+    """The same with the confidence of the word itself."""
 
     @property
     def variant(self) -> tuple[str, str]:
@@ -83,20 +85,29 @@ def _judge(variant: Variant, way: str, heard: Heard) -> Judged:
         cues=verdict.cues,
         within_rules=verdict.within_hard_rules,
         readable=verdict.within_reading_speed,
-        confidences=tuple(_confidences(variant, heard)),
+        confidences=tuple(_confidences(variant, _segments(heard))),
+        word_confidences=tuple(_confidences(variant, _words(heard))),
     )
 
 
-def _confidences(variant: Variant, heard: Heard) -> Iterator[tuple[float, bool]]:
+def _segments(heard: Heard) -> list[tuple[str, float]]:
+    return [(one.text, one.confidence) for one in heard.pieces if one.confidence is not None]
+
+
+def _words(heard: Heard) -> list[tuple[str, float]]:
+    return [word for piece in heard.pieces for word in piece.words]
+
+
+def _confidences(
+    variant: Variant, texts: Sequence[tuple[str, float]]
+) -> Iterator[tuple[float, bool]]:
+    """The confidence of the text a word stands in, and whether the word was said."""
     # Where a recording is cut, the words said are not known.
     if variant.reference is None or variant.kept < 1:
         return
-    pieces = [piece for piece in heard.pieces if piece.confidence is not None]
-    texts = [piece.text for piece in pieces]
-    for piece, words in zip(
-        pieces, right_words(variant.reference, texts, variant.language), strict=True
-    ):
-        yield from ((float(piece.confidence or 0), right) for right in words)
+    found = right_words(variant.reference, [text for text, _ in texts], variant.language)
+    for (_, confidence), words in zip(texts, found, strict=True):
+        yield from ((confidence, right) for right in words)
 
 
 def _errors(variant: Variant, text: str) -> Errors | None:
@@ -218,12 +229,11 @@ class Bin:
     """Percent of them that were said."""
 
 
-def reliability(judged: Iterable[Judged]) -> list[Bin]:
-    """How often words of each confidence are right, for our transcripts."""
+def reliability(confidences: Iterable[tuple[float, bool]]) -> list[Bin]:
+    """How often words of each confidence are right."""
     groups: dict[int, list[tuple[float, bool]]] = defaultdict(list)
-    for one in judged:
-        for confidence, right in one.confidences if one.way == OURS else ():
-            groups[min(int(confidence * BINS), BINS - 1)].append((confidence, right))
+    for confidence, right in confidences:
+        groups[min(int(confidence * BINS), BINS - 1)].append((confidence, right))
     return [
         Bin(
             number / BINS,

@@ -112,7 +112,7 @@ async def hear_all(
         progress.passed()
 
     waiting = iter(enumerate(makers))
-    async with ours(terms, work) as own:
+    async with ours(terms, work, words=True) as own:
         lanes = [
             asyncio.create_task(Lane(number, own, ways, terms).run(waiting, work, cache, heard))
             for number in range(min(terms.threads, len(makers)))

@@ -239,14 +239,17 @@ def test_confidence_is_compared_with_how_many_words_were_said() -> None:
     said = "the sky is blue and grass grows green"
     variant = Variant("clip", PLAIN, "en", said, True, np.zeros(10 * RATE, np.int16))
     pieces = [
-        Piece(0, 1, "the sky is blue", 1.0, 0.95),
-        Piece(1, 2, "and glass grows grey", 2.0, 0.75),
+        Piece(0, 1, "the sky is blue", 1.0, 0.95, [("the sky", 0.9), ("is", 0.8), ("blue", 0.7)]),
+        Piece(1, 2, "and glass grows grey", 2.0, 0.75, [("and glass", 0.2), ("grows grey", 0.3)]),
     ]
-    judged = judge_heard(variant, {OURS: Heard(pieces=pieces)})
+    (judged,) = judge_heard(variant, {OURS: Heard(pieces=pieces)})
 
-    low, high = reliability(judged)
+    low, high = reliability(judged.confidences)
 
     assert (low.words, high.words) == (4, 4)
     assert [low.confidence, low.right] == pytest.approx([75, 50])
     assert [high.confidence, high.right] == pytest.approx([95, 100])
     assert calibration_error([low, high]) == pytest.approx(15)
+    own = (0.9, True), (0.9, True), (0.8, True), (0.7, True)
+    doubtful = (0.2, True), (0.2, False), (0.3, True), (0.3, False)
+    assert judged.word_confidences == (*own, *doubtful)

@@ -25,7 +25,7 @@ from structlog import get_logger
 from mesh.errors import LimitExceededError, UnavailableError
 from mesh.reasons import Reason
 from mesh.stores import Limits, Names, key_value, make_streams, object_store
-from mesh.tasks import mark_retrieved
+from mesh.tasks import SingleFlight, mark_retrieved
 
 log = get_logger(__name__)
 
@@ -48,6 +48,8 @@ REPLICA_SECONDS = 1.0
 PROMPT_STEPS = 5
 """A prompt request waits in steps, so that a pause of this process counts as one step at most."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 1.0
+BARRIER = "quorum.barrier"
+"""The key that a leader writes to prove its quorum: always a tombstone, so that readers skip it."""
 IN_FLIGHT_SECONDS = 0.02
 MAX_IN_FLIGHT = 100
 
@@ -100,6 +102,7 @@ class Bus:
     """An open connection; all streams and stores exist.
 
     Reads are current: replicas serve batches, and the stream's leader confirms where they end.
+    That a key is absent is said only by a leader that proved its quorum.
     """
 
     def __init__(
@@ -110,6 +113,8 @@ class Bus:
         self._answer_seconds = answer_seconds
         self._prompt_seconds: float | None = None
         self._health = _Health()
+        self._replicated = False
+        self._quorum = SingleFlight(self._prove_quorum)
         self.jetstream: JetStreamContext = client.jetstream(timeout=answer_seconds)
         self.jobs: KeyValue
         self.artifacts: ObjectStore
@@ -141,6 +146,8 @@ class Bus:
             await make_streams(self.jetstream, self.names, limits)
             self.jobs = await key_value(self.jetstream, self.names.jobs_bucket, limits)
             self.artifacts = await object_store(self.jetstream, self.names.artifacts_bucket, limits)
+            records = await self.jetstream.stream_info(self._place_of(BARRIER)[0])
+            self._replicated = (records.config.num_replicas or 1) > 1
 
     def prompt(self, seconds: float) -> Self:
         """This connection for callers that wait: unanswered requests fail after that time.
@@ -237,9 +244,31 @@ class Bus:
         return Stored(found.seq or 0, found.subject or "", found.data or b"", deleted)
 
     async def get_key(self, key: str) -> Stored | None:
-        """The value of a key of the bucket, or None."""
-        found = await self.newest(*self._place_of(key))
+        """The value of a key of the bucket, or None.
+
+        A leader that was cut off answers reads until it notices, so it proves its quorum before
+        None is returned.
+        """
+        place = self._place_of(key)
+        found = await self.newest(*place)
+        if self._replicated and (found is None or found.deleted):
+            await self._confirm_quorum()
+            found = await self.newest(*place)
         return None if found is None or found.deleted else found
+
+    async def _confirm_quorum(self) -> None:
+        """Returns after a proof that began after this call; all that wait share it."""
+        async with storing(), asyncio.timeout(self._answer_seconds):
+            await self._quorum()
+
+    async def _prove_quorum(self) -> None:
+        """Writes to the bucket: only a leader with a quorum can acknowledge that."""
+        stream, subject = self._place_of(BARRIER)
+        try:
+            await self.publish(subject, b"", {"KV-Operation": "DEL"})
+        except LimitExceededError:
+            # A full bucket. A purge needs the quorum, too, and no room; but it reads the bucket.
+            await self.purge(stream, subject)
 
     async def put_key(self, key: str, data: bytes, last: int) -> int | None:
         """Stores a value if `last` is the key's revision, 0 for a new key; returns the new one.

@@ -161,9 +161,11 @@ class RecordStore(Generic[RecordT, VersionedT]):
             await self.point(Pointer(self.requests + key), id_)
         except ConflictError:
             id_ = (await self.pointer(self.requests + key)).id
+        else:
+            return ReservedId(id_, key, None)
         try:
             return ReservedId(id_, key, await self.get(id_))
-        except NotFoundError:  # new, or an earlier try died half-way
+        except NotFoundError:  # an earlier try died half-way
             return ReservedId(id_, key, None)
 
     async def reserved(self, request_id: str) -> ReservedId[VersionedT] | None:

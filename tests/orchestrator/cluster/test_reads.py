@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from nats.js.errors import NotFoundError
 
-from mesh.bus import Bus
+from mesh.bus import Bus, outlast
+from mesh.errors import UnavailableError
 from orchestrator.jobs.store import JobStore
 from tests.orchestrator.cluster.conftest import joined, leader_and_follower
 from tests.support.cluster import Cluster
@@ -70,6 +71,32 @@ async def test_a_job_just_accepted_is_found_although_replicas_lack_it(
         await JobStore(accepting).create(job_pb2.JobRecord(job=job_pb2.Job(job_id=JOB)))
 
         assert (await JobStore(watching).get(JOB)).job.job_id == JOB
+
+
+async def test_a_leader_that_was_cut_off_does_not_deny_a_job_accepted_elsewhere(
+    cluster: Cluster,
+) -> None:
+    async with joined(cluster) as any_bus:
+        stream = f"KV_{any_bus.names.jobs_bucket}"
+        leader, other = await leader_and_follower(cluster, any_bus, stream)
+        async with (
+            joined(other, answer_seconds=1) as accepting,
+            joined(leader, answer_seconds=1) as asking,
+        ):
+            cluster.isolate(leader.number)
+            # It answers reads as the leader for ten seconds or more. It cannot know yet whether
+            # the others accept the job, and it does not know later that they did.
+            with pytest.raises(UnavailableError):
+                await JobStore(asking).get(JOB)
+            record = job_pb2.JobRecord(job=job_pb2.Job(job_id=JOB))
+            await outlast(lambda: JobStore(accepting).create(record), BOUND)
+            with pytest.raises(UnavailableError):
+                await JobStore(asking).get(JOB)
+            cluster.heal()
+
+            found = await outlast(lambda: JobStore(asking).get(JOB), BOUND)
+
+    assert found.job.job_id == JOB
 
 
 def _after_first_batch(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:

@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from time import monotonic
@@ -22,10 +21,11 @@ from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 from structlog import get_logger
 
+from mesh.answers import Answers, Request
 from mesh.errors import LimitExceededError, UnavailableError
 from mesh.reasons import Reason
 from mesh.stores import Limits, Names, key_value, make_streams, object_store
-from mesh.tasks import SingleFlight, mark_retrieved
+from mesh.tasks import SingleFlight
 
 log = get_logger(__name__)
 
@@ -41,12 +41,8 @@ STORAGE_EXCEEDED = (10023, 10047, 10077)
 PASSING = (10005, 10058)
 """No suitable peers, as while brokers start; a stream that another replica creates just now."""
 REPLICAS_UNSUPPORTED = 10074
-LEAVE_SECONDS, LONGEST_LEAVE_SECONDS = 3.0, 15.0
-"""A server whose JetStream has not answered for this long is left for another of the cluster."""
 REPLICA_SECONDS = 1.0
 """The leader is asked in place of a replica that has been silent for this long."""
-PROMPT_STEPS = 5
-"""A prompt request waits in steps, so that a pause of this process counts as one step at most."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 1.0
 BARRIER = "quorum.barrier"
 """The key that a leader writes to prove its quorum: always a tombstone, so that readers skip it."""
@@ -65,39 +61,6 @@ class Stored:
     """Whether the message marks a deleted or purged key."""
 
 
-@dataclass(slots=True)
-class _Health:
-    """What the server we are connected to has answered, by kind of request."""
-
-    answers: Counter[str] = field(default_factory=Counter)
-    failing_since: dict[str, float] = field(default_factory=dict)
-    changed_at: float = 0.0
-    """When we last left a server."""
-    left_for: str = ""
-    """The kind of request that was not answered there."""
-    leave_seconds: float = LEAVE_SECONDS
-
-    def note_answer(self, kind: str) -> None:
-        """Counts an answer; a refusal is one, too."""
-        self.answers[kind] += 1
-        self.failing_since.pop(kind, None)
-        if kind == self.left_for:
-            self.left_for, self.leave_seconds = "", LEAVE_SECONDS
-
-    def must_leave(self, kind: str, began: float) -> bool:
-        """Notes a request without an answer; True if this server must be left now.
-
-        Waits longer each time, until that kind is answered: another server may be no better.
-        """
-        now, since = monotonic(), self.failing_since.setdefault(kind, began)
-        if now - since < self.leave_seconds or began < self.changed_at:
-            return False
-        self.failing_since.clear()
-        self.changed_at, self.left_for = now, kind
-        self.leave_seconds = min(2 * self.leave_seconds, LONGEST_LEAVE_SECONDS)
-        return True
-
-
 class Bus:
     """An open connection; all streams and stores exist.
 
@@ -112,7 +75,7 @@ class Bus:
         self.names = names
         self._answer_seconds = answer_seconds
         self._prompt_seconds: float | None = None
-        self._health = _Health()
+        self._answers = Answers()
         self._replicated = False
         self._quorum = SingleFlight(self._prove_quorum)
         self.jetstream: JetStreamContext = client.jetstream(timeout=answer_seconds)
@@ -152,50 +115,44 @@ class Bus:
     def prompt(self, seconds: float) -> Self:
         """This connection for callers that wait: unanswered requests fail after that time.
 
-        Only a store at a standstill counts, not a slow one that answers other requests meanwhile.
+        Only a store at a standstill counts, or a request that it lost: not a slow store that
+        answers earlier requests meanwhile.
         """
         bus = copy(self)
         bus._prompt_seconds = seconds
         return bus
 
     async def publish(
-        self, subject: str, data: bytes, headers: dict[str, str] | None = None
+        self,
+        subject: str,
+        data: bytes,
+        headers: dict[str, str] | None = None,
+        *,
+        repeatable: bool = False,
     ) -> int:
-        """Stores a message and returns its sequence; a full or absent broker raises MeshError."""
-        kind = "write " + ".".join(subject.split(".", 2)[:2])
-        return (await self._ask(kind, self.jetstream.publish(subject, data, headers=headers))).seq
+        """Stores a message and returns its sequence; a full or absent broker raises MeshError.
 
-    async def _ask(self, kind: str, request: Coroutine[Any, Any, T]) -> T:
+        `repeatable`: the store refuses a second copy, so a lost request may be sent again.
+        """
+        send = partial(self.jetstream.publish, subject, data, headers=headers)
+        return (await self._ask(_write_to(subject), send, repeatable=repeatable)).seq
+
+    async def _ask(self, kind: str, request: Request[T], *, repeatable: bool) -> T:
         """Waits for an answer; leaves a server that has not answered this kind for a while."""
-        began = monotonic()
+        began, seconds = monotonic(), self._prompt_seconds
         try:
             async with storing():
-                answer = await (self._promptly(kind, request) if self._prompt_seconds else request)
-        except (APIError, LimitExceededError):
-            self._health.note_answer(kind)
+                return await self._answers.to(kind, request, seconds, repeatable=repeatable)
+        except (APIError, LimitExceededError) as error:
+            if not isinstance(error, NotFoundError):
+                self._answers.note(kind)
             raise
         except UnavailableError:
-            if self._health.must_leave(kind, began) and len(self.client.servers) > 1:
+            if self._answers.must_leave(kind, began) and len(self.client.servers) > 1:
                 # It may be frozen, or cut off from its peers.
                 log.warning("nats does not answer; trying another server")
                 await self.client.force_reconnect()
             raise
-        self._health.note_answer(kind)
-        return answer
-
-    async def _promptly(self, kind: str, request: Coroutine[Any, Any, T]) -> T:
-        task, idle = asyncio.create_task(request), 0
-        task.add_done_callback(mark_retrieved)
-        try:
-            while not task.done() and idle < PROMPT_STEPS:
-                answers = self._health.answers[kind]
-                await asyncio.wait([task], timeout=(self._prompt_seconds or 0) / PROMPT_STEPS)
-                idle = idle + 1 if self._health.answers[kind] == answers else 0
-            if not task.done():
-                raise TimeoutError
-            return task.result()
-        finally:
-            task.cancel()
 
     async def publish_fenced(  # noqa: PLR0913 # a message, and its fence
         self,
@@ -218,13 +175,16 @@ class Bus:
             headers["Nats-Msg-Id"] = message_id
         for _ in range(MAX_IN_FLIGHT):
             try:
-                return await self.publish(subject, data, headers)
+                return await self.publish(subject, data, headers, repeatable=True)
             except APIError as error:
                 if error.err_code not in WRONG_LAST_SEQUENCE:
                     raise
             there = await self.newest(stream, fence or subject)
             if (there.sequence if there else 0) != last:
-                return None
+                if there is None or not self._prompt_seconds:
+                    return None
+                # It may be ours: a prompt request that was lost is sent again.
+                return there.sequence if (there.subject, there.data) == (subject, data) else None
             # The other message is on its way to the replicas, and may not arrive.
             await asyncio.sleep(IN_FLIGHT_SECONDS)
         raise UnavailableError(
@@ -237,7 +197,8 @@ class Bus:
 
     async def _from_leader(self, stream: str, **which: Any) -> Stored | None:
         try:
-            found = await self._ask(f"read {stream}", self.jetstream.get_msg(stream, **which))
+            ask = partial(self.jetstream.get_msg, stream, **which)
+            found = await self._ask(f"read {stream}", ask, repeatable=True)
         except NotFoundError:
             return None
         deleted = "KV-Operation" in (found.headers or {})
@@ -258,8 +219,9 @@ class Bus:
 
     async def _confirm_quorum(self) -> None:
         """Returns after a proof that began after this call; all that wait share it."""
+        kind = _write_to(self._place_of(BARRIER)[1])
         async with storing(), asyncio.timeout(self._answer_seconds):
-            await self._quorum()
+            await self._answers.while_moving(kind, self._quorum, self._prompt_seconds)
 
     async def _prove_quorum(self) -> None:
         """Writes to the bucket: only a leader with a quorum can acknowledge that."""
@@ -382,6 +344,11 @@ async def _connect(url: str, name: str) -> Client:
             f"no NATS server answers at {url}", reason=Reason.STORAGE_UNAVAILABLE
         ) from error
     return client
+
+
+def _write_to(subject: str) -> str:
+    """The kind of a write: each of our streams has subjects of its own with one beginning."""
+    return "write " + ".".join(subject.split(".", 2)[:2])
 
 
 def _stored(message: Msg) -> Stored | None:

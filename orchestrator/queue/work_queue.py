@@ -23,7 +23,7 @@ async def put_once(
 ) -> bool:
     """Stores an item durably; False if its subject has one already."""
     try:
-        await bus.publish(subject, data, headers)
+        await bus.publish(subject, data, headers, repeatable=True)
     except LimitExceededError as error:
         if "per subject" not in str(getattr(error.__cause__, "description", "")):
             raise

@@ -1,0 +1,58 @@
+"""A submission whose request to the store is lost while others are answered."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mesh.answers import STEPS
+from mesh.bus import Bus
+from mesh.correlation import new_id
+from orchestrator.jobs.store import ConflictError, JobStore
+from tests.support.polling import until
+from tests.support.steps import Steps
+from ytcaption.v1 import job_pb2
+
+SECONDS = 1.23
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    return Steps(monkeypatch, SECONDS)
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+async def test_a_record_is_stored_once(
+    broker_bus: Bus, steps: Steps, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    publish, sent = broker_bus.jetstream.publish, 0
+
+    async def losing(*given: Any, **named: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        answer = await publish(*given, **named) if sent > 1 or lost == "answer" else None
+        if sent == 1:
+            # Sent later, and answered.
+            await broker_bus.put_key("filler.one", b"", 0)
+            await asyncio.Event().wait()
+        return answer
+
+    monkeypatch.setattr(broker_bus.jetstream, "publish", losing)
+    record = job_pb2.JobRecord(job=job_pb2.Job(job_id=new_id()))
+    creating = asyncio.create_task(JobStore(broker_bus.prompt(SECONDS)).create(record))
+    await until(lambda: broker_bus._answers.counts.total() > 0)
+    await steps.pass_(STEPS)
+
+    created = await creating
+    stored = await JobStore(broker_bus).get(record.job.job_id)
+    assert sent == 3
+    assert (created.revision, created.record) == (stored.revision, stored.record)
+
+
+async def test_the_record_of_another_writer_is_a_conflict_all_the_same(broker_bus: Bus) -> None:
+    record = job_pb2.JobRecord(job=job_pb2.Job(job_id=new_id()))
+    await JobStore(broker_bus).create(record)
+    record.job.attempt = 1
+
+    with pytest.raises(ConflictError):
+        await JobStore(broker_bus.prompt(60)).create(record)

@@ -24,6 +24,7 @@ import click
 
 from benchmarks.chaos_sources import CUTS, make_copies, make_cut
 from benchmarks.cluster_brokers import network_for, running_brokers
+from benchmarks.cluster_clocks import find_library
 from benchmarks.cluster_disks import can_mount, small_disks
 from benchmarks.cluster_load import Load, Order, connected, null_order
 from benchmarks.cluster_mesh import MIB, Kind, running_mesh
@@ -86,6 +87,7 @@ async def run_phase(name: str, args: Arguments, phase: Phase | None = None) -> R
             code=old,
             work_dir=disks.get("work"),
             more={"STORAGE_BYTES": str(64 * MIB)} if disks else {},
+            faketime=find_library() if phase.clocks else None,
         )
         async with (
             running_brokers(folder / "brokers", network, args.seed) as brokers,
@@ -197,6 +199,9 @@ async def run_phases(names: Sequence[str], args: Arguments) -> list[Result]:
             continue
         if PHASES[name].small_disks and not can_mount():
             say(f"phase {name} left out: this process may not mount a file system (try as root)")
+            continue
+        if PHASES[name].clocks and find_library() is None:
+            say(f"phase {name} left out: libfaketime is not installed, or Python does not obey it")
             continue
         results.append(await run_phase(name, args))
         click.echo(described(results[-1]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.children import last_words
+from benchmarks.cluster_clocks import set_clock, variables
 from cli.channel import is_serving
 from cli.local.mesh import SERVICES, STAGES
 from mesh.addresses import free_ports
@@ -56,6 +57,8 @@ class Service:
     """How often it ended although nothing had been done to it."""
     code: Path | None = None
     """The sources of another version; None: this one."""
+    clock: Path | None = None
+    """The file with the offset of its clock; None: it has the machine's."""
     process: asyncio.subprocess.Process | None = None
     _wanted: bool = False
     _supervising: "asyncio.Task[None] | None" = None
@@ -109,6 +112,11 @@ class Service:
     def thaw(self) -> None:
         """Lets it go on."""
         self._signal(signal.SIGCONT)
+
+    def set_clock(self, seconds: float) -> None:
+        """Moves its clock, by so much from the true time."""
+        if self.clock is not None:
+            set_clock(self.clock, seconds)
 
     async def _end(self, number: int) -> None:
         self._wanted = False
@@ -167,6 +175,8 @@ class Kind:
     """Of the orchestrators; None: beside the logs."""
     more: Mapping[str, str] = field(default_factory=dict)
     """Further settings of the orchestrators."""
+    faketime: Path | None = None
+    """The library that gives each service a clock of its own."""
 
 
 @asynccontextmanager
@@ -207,6 +217,10 @@ def _planned(nats_url: str, folder: Path, say: Say, kind: Kind) -> list[Service]
                 folder / f"{label}.log",
                 say,
             )
+            if kind.faketime:
+                service.clock = folder / f"{label}.clock"
+                service.set_clock(0)
+                service.variables |= variables(kind.faketime, service.clock)
             services.append(service)
     return services
 

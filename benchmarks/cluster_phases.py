@@ -10,8 +10,10 @@ from time import monotonic, time
 from typing import Literal
 
 from benchmarks.cluster_brokers import Broker, Brokers
+from benchmarks.cluster_clocks import HOUR_SECONDS
 from benchmarks.cluster_disks import filled
 from benchmarks.cluster_load import Load
+from benchmarks.cluster_memory import run_out_of_memory
 from benchmarks.cluster_mesh import ACK_WAIT_SECONDS, Mesh, Say, Service
 from benchmarks.cluster_report import Tally
 
@@ -191,6 +193,40 @@ async def disk(trial: Trial) -> None:
             trial.load.quorum.lost.append((began, monotonic()))
 
 
+async def clock(trial: Trial) -> None:
+    """Clocks jump an hour ahead, then an hour behind: of one orchestrator, then of all services."""
+    for services in ([trial.rng.choice(trial.mesh.of("orchestrator"))], trial.mesh.services):
+        for seconds in (HOUR_SECONDS, -HOUR_SECONDS, 0):
+            trial.tally.clock_jumps += len(services)
+            trial.say(f"{', '.join(one.name for one in services)}: clock {seconds:+} s")
+            for service in services:
+                service.set_clock(seconds)
+            await trial.pause(10, 15)
+
+
+async def memory(trial: Trial) -> None:
+    """Each broker runs out of memory, one after the other; then all three at one moment."""
+    for node in trial.rng.sample(trial.brokers.nodes, len(trial.brokers.nodes)):
+        await trial.pause(3, 5)
+        await _out_of_memory(trial, node)
+        await trial.pause(1, 3)
+        await node.start()
+        await trial.brokers.until_whole()
+    await trial.pause(3, 5)
+    began = monotonic()
+    await asyncio.gather(*(_out_of_memory(trial, node) for node in trial.brokers.nodes))
+    await trial.pause(10, 10)
+    await asyncio.gather(*(node.start() for node in trial.brokers.nodes))
+    trial.load.quorum.lost.append((began, monotonic()))
+    await trial.brokers.until_whole()
+
+
+async def _out_of_memory(trial: Trial, node: Broker) -> None:
+    trial.tally.out_of_memory += 1
+    trial.say(f"{node.name} runs out of memory")
+    await run_out_of_memory(node)
+
+
 async def _recovered(trial: Trial, full: list[str]) -> None:
     """Returns when all is well; a broker that stays as it was is restarted, as documented."""
     with suppress(TimeoutError):
@@ -236,6 +272,8 @@ class Phase:
     """Begins with the last released version."""
     small_disks: bool = False
     """Brokers and work folders have small file systems of their own."""
+    clocks: bool = False
+    """Services have clocks of their own."""
 
 
 PHASES = {
@@ -251,4 +289,6 @@ PHASES = {
     "rolling": Phase(rolling),
     "upgrade": Phase(upgrade, old=True),
     "disk": Phase(disk, small_disks=True),
+    "clock": Phase(clock, clocks=True),
+    "memory": Phase(memory),
 }

@@ -25,6 +25,9 @@ class Tally:
     restarts: int = 0
     """Orderly ones."""
     full_disks: int = 0
+    clock_jumps: int = 0
+    out_of_memory: int = 0
+    """Brokers that ended for want of memory."""
     repairs: int = 0
     """Restarts of brokers that did not go on by themselves."""
 
@@ -94,6 +97,8 @@ class Result:
             ("freezes", tally.freezes),
             ("orderly restarts", tally.restarts),
             ("full disks", tally.full_disks),
+            ("jumps of clocks", tally.clock_jumps),
+            ("brokers that ran out of memory", tally.out_of_memory),
             ("brokers restarted because they did not go on", tally.repairs),
             ("longest time without an accept while a quorum lived", f"{self.longest_wait:.1f} s"),
             ("longest time the brokers had no leader to accept with", f"{self.bare_wait:.1f} s"),

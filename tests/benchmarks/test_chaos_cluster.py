@@ -1,19 +1,28 @@
 """The cluster chaos in small, real but for its stages, and the counting that judges it."""
 
+import asyncio
 import json
+import os
 import random
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from benchmarks.chaos_caller import Seen
 from benchmarks.chaos_cluster import Arguments, run_phase
 from benchmarks.chaos_report import judge
+from benchmarks.cluster_brokers import running_brokers
+from benchmarks.cluster_clocks import HOUR_SECONDS, find_library, set_clock, variables
 from benchmarks.cluster_links import RESEND_SECONDS, Way
 from benchmarks.cluster_load import Judged, Noted, Quorum
+from benchmarks.cluster_memory import run_out_of_memory
 from benchmarks.cluster_phases import PHASES, Phase, Trial
 from benchmarks.cluster_report import Result, described, table, to_json
 from benchmarks.soak_samples import Sample, grown, longest_life, trend
+from tests.support.polling import until
 from ytcaption.v1 import job_pb2
 
 SMALL = Arguments(
@@ -41,6 +50,53 @@ async def test_the_kill_of_a_leader_and_a_partition_lose_repeat_and_change_nothi
     assert len(result.judged) >= SMALL.jobs
     assert (result.tally.broker_kills, result.tally.partitions) == (1, 1)
     assert result.network == "links"
+
+
+async def test_a_broker_that_gets_no_more_memory_ends_and_can_be_started_again(
+    tmp_path: Path,
+) -> None:
+    async with running_brokers(tmp_path, "direct") as brokers:
+        node = brokers.nodes[0]
+        await run_out_of_memory(node)
+        assert not node.alive
+        await node.start()
+
+    assert b"out of memory" in node.configuration.with_suffix(".log").read_bytes()
+
+
+async def test_the_clock_of_a_running_process_jumps_ahead_and_back(tmp_path: Path) -> None:
+    library = find_library()
+    if library is None:
+        pytest.skip("libfaketime is not installed")
+    set_clock(tmp_path / "clock", 0)
+    process = await asyncio.create_subprocess_exec(
+        *(
+            sys.executable,
+            "-c",
+            "import sys, time\nfor _ in sys.stdin: print(time.time(), flush=1)",
+        ),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, **variables(library, tmp_path / "clock")},
+    )
+    asked, answers = process.stdin, process.stdout
+    assert asked is not None
+    assert answers is not None
+
+    async def hours_ahead() -> int:
+        asked.write(b"\n")
+        return round((float(await answers.readline()) - time.time()) / HOUR_SECONDS)
+
+    async def has_jumped(hours: int) -> bool:
+        return await hours_ahead() == hours
+
+    try:
+        for hours in (0, 1, -1, 0):
+            set_clock(tmp_path / "clock", hours * HOUR_SECONDS)
+            await until(lambda hours=hours: has_jumped(hours), 60)
+    finally:
+        process.kill()
+        await process.wait()
 
 
 def test_every_phase_says_what_it_does() -> None:

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from math import inf
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -20,8 +19,9 @@ LEAVE_SECONDS, LONGEST_LEAVE_SECONDS = 3.0, 15.0
 STEPS = 5
 """A prompt request waits in steps, so that a pause of this process counts as one step at most."""
 AGAIN_STEPS = 2
-"""How many of these a request that is sent again has."""
-NEVER_LOST = 2**63
+"""The last of these, for a request that is sent again."""
+NEVER_LOST, OVERTAKEN = 2**63, 0
+"""Numbers of requests that no later one overtakes, and that any answer has overtaken."""
 
 
 class LostError(TimeoutError):
@@ -76,8 +76,8 @@ class Answers:
         """Sends a request and waits for its answer: as long as it takes without `seconds`.
 
         With it, TimeoutError after that long without any answer of this kind, or if the request
-        was lost. A lost request that is repeatable is sent again, once. A slow store that answers
-        in order is waited for.
+        was lost. A lost request that is repeatable is sent again once before that. A slow store
+        that answers in order is waited for.
         """
         number = self._next()
         sent = self._noted(kind, request, number)
@@ -85,12 +85,13 @@ class Answers:
             return await sent
         step = seconds / STEPS
         try:
-            return await self._promptly(kind, sent, number, step)
+            steps = STEPS - AGAIN_STEPS if repeatable else STEPS
+            return await self._promptly(kind, sent, number, step, steps)
         except LostError:
             if not repeatable:
                 raise
         sent = self._noted(kind, request, self._next())
-        return await self._promptly(kind, sent, NEVER_LOST, step, most=AGAIN_STEPS)
+        return await self._promptly(kind, sent, OVERTAKEN, step, AGAIN_STEPS)
 
     async def while_moving(self, kind: str, request: Request[T], seconds: float | None) -> T:
         """Waits for what depends on later requests of this kind; TimeoutError as above."""
@@ -117,9 +118,9 @@ class Answers:
         request: Coroutine[Any, Any, T],
         number: int,
         step: float,
-        *,
-        most: float = inf,
+        steps: int = STEPS,
     ) -> T:
+        """LostError after so many steps if it was overtaken."""
         task = asyncio.create_task(request)
         task.add_done_callback(mark_retrieved)
         waited = idle = 0
@@ -131,9 +132,9 @@ class Answers:
                     return task.result()
                 waited += 1
                 idle = idle + 1 if self.counts[kind] == count else 0
-                if overtaken and waited >= STEPS:
+                if overtaken and waited >= steps:
                     raise LostError
-                if idle >= STEPS or waited >= most:
+                if idle >= STEPS:
                     raise TimeoutError
         finally:
             task.cancel()

@@ -168,11 +168,13 @@ class Bus:
 
         Returns its sequence; None if another writer was first, whose message can be read by then.
         """
-        headers = {"Nats-Expected-Last-Subject-Sequence": str(last)}
-        if fence:
-            headers["Nats-Expected-Last-Subject-Sequence-Subject"] = fence
-        if message_id:
-            headers["Nats-Msg-Id"] = message_id
+        headers = {
+            "Nats-Expected-Last-Subject-Sequence": str(last),
+            "Nats-Expected-Last-Subject-Sequence-Subject": fence,
+            "Nats-Msg-Id": message_id,
+        }
+        headers = {name: value for name, value in headers.items() if value}
+        give_up = monotonic() + (self._prompt_seconds or inf)
         for _ in range(MAX_IN_FLIGHT):
             try:
                 return await self.publish(subject, data, headers, repeatable=True)
@@ -186,6 +188,8 @@ class Bus:
                 # It may be ours: a prompt request that was lost is sent again.
                 return there.sequence if (there.subject, there.data) == (subject, data) else None
             # The other message is on its way to the replicas, and may not arrive.
+            if monotonic() > give_up:
+                break
             await asyncio.sleep(IN_FLIGHT_SECONDS)
         raise UnavailableError(
             "another write is not settled yet", reason=Reason.STORAGE_UNAVAILABLE

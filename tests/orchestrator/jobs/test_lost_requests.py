@@ -4,10 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from nats.js.errors import APIError
 
-from mesh.answers import STEPS
-from mesh.bus import Bus
+from mesh.answers import AGAIN_STEPS, STEPS
+from mesh.bus import IN_FLIGHT_SECONDS, MAX_IN_FLIGHT, WRONG_LAST_SEQUENCE, Bus
 from mesh.correlation import new_id
+from mesh.errors import UnavailableError
 from orchestrator.jobs.store import ConflictError, JobStore
 from tests.support.polling import until
 from tests.support.steps import Steps
@@ -41,12 +43,30 @@ async def test_a_record_is_stored_once(
     record = job_pb2.JobRecord(job=job_pb2.Job(job_id=new_id()))
     creating = asyncio.create_task(JobStore(broker_bus.prompt(SECONDS)).create(record))
     await until(lambda: broker_bus._answers.counts.total() > 0)
-    await steps.pass_(STEPS)
+    await steps.pass_(STEPS - AGAIN_STEPS)
 
     created = await creating
     stored = await JobStore(broker_bus).get(record.job.job_id)
     assert sent == 3
     assert (created.revision, created.record) == (stored.revision, stored.record)
+
+
+async def test_a_write_that_never_settles_is_not_waited_for_as_long_as_usual(
+    broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    async def in_flight(*_: Any, **__: Any) -> int:
+        nonlocal tries
+        tries += 1
+        raise APIError(code=400, err_code=WRONG_LAST_SEQUENCE[0])
+
+    prompt = broker_bus.prompt(IN_FLIGHT_SECONDS / 2)
+    monkeypatch.setattr(prompt, "publish", in_flight)
+
+    with pytest.raises(UnavailableError):
+        await prompt.put_key("filler.one", b"", 0)
+    assert tries < MAX_IN_FLIGHT
 
 
 async def test_the_record_of_another_writer_is_a_conflict_all_the_same(broker_bus: Bus) -> None:

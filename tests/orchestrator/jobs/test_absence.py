@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from mesh.broker import Broker
 from mesh.bus import Bus
 from mesh.correlation import new_id
 from mesh.errors import LimitExceededError, NotFoundError
@@ -13,6 +12,7 @@ from mesh.stores import Limits
 from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.store import JobStore
 from tests.orchestrator.conftest import connected
+from tests.support.broker import Broker
 
 ASKED = 100
 

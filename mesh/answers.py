@@ -46,10 +46,11 @@ class Answers:
     """The kind of request that was not answered there."""
     _leave_seconds: float = LEAVE_SECONDS
 
-    def note(self, kind: str, number: int = 0) -> None:
-        """Counts an answer to the request of that number; a refusal, which has no order, has none.
+    def note(self, kind: str, number: int) -> None:
+        """Counts the request of that number as carried out.
 
-        A refused write does not wait for the replicas, so it overtakes those that do.
+        A refusal does not count: it does not wait for the replicas, so it overtakes writes that
+        do, and a leader that was cut off refuses, too.
         """
         self.counts[kind] += 1
         self._newest[kind] = max(number, self._newest[kind])

@@ -44,6 +44,8 @@ REPLICAS_UNSUPPORTED = 10074
 REPLICA_SECONDS = 1.0
 """The leader is asked in place of a replica that has been silent for this long."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 1.0
+PROOF_SECONDS = 1.25
+"""A leader that acknowledges no write for this long has no quorum, as far as we know."""
 BARRIER = "quorum.barrier"
 """The key that a leader writes to prove its quorum: always a tombstone, so that readers skip it."""
 IN_FLIGHT_SECONDS = 0.02
@@ -143,10 +145,6 @@ class Bus:
         try:
             async with storing():
                 return await self._answers.to(kind, request, seconds, repeatable=repeatable)
-        except (APIError, LimitExceededError) as error:
-            if not isinstance(error, NotFoundError):
-                self._answers.note(kind)
-            raise
         except UnavailableError:
             if self._answers.must_leave(kind, began) and len(self.client.servers) > 1:
                 # It may be frozen, or cut off from its peers.
@@ -231,7 +229,9 @@ class Bus:
         """Writes to the bucket: only a leader with a quorum can acknowledge that."""
         stream, subject = self._place_of(BARRIER)
         try:
-            await self.publish(subject, b"", {"KV-Operation": "DEL"})
+            # Promptly, since all that wait share it: one that is lost would hold them up.
+            tombstone = {"KV-Operation": "DEL"}
+            await self.prompt(PROOF_SECONDS).publish(subject, b"", tombstone, repeatable=True)
         except LimitExceededError:
             # A full bucket. A purge needs the quorum, too, and no room; but it reads the bucket.
             await self.purge(stream, subject)

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from nats.js.errors import APIError
 
 from mesh.answers import AGAIN_STEPS, STEPS, Answers, LostError
 from tests.support.steps import Steps, settled
@@ -100,15 +101,19 @@ async def test_a_store_that_answers_nothing_fails_a_request(store: Store, steps:
     assert len(store.requests) == 1
 
 
-async def test_a_refusal_overtakes_nothing(store: Store, steps: Steps) -> None:
-    """It does not wait for replicas, as writes do."""
-    prompt = await store.send(SECONDS)
-    for _ in range(3 * STEPS):
-        store._answers.note(KIND)
+async def test_refusals_do_not_count_as_answers(store: Store, steps: Steps) -> None:
+    """They do not wait for replicas, so they overtake writes, also at a leader without any."""
+    prompt = await store.send(SECONDS, repeatable=True)
+    for _ in range(STEPS):
+        refused = await store.send()
+        store.requests[-1].set_exception(APIError(code=400, err_code=10071))
+        with pytest.raises(APIError):
+            await refused
         await steps.pass_()
-    store.requests[0].set_result("at last")
 
-    assert await prompt == "at last"
+    with pytest.raises(TimeoutError):
+        await prompt
+    assert len(store.requests) == 1 + STEPS
 
 
 async def test_what_depends_on_later_requests_is_waited_for_while_they_are_answered(

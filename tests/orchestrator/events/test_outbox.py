@@ -105,11 +105,11 @@ async def test_an_outbox_that_is_away_delays_and_keeps_the_order(
 ) -> None:
     real, times = Bus.publish, 0
 
-    async def away(self: Bus, subject: str, *rest: Any) -> int:
+    async def away(self: Bus, subject: str, *rest: Any, **named: Any) -> int:
         nonlocal times
         if ".out." in subject and (times := times + 1) in (1, 2, 4):
             raise UnavailableError("away", reason=Reason.STORAGE_UNAVAILABLE)
-        return await real(self, subject, *rest)
+        return await real(self, subject, *rest, **named)
 
     monkeypatch.setattr(Bus, "publish", away)
     async with publishing(broker_bus):

@@ -11,10 +11,16 @@ from mesh.errors import LimitExceededError, NotFoundError
 from mesh.stores import Limits
 from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.store import JobStore
-from tests.orchestrator.conftest import connected
+from tests.orchestrator.conftest import ANSWER_SECONDS, connected
 from tests.support.broker import Broker
 
 ASKED = 100
+
+
+@pytest.fixture(autouse=True)
+def patient_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may hold up the broker."""
+    monkeypatch.setattr("mesh.bus.PROOF_SECONDS", ANSWER_SECONDS)
 
 
 async def _deny(bus: Bus) -> None:
@@ -36,7 +42,7 @@ async def test_denials_at_one_moment_share_one_proof(
     broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broker_bus, "_replicated", True)
-    newest, publish = broker_bus.newest, broker_bus.publish
+    newest, publish = broker_bus.newest, broker_bus.jetstream.publish
     reads, all_read = 0, asyncio.Event()
 
     async def counted(*given: Any) -> Any:
@@ -47,12 +53,12 @@ async def test_denials_at_one_moment_share_one_proof(
             all_read.set()
         return found
 
-    async def held(*given: Any) -> int:
+    async def held(*given: Any, **named: Any) -> Any:
         await all_read.wait()
-        return await publish(*given)
+        return await publish(*given, **named)
 
     monkeypatch.setattr(broker_bus, "newest", counted)
-    monkeypatch.setattr(broker_bus, "publish", held)
+    monkeypatch.setattr(broker_bus.jetstream, "publish", held)
     await asyncio.gather(*(_deny(broker_bus) for _ in range(ASKED)))
 
     # Those that read while the first proof was under way share the second.

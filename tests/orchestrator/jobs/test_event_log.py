@@ -26,10 +26,10 @@ async def held(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[asyncio.Event]:
     """Inside this block no event reaches the broker; the event is set once one is on its way."""
     publish, publishing, go_on = Bus.publish, asyncio.Event(), asyncio.Event()
 
-    async def held_publish(self: Bus, *arguments: Any) -> int:
+    async def held_publish(self: Bus, *arguments: Any, **named: Any) -> int:
         publishing.set()
         await go_on.wait()
-        return await publish(self, *arguments)
+        return await publish(self, *arguments, **named)
 
     with monkeypatch.context() as patched:
         patched.setattr(Bus, "publish", held_publish)

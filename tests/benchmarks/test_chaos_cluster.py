@@ -18,7 +18,7 @@ from benchmarks.cluster_brokers import running_brokers
 from benchmarks.cluster_clocks import HOUR_SECONDS, find_library, set_clock, variables
 from benchmarks.cluster_links import RESEND_SECONDS, Way
 from benchmarks.cluster_load import Judged, Noted, Quorum
-from benchmarks.cluster_memory import run_out_of_memory
+from benchmarks.cluster_memory import LAST_WORDS, run_out_of_memory
 from benchmarks.cluster_phases import PHASES, Phase, Trial
 from benchmarks.cluster_report import Result, described, table, to_json
 from benchmarks.soak_samples import Sample, grown, longest_life, trend
@@ -61,7 +61,7 @@ async def test_a_broker_that_gets_no_more_memory_ends_and_can_be_started_again(
         assert not node.alive
         await node.start()
 
-    assert b"out of memory" in node.configuration.with_suffix(".log").read_bytes()
+    assert LAST_WORDS.search(node.configuration.with_suffix(".log").read_bytes())
 
 
 async def test_the_clock_of_a_running_process_jumps_ahead_and_back(tmp_path: Path) -> None:

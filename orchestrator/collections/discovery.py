@@ -126,7 +126,7 @@ class Discovery:
                     failure = failure_of(error, job_pb2.STAGE_DOWNLOAD, failures)
                     return Listed(place, len(seen), failure)
                 log.warning("a listing broke off", source=source, error=str(error))
-                await asyncio.sleep(self._lister.backoff.delay_after(error, failures))
+                await asyncio.sleep(self._lister.backoff.delay(failures, error))
             else:
                 return Listed(place, len(seen))
 

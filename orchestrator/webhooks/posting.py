@@ -18,13 +18,16 @@ from urllib.parse import urlsplit
 import httpcore2 as httpcore
 from structlog import get_logger
 
+from mesh.errors import UnavailableError
 from mesh.public_addresses import is_public
+from mesh.reasons import Reason
 from mesh.retry_after import retry_after_seconds
 
 log = get_logger(__name__)
 
 MAX_ANSWER = 64 * 1024
 MAX_WORDS = 300
+TOO_MANY_REQUESTS = 429
 PASSING = (
     httpcore.NetworkError,
     httpcore.ProtocolError,
@@ -49,6 +52,13 @@ class Answer:
     def taken(self) -> bool:
         """Whether the receiver accepted it."""
         return 200 <= self.status < 300
+
+    @property
+    def failure(self) -> UnavailableError:
+        """An answer that is no acceptance, as the retry policy takes it."""
+        limited = self.status == TOO_MANY_REQUESTS
+        reason = Reason.RATE_LIMITED if limited else Reason.WEBHOOK_UNDELIVERED
+        return UnavailableError(self.error, reason=reason, retry_after_seconds=self.retry_after)
 
 
 class Poster:

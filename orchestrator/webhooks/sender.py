@@ -197,7 +197,7 @@ class Sender(Consumer):
 
     def _decide(self, delivery: pb.WebhookDelivery, answer: Answer, failures: int) -> None:
         delivery.ClearField("next_attempt_time")
-        wait = self._schedule.delay(failures, answer.retry_after)
+        wait = self._schedule.delay(failures, answer.failure)
         if answer.taken:
             delivery.state = pb.DELIVERY_STATE_DELIVERED
             outcome = "taken"

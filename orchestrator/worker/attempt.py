@@ -240,7 +240,7 @@ class Attempt:
 
     async def _retry_later(self, error: MeshError) -> float:
         """Puts the job back into the queue; its failure stays readable meanwhile."""
-        wait = self._backoff.delay_after(error, self._resume_state.failures + 1)
+        wait = self._backoff.delay(self._resume_state.failures + 1, error)
         failed = event_pb2.AttemptFailed(failure=self._job.failure)
         failed.retry_time.FromDatetime(datetime.now(UTC) + timedelta(seconds=wait))
         await self._event_log.append(attempt_failed=failed)

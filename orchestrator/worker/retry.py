@@ -23,14 +23,10 @@ class Backoff:
     first: float
     limit: float
 
-    def delay(self, failures: int, retry_after: float | None = None) -> float:
-        """Seconds to wait after this many failures in a row, at least `retry_after`."""
-        doublings = min(max(failures, 1) - 1, MAX_DOUBLINGS)
-        return _delay(min(self.limit, self.first * 2.0**doublings), retry_after)
-
-    def delay_after(self, error: MeshError, failures: int) -> float:
+    def delay(self, failures: int, last: MeshError | None = None) -> float:
         """Seconds to wait after this many failures in a row, the last of them this one."""
-        return self.delay(failures, error.retry_after_seconds)
+        doublings = min(max(failures, 1) - 1, MAX_DOUBLINGS)
+        return _delay(min(self.limit, self.first * 2.0**doublings), last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +43,16 @@ class Schedule:
             raise ValueError(f"at most {MAX_WAITS} waits of more than 0 and at most a day each")
         return cls(waits)
 
-    def delay(self, failures: int, retry_after: float | None = None) -> float | None:
-        """Seconds to wait after this many failures, at least `retry_after`; None: give up."""
+    def delay(self, failures: int, last: MeshError | None = None) -> float | None:
+        """Seconds to wait after this many failures, the last of them this one; None: give up."""
         if failures > len(self.waits):
             return None
-        return _delay(self.waits[failures - 1], retry_after)
+        return _delay(self.waits[failures - 1], last)
 
 
-def _delay(wait: float, retry_after: float | None) -> float:
+def _delay(wait: float, last: MeshError | None) -> float:
+    """The one place for rules that depend on what went wrong."""
+    asked = last.retry_after_seconds if last else None
     # Jitter comes first: the other side is never asked again earlier than it allows.
     jittered = wait * random.uniform(1, 1 + JITTER)  # noqa: S311 # not for secrets
-    return max(jittered, min(retry_after or 0, MAX_SECONDS))
+    return max(jittered, min(asked or 0, MAX_SECONDS))

@@ -8,6 +8,7 @@ from typing import Any
 import httpcore2
 import pytest
 
+from mesh.reasons import Reason
 from orchestrator.webhooks.posting import Answer, Poster
 from tests.orchestrator.webhooks.deliveries import PATIENCE_SECONDS
 from tests.orchestrator.webhooks.receiver import HANG, Receiver, Reply, receiving
@@ -193,3 +194,20 @@ async def test_tls_uses_and_verifies_the_host_name_not_the_address(
     assert receiver.names == [NAME, "other.example.test"]
     assert "mismatch" in wrong.error.lower()
     assert len(receiver.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (429, Reason.RATE_LIMITED),
+        (503, Reason.WEBHOOK_UNDELIVERED),
+        (0, Reason.WEBHOOK_UNDELIVERED),
+    ],
+)
+def test_the_retry_policy_gets_the_reason_and_what_the_receiver_asked_for(
+    status: int, reason: Reason
+) -> None:
+    failure = Answer(status, "not taken", 90).failure
+
+    assert failure.reason is reason
+    assert failure.retry_after_seconds == 90

@@ -6,6 +6,8 @@ from email.utils import format_datetime
 import pytest
 from pydantic import ValidationError
 
+from mesh.errors import UnavailableError
+from mesh.reasons import Reason
 from mesh.retry_after import retry_after_seconds
 from orchestrator.settings import Settings
 from orchestrator.worker.retry import Backoff, Schedule
@@ -14,6 +16,12 @@ DAY = 86_400
 WEBHOOKS = Schedule.parse(Settings().webhook_backoff)
 ATTEMPTS = Backoff(first=2, limit=300)
 SAMPLES = 50
+
+
+def asking(seconds: float | None) -> UnavailableError:
+    """A failure of a side that wants to be left alone for so long."""
+    reason = Reason.RATE_LIMITED
+    return UnavailableError("try later", reason=reason, retry_after_seconds=seconds)
 
 
 @pytest.mark.parametrize(
@@ -30,9 +38,9 @@ def test_backoff_doubles_up_to_its_limit_and_jitter_adds_at_most_a_fifth(
 
 @pytest.mark.parametrize("asked", [3, 50, 1000, DAY])
 def test_backoff_never_ends_before_what_the_other_side_asked_for(asked: float) -> None:
-    assert all(ATTEMPTS.delay(1, asked) >= asked for _ in range(SAMPLES))
-    assert ATTEMPTS.delay(9, 1) >= 300
-    assert ATTEMPTS.delay(1, 10**9) == DAY
+    assert all(ATTEMPTS.delay(1, asking(asked)) >= asked for _ in range(SAMPLES))
+    assert ATTEMPTS.delay(9, asking(1)) >= 300
+    assert ATTEMPTS.delay(1, asking(10**9)) == DAY
 
 
 def test_a_schedule_waits_as_listed_and_jitter_adds_at_most_a_fifth() -> None:
@@ -49,18 +57,18 @@ def test_a_schedule_gives_up_after_its_last_wait() -> None:
 
 
 def test_a_receiver_can_lengthen_a_wait_up_to_a_day_but_not_shorten_it() -> None:
-    assert WEBHOOKS.delay(1, retry_after=50) == 50
-    assert (WEBHOOKS.delay(4, retry_after=1) or 0) >= 600
-    assert WEBHOOKS.delay(1, retry_after=10**9) == DAY
+    assert WEBHOOKS.delay(1, asking(50)) == 50
+    assert (WEBHOOKS.delay(4, asking(1)) or 0) >= 600
+    assert WEBHOOKS.delay(1, asking(10**9)) == DAY
 
 
 def test_a_retry_after_header_lengthens_a_wait_and_an_unreadable_one_does_not() -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
 
-    assert WEBHOOKS.delay(1, retry_after_seconds(" 120 ")) == 120
-    assert 80 < (WEBHOOKS.delay(1, retry_after_seconds(later)) or 0) <= 100
+    assert WEBHOOKS.delay(1, asking(retry_after_seconds(" 120 "))) == 120
+    assert 80 < (WEBHOOKS.delay(1, asking(retry_after_seconds(later))) or 0) <= 100
     for unreadable in ("Wed, 21 Oct 2015 07:28:00 GMT", "", "soon", "-5", "1.5", "²"):
-        assert (WEBHOOKS.delay(1, retry_after_seconds(unreadable)) or 0) <= 6
+        assert (WEBHOOKS.delay(1, asking(retry_after_seconds(unreadable))) or 0) <= 6
 
 
 @pytest.mark.parametrize("listed", ["5,x", "0", "-1,5", "nan", "86401", "1," * 50 + "1", ","])

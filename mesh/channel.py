@@ -173,5 +173,8 @@ def _options(service: str) -> tuple[tuple[str, str | int], ...]:
     return (
         ("grpc.service_config", json.dumps(config)),
         ("grpc.enable_retries", 1),
+        # Channels that share a connection share its health watch. One that joins it in the moment
+        # the connection is lost crashes the process (grpcio 1.85.1).
+        ("grpc.use_local_subchannel_pool", 1),
         *COMMON,
     )

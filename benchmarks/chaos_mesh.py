@@ -17,6 +17,7 @@ import psutil
 from benchmarks.processes import SERVICES, service_of
 from cli.channel import is_serving
 from mesh.addresses import free_row
+from tests.support.processes import stop_process
 
 START_SECONDS = 120
 STOP_SECONDS = 40
@@ -78,7 +79,7 @@ async def up_mesh(data_dir: Path) -> AsyncIterator[UpMesh]:
         await _until_it_serves(mesh, process)
         yield mesh
     finally:
-        await _stop(process)
+        await stop_process(process, STOP_SECONDS)  # the reapers end what it leaves behind
 
 
 async def _until_it_serves(mesh: UpMesh, process: asyncio.subprocess.Process) -> None:
@@ -89,17 +90,6 @@ async def _until_it_serves(mesh: UpMesh, process: asyncio.subprocess.Process) ->
         await asyncio.sleep(LOOK_SECONDS)
     words = mesh.log.read_text(encoding="utf-8", errors="replace")
     raise click.ClickException(f"the mesh did not come up: {words[-2000:]}")
-
-
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        process.terminate()
-    try:
-        async with asyncio.timeout(STOP_SECONDS):
-            await process.wait()
-    except TimeoutError:  # the reapers end what it leaves behind
-        process.kill()
-        await process.wait()
 
 
 @dataclass(frozen=True, slots=True)

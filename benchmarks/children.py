@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.support.processes import stop_process
+
 STOP_SECONDS = 15.0
 LINE_BYTES = 64 * 1024**2
 """The longest line a spoken-to child may answer."""
@@ -28,14 +30,7 @@ async def child(
     try:
         yield process
     finally:
-        if process.returncode is None:
-            process.terminate()
-            try:
-                async with asyncio.timeout(STOP_SECONDS):
-                    await process.wait()
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+        await stop_process(process, STOP_SECONDS)
 
 
 def last_words(log: Path) -> str:

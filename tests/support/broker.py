@@ -1,9 +1,8 @@
 """Runs the embedded broker for tests and benchmarks; `ytcaption up` has a supervisor for it."""
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -12,6 +11,7 @@ from mesh.addresses import free_ports
 from mesh.broker import BINARY, answers, command, url_of, write_configuration
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
+from tests.support.processes import stop_process
 
 START_SECONDS = 30
 STOP_SECONDS = 10
@@ -43,7 +43,7 @@ async def running_broker(data_dir: Path, port: int | None = None) -> AsyncIterat
         await _wait_until_ready(process, port, log_path)
         yield Broker(url_of(port), process.pid)
     finally:
-        await _stop(process)
+        await stop_process(process, STOP_SECONDS)
 
 
 async def _wait_until_ready(process: asyncio.subprocess.Process, port: int, log_path: Path) -> None:
@@ -63,16 +63,3 @@ async def _wait_until_ready(process: asyncio.subprocess.Process, port: int, log_
 def _last_log_lines(log_path: Path) -> str:
     lines = log_path.read_text(encoding="utf-8", errors="replace").splitlines()
     return " / ".join(lines[-3:]) or "its log is empty"
-
-
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    with suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
-    try:
-        async with asyncio.timeout(STOP_SECONDS):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()

@@ -1,8 +1,10 @@
 """Processes that may end at any moment, and those that must."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 
 import psutil
 
@@ -24,6 +26,20 @@ def command_line(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.NoSuchProcess:  # a zombie counts too
         return []
+
+
+async def stop_process(process: asyncio.subprocess.Process, seconds: float) -> None:
+    """Asks one of our own children to end; kills it if it still runs after this many seconds."""
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(seconds):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 async def kill(pid: int) -> None:

@@ -197,11 +197,13 @@ class Sender(Consumer):
 
     def _decide(self, delivery: pb.WebhookDelivery, answer: Answer, failures: int) -> None:
         delivery.ClearField("next_attempt_time")
-        wait = self._schedule.delay(failures, answer.failure)
         if answer.taken:
             delivery.state = pb.DELIVERY_STATE_DELIVERED
             outcome = "taken"
-        elif answer.status == GONE or wait is None:
+        elif (
+            answer.status == GONE
+            or (wait := self._schedule.delay(failures, answer.failure)) is None
+        ):
             delivery.state = pb.DELIVERY_STATE_DEAD
             outcome = "given up"
         else:

@@ -13,11 +13,11 @@ from mesh.errors import NotFoundError
 from mesh.reasons import Reason
 from orchestrator.jobs.dead_letters import DeadLetters
 from orchestrator.queue.paging import Page, stream_page
+from orchestrator.webhooks.posting import reason_of
 from orchestrator.webhooks.queue import has_event_log, put_again
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2, webhook_pb2
 
-GONE = 410
 MAX_ATTEMPTS_KEPT = 100
 
 
@@ -112,7 +112,7 @@ def dead_letter_of(
         collection_id=item.collection_id,
         correlation_id=item.correlation_id,
         failure=job_pb2.Failure(
-            reason=Reason.WEBHOOK_REFUSED if last.status == GONE else Reason.WEBHOOK_UNDELIVERED,
+            reason=reason_of(last.status, given_up=True),
             message=f"the webhook to {item.url} was given up: {last.error}",
             attempt=last.number,
         ),

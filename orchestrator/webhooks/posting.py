@@ -27,6 +27,7 @@ log = get_logger(__name__)
 
 MAX_ANSWER = 64 * 1024
 MAX_WORDS = 300
+GONE = 410
 TOO_MANY_REQUESTS = 429
 PASSING = (
     httpcore.NetworkError,
@@ -56,9 +57,17 @@ class Answer:
     @property
     def failure(self) -> UnavailableError:
         """An answer that is no acceptance, as the retry policy takes it."""
-        limited = self.status == TOO_MANY_REQUESTS
-        reason = Reason.RATE_LIMITED if limited else Reason.WEBHOOK_UNDELIVERED
+        reason = reason_of(self.status, given_up=False)
         return UnavailableError(self.error, reason=reason, retry_after_seconds=self.retry_after)
+
+
+def reason_of(status: int, *, given_up: bool) -> Reason:
+    """Why a webhook was not delivered, by the status of its last attempt."""
+    if status == GONE:
+        return Reason.WEBHOOK_REFUSED
+    if status == TOO_MANY_REQUESTS and not given_up:
+        return Reason.RATE_LIMITED
+    return Reason.WEBHOOK_UNDELIVERED
 
 
 class Poster:

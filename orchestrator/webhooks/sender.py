@@ -26,12 +26,14 @@ from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
 from mesh.bus import Bus, outlast
+from mesh.errors import MeshError
+from mesh.reasons import Reason
 from mesh.stores import MAX_WAITING
 from orchestrator.jobs.dead_letters import DeadLetters
 from orchestrator.metrics import WEBHOOK_ATTEMPTS
 from orchestrator.queue.consumers import Consumer
 from orchestrator.settings import Settings, webhook_keys
-from orchestrator.webhooks.deliveries import GONE, Deliveries, VersionedDelivery, dead_letter_of
+from orchestrator.webhooks.deliveries import Deliveries, VersionedDelivery, dead_letter_of
 from orchestrator.webhooks.posting import Answer, Poster
 from orchestrator.webhooks.queue import forget_webhook, has_event_log
 from orchestrator.worker.retry import Schedule
@@ -200,10 +202,7 @@ class Sender(Consumer):
         if answer.taken:
             delivery.state = pb.DELIVERY_STATE_DELIVERED
             outcome = "taken"
-        elif (
-            answer.status == GONE
-            or (wait := self._schedule.delay(failures, answer.failure)) is None
-        ):
+        elif (wait := self._wait(answer.failure, failures)) is None:
             delivery.state = pb.DELIVERY_STATE_DEAD
             outcome = "given up"
         else:
@@ -211,6 +210,11 @@ class Sender(Consumer):
             delivery.next_attempt_time.FromDatetime(datetime.now(UTC) + timedelta(seconds=wait))
             outcome = "put off"
         WEBHOOK_ATTEMPTS.labels(outcome).inc()
+
+    def _wait(self, failure: MeshError, failures: int) -> float | None:
+        """Seconds until the next attempt; None if the webhook is given up."""
+        refused = failure.reason is Reason.WEBHOOK_REFUSED
+        return None if refused else self._schedule.delay(failures, failure)
 
     async def _conclude(self, item: webhook_pb2.WebhookItem, delivery: pb.WebhookDelivery) -> None:
         if delivery.state == pb.DELIVERY_STATE_DEAD:

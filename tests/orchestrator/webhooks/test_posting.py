@@ -199,6 +199,7 @@ async def test_tls_uses_and_verifies_the_host_name_not_the_address(
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
+        (410, Reason.WEBHOOK_REFUSED),
         (429, Reason.RATE_LIMITED),
         (503, Reason.WEBHOOK_UNDELIVERED),
         (0, Reason.WEBHOOK_UNDELIVERED),

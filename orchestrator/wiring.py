@@ -90,17 +90,17 @@ async def assembled(
         collections = build_collections(core)
         admin, housekeeper = build_maintenance(core, collections)
         outbox = Outbox(bus)
-        inbox = Inbox(bus, collections.submission.create, core.storage.dead_letters)
+        inbox = Inbox(bus, collections.service.submission.create, core.service.storage.dead_letters)
         relay = Relay(bus, core.deliveries)
-        sender = Sender(bus, settings, core.deliveries, core.storage.dead_letters)
+        sender = Sender(bus, settings, core.deliveries, core.service.storage.dead_letters)
         # Consumers exist before the first event they must not miss.
         await outlast(relay.create, inf)
         await outlast(outbox.create, inf)
         work: tuple[Callable[[], Awaitable[None]], ...] = (
             outbox.run,
             inbox.run,
-            core.index.keep_warm,
-            core.live_pages.run,
+            core.service.index.keep_warm,
+            core.service.live_pages.run,
             core.runner.run,
             collections.worker.run,
             relay.run,
@@ -108,31 +108,32 @@ async def assembled(
             housekeeper.run,
             Reconciler(
                 "job",
-                partial(core.index.ids, ACTIVE),
+                partial(core.service.index.ids, ACTIVE),
                 core.queue.ids,
-                partial(enqueue_job, core.storage.jobs, core.queue),
+                partial(enqueue_job, core.service.storage.jobs, core.queue),
             ).run,
             Reconciler(
                 "collection",
-                collections.index.unsettled,
+                collections.service.index.unsettled,
                 core.collection_queue.ids,
                 core.collection_queue.put,
             ).run,
-            PoisonItems(core.storage).run,
+            PoisonItems(core.service.storage).run,
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
         tasks = [background.create_task(outlast(run, inf)) for run in work]
         try:
-            ready = partial(outlast, core.index.catch_up, inf)
-            yield services_of(core, admin, collections), ready
+            ready = partial(outlast, core.service.index.catch_up, inf)
+            yield services_of(core.service, admin, collections.service), ready
         finally:
             await stop(*tasks)
 
 
 @dataclass(frozen=True, slots=True)
-class Core(PipelineServicer):
+class Core:
     """The service of jobs, and what other rooms need besides."""
 
+    service: PipelineServicer
     stages: Stages
     queue: WorkQueue
     readiness: Readiness
@@ -173,22 +174,25 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     submission = Submission(
         prompt, JobStore(prompt), queue_on(prompt), max_attempts=settings.max_attempts
     )
-    return Core(
+    service = PipelineServicer(
         settings=settings,
         storage=storage,
-        stages=stages,
         pipeline=pipeline,
         capabilities=Capabilities(stages),
-        queue=queue,
         index=index,
         feeds=feeds,
         live_pages=LivePages(index),
         capacity=capacity,
-        readiness=readiness,
         submission=submission,
         rerun=Rerun(storage.jobs, storage.artifacts, submission, capacity, settings.work_dir),
         control=JobControl(storage, queue, feeds.until_ended, partial(forget_webhooks, bus)),
         reading=CaptionReader(storage.artifacts, storage.event_logs),
+    )
+    return Core(
+        service=service,
+        stages=stages,
+        queue=queue,
+        readiness=readiness,
         replays=replays,
         runner=Runner(storage, settings, queue, pipeline, readiness, dedup, replays),
         collection_queue=collection_queue,
@@ -197,68 +201,70 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
 
 
 @dataclass(frozen=True, slots=True)
-class Collections(CollectionServicer):
+class Collections:
     """The service of collections, and what other rooms need besides."""
 
+    service: CollectionServicer
     worker: CollectionWorker
     records: CollectionStore
 
 
 def build_collections(core: Core) -> Collections:
     """Builds everything a collection needs."""
-    storage, settings, queue = core.storage, core.settings, core.collection_queue
-    records, index = CollectionStore(storage.bus), CollectionIndex(core.index)
-    feeds = FeedPool(partial(CollectionFeed, storage.bus, storage.event_logs, core.index.progress))
+    jobs, queue = core.service, core.collection_queue
+    storage, settings = jobs.storage, jobs.settings
+    records, index = CollectionStore(storage.bus), CollectionIndex(jobs.index)
+    feeds = FeedPool(partial(CollectionFeed, storage.bus, storage.event_logs, jobs.index.progress))
     projections = Projections(storage.event_logs, records)
     prompt = storage.bus.prompt(settings.accept_seconds)
     dependencies = Dependencies(
         storage=storage,
         records=records,
         index=index,
-        job_index=core.index,
-        submission=core.submission,
-        control=core.control,
-        capacity=core.capacity,
+        job_index=jobs.index,
+        submission=jobs.submission,
+        control=jobs.control,
+        capacity=jobs.capacity,
         lister=Lister(core.stages, core.readiness, settings),
     )
-    return Collections(
+    service = CollectionServicer(
         index=index,
-        live_pages=core.live_pages,
+        live_pages=jobs.live_pages,
         feeds=feeds,
         submission=CollectionSubmission(
             JobStorage.on(prompt),
             CollectionStore(prompt),
             CollectionQueue(prompt),
             settings,
-            core.capabilities,
-            core.capacity,
+            jobs.capabilities,
+            jobs.capacity,
         ),
-        reading=CollectionReader(storage.bus, records, projections, core.index),
+        reading=CollectionReader(storage.bus, records, projections, jobs.index),
         control=CollectionControl(
-            storage.bus, records, queue, feeds, index, projections, core.control
+            storage.bus, records, queue, feeds, index, projections, jobs.control
         ),
-        reporting=Reports(projections.read, storage.jobs, core.reading),
-        worker=CollectionWorker(dependencies, settings),
-        records=records,
+        reporting=Reports(projections.read, storage.jobs, jobs.reading),
     )
+    return Collections(service, CollectionWorker(dependencies, settings), records)
 
 
 def build_maintenance(core: Core, collections: Collections) -> tuple[AdminServicer, Housekeeper]:
     """Builds the engines of operators: statistics, health, dead letters, removal of any kind."""
-    storage, settings, bus = core.storage, core.settings, core.storage.bus
+    jobs = core.service
+    storage, settings, bus = jobs.storage, jobs.settings, jobs.storage.bus
     inventory = Inventory(bus)
     orphans = Orphans(storage, collections.records, inventory, settings)
-    retention = Retention(storage, inventory, core.index, core.control, collections.control)
-    eviction = Eviction(storage, inventory, settings, core.capacity, retention)
+    retention = Retention(storage, inventory, jobs.index, jobs.control, collections.service.control)
+    eviction = Eviction(storage, inventory, settings, jobs.capacity, retention)
     admin = AdminServicer(
-        stats=partial(stats.count, bus, core.index, core.queue),
+        stats=partial(stats.count, bus, jobs.index, core.queue),
         health=partial(health.look, settings, bus, core.stages),
         dead_letters=storage.dead_letters,
         replays=core.replays,
         deliveries=core.deliveries,
         retention=retention,
         factory_reset=FactoryReset(
-            bus, settings, core.control, core.queue, orphans, inventory, collections.control
+            bus, settings, jobs.control, core.queue, orphans, inventory, collections.service.control
         ),
         limits=stats.limits_of(settings),
     )
@@ -266,15 +272,15 @@ def build_maintenance(core: Core, collections: Collections) -> tuple[AdminServic
 
 
 def services_of(
-    core: PipelineServicer, admin: AdminServicer, collections: CollectionServicer
+    jobs: PipelineServicer, admin: AdminServicer, collections: CollectionServicer
 ) -> list[Service]:
     """What clients do with jobs and with collections, and what operators do."""
     return [
         Service.of(
             pipeline_service_pb2.DESCRIPTOR.services_by_name["PipelineService"],
             pipeline_service_pb2_grpc.add_PipelineServiceServicer_to_server,
-            core,
-            let_go=core.live_pages.close,
+            jobs,
+            let_go=jobs.live_pages.close,
         ),
         Service.of(
             admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"],

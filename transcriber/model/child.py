@@ -11,8 +11,7 @@ from typing import Any
 from mesh.errors import MeshError
 from mesh.forking import end_with_parent
 from mesh.reasons import Reason
-from transcriber.decoder import AbandonedError, Audio, DecodeOptions
-from transcriber.translation.translator import Translate
+from transcriber.decoder import AbandonedError
 
 MAX_CALLS = 256
 """Threads that may wait for the model at the same time."""
@@ -22,30 +21,12 @@ LOADED = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Detect:
-    """Command: the probability of each language."""
-
-    audio: Audio
-
-
-@dataclass(frozen=True, slots=True)
-class Decode:
-    """Command: decode a window."""
-
-    audio: Audio
-    language: str
-    options: DecodeOptions
-
-
-Command = Detect | Decode | Translate
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
-    """A command with the number its answer carries."""
+    """A call of one of the model's methods, with the number its answer carries."""
 
     number: int
-    command: Command
+    method: str
+    arguments: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,31 +78,23 @@ class _Calls:
     def serve(self) -> None:
         while True:
             match self._pipe.recv():
-                case Call(number, command):
-                    self._abandoned[number] = threading.Event()
-                    self._threads.submit(self._answer, number, command)
+                case Call() as call:
+                    self._abandoned[call.number] = threading.Event()
+                    self._threads.submit(self._answer, call)
                 case Abandon(number) if number in self._abandoned:
                     self._abandoned[number].set()
 
-    def _answer(self, number: int, command: Command) -> None:
+    def _answer(self, call: Call) -> None:
+        abandoned = self._abandoned[call.number].is_set
         try:
-            value = self._run(command, self._abandoned[number].is_set)
+            value = getattr(self._model, call.method)(*call.arguments, abandoned)
         except AbandonedError:
             value = None
         except Exception as error:  # noqa: BLE001 - a bad window does not cost a reload
             value = _failed(error)
         with self._writing, suppress(BrokenPipeError):
-            self._pipe.send(Answer(number, value))
-        del self._abandoned[number]
-
-    def _run(self, command: Command, abandoned: Callable[[], bool]) -> Any:
-        match command:
-            case Detect(audio):
-                return self._model.detect(audio, abandoned)
-            case Decode(audio, language, options):
-                return self._model.decode(audio, language, options, abandoned)
-            case Translate():
-                return self._model.translate(command, abandoned)
+            self._pipe.send(Answer(call.number, value))
+        del self._abandoned[call.number]
 
 
 def _failed(error: Exception) -> Failed:

@@ -12,7 +12,7 @@ from mesh.errors import InternalError, MeshError, UnavailableError
 from mesh.forking import REAPING_SECONDS, fork, kill, open_fork_server, reap, two_way_pipe
 from mesh.reasons import Reason
 from transcriber.decoder import AbandonedError, wait_for
-from transcriber.model.child import LOADED, Abandon, Answer, Call, Command, Failed, main
+from transcriber.model.child import LOADED, Abandon, Answer, Call, Failed, main
 
 ResultT = TypeVar("ResultT")
 
@@ -105,15 +105,15 @@ class ModelProcess:
         """Properties of the model; waits until it is loaded."""
         return wait_for(self._loaded, abandoned)
 
-    def call(self, command: Command, abandoned: Callable[[], bool]) -> Any:
-        """Runs a command; one that is abandoned runs on until the process notices."""
+    def call(self, abandoned: Callable[[], bool], method: str, *arguments: Any) -> Any:
+        """Calls a method; a call that is abandoned runs on until the process notices."""
         self.info(abandoned)
         with self._lock:
             if self._is_lost:
                 raise ProcessLostError
             number = next(self._numbers)
             answer = self._awaited[number] = Future()
-            self._send(Call(number, command))
+            self._send(Call(number, method, arguments))
         try:
             return wait_for(answer, abandoned)
         except AbandonedError:

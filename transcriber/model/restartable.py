@@ -18,11 +18,7 @@ from transcriber.decoder import (
     Decoder,
     Phrase,
 )
-from transcriber.model.child import Decode, Detect
-from transcriber.model.fork_server import (
-    ModelProcess,
-    ProcessLostError,
-)
+from transcriber.model.fork_server import ModelProcess, ProcessLostError
 from transcriber.translation.translator import Translate, Translator
 
 log = get_logger(__name__)
@@ -72,9 +68,13 @@ class RestartableModel:
 
     def _info(self) -> Any:
         """Properties of the model, as `describe` returned them; waits as long as it loads."""
-        return self._call(lambda process: process.info(lambda: False))
+        return self._request(lambda process: process.info(lambda: False))
 
-    def _call(self, request: Callable[[ModelProcess], ResultT]) -> ResultT:
+    def _call(self, abandoned: Callable[[], bool], method: str, *arguments: Any) -> Any:
+        """Calls a method of the model."""
+        return self._request(lambda process: process.call(abandoned, method, *arguments))
+
+    def _request(self, request: Callable[[ModelProcess], ResultT]) -> ResultT:
         with self._lock:
             self._calls += 1
             self._unload_timer.cancel()
@@ -162,15 +162,14 @@ class RestartableDecoder(RestartableModel):
 
     def detect(self, audio: Audio, abandoned: Callable[[], bool]) -> Mapping[str, float]:
         """The probability of each language, by code."""
-        found: dict[str, float] = self._call(lambda process: process.call(Detect(audio), abandoned))
+        found: dict[str, float] = self._call(abandoned, "detect", audio)
         return found
 
     def decode(
         self, audio: Audio, language: str, options: DecodeOptions, abandoned: Callable[[], bool]
     ) -> list[Phrase]:
         """Phrases in time order."""
-        command = Decode(audio, language, options)
-        found: list[Phrase] = self._call(lambda process: process.call(command, abandoned))
+        found: list[Phrase] = self._call(abandoned, "decode", audio, language, options)
         return found
 
 
@@ -194,7 +193,7 @@ class RestartableTranslator(RestartableModel):
             if abandoned():
                 raise AbandonedError
         try:
-            found: list[str] = self._call(lambda process: process.call(command, abandoned))
+            found: list[str] = self._call(abandoned, "translate", command)
         finally:
             self._turn.release()
         return found

@@ -187,7 +187,8 @@ class JobIndex:
         self.sequence = 0
         """The sequence of the newest change that was read."""
         self._table = JobTable()
-        self._read_changes = SingleFlight(self._read)
+        self.catch_up = SingleFlight(self._read)
+        """Reads everything acknowledged before the call."""
         self._others: dict[str, Callable[[str, bytes], None]] = {}
 
     def also_read(self, root: str, take: Callable[[str, bytes], None]) -> None:
@@ -215,10 +216,6 @@ class JobIndex:
             except MeshError as error:
                 log.warning("the job index cannot catch up", error=str(error))
             await asyncio.sleep(IDLE_SECONDS)
-
-    async def catch_up(self) -> None:
-        """Reads everything acknowledged before the call."""
-        await self._read_changes()
 
     async def _read(self) -> None:
         changes = self._bus.read(self._stream, f"{self._root}>", self.sequence, batch=READ_BATCH)

@@ -64,7 +64,8 @@ class EventFeed(ABC, Generic[EntryT, ProgressT]):
         self._moved = asyncio.Event()
         self._watchers: dict[_Watcher[ProgressT], None] = {}
         self._reread = asyncio.Event()
-        self._read = SingleFlight(self._read_newer)
+        self.read_stored = SingleFlight(self._read_newer)
+        """Reads everything stored before the call."""
 
     @abstractmethod
     def _keep(self, sequence: int, event: event_pb2.Event) -> None:
@@ -145,10 +146,6 @@ class EventFeed(ABC, Generic[EntryT, ProgressT]):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._reread.wait(), REREAD_SECONDS)
             self._reread.clear()
-
-    async def read_stored(self) -> None:
-        """Reads everything stored before the call."""
-        await self._read()
 
     async def _read_newer(self) -> None:
         async for sequence, event in self._reader.events(self._owner_id, self._last):

@@ -10,6 +10,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from mesh.bus import Bus, outlast
+from mesh.messages import copy_shared
 from orchestrator.collections.members import FAILED, awaits_its_job, updated_from_job
 from orchestrator.collections.projection import CollectionEventWriter
 from orchestrator.jobs.index import JobIndex
@@ -138,10 +139,8 @@ class FanIn:
 
     async def _on_live(self, number: int, message: Msg) -> None:
         if message.subject.endswith(".progress"):
-            live = job_pb2.JobProgress.FromString(message.data)
-            progress = collection_pb2.MemberProgress(number=number, job_id=live.job_id)
-            if live.HasField("progress"):
-                progress.progress = live.progress
+            progress = collection_pb2.MemberProgress(number=number)
+            copy_shared(job_pb2.JobProgress.FromString(message.data), progress)
             self._unpublished[number] = progress
             await self._publish(number)
         elif event_pb2.Event.FromString(message.data).type in CHANGING:

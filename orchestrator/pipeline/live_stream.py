@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from mesh.errors import UnsupportedError
+from mesh.messages import copy_shared
 from mesh.reasons import Reason
 from mesh.tasks import stop
 from orchestrator.pipeline.pipeline import Pipeline
@@ -87,12 +88,6 @@ class _LiveSink(Sink):
         await self.responses.put(Response(segment=segment))
 
     async def finished(self, finished: transcriber_pb.TranscribeFinished) -> None:
-        whole = media_pb2.Transcript(
-            language=finished.language,
-            duration=finished.duration,
-            model=self._model,
-            language_out=finished.language_out,
-        )
-        if finished.HasField("language_probability"):
-            whole.language_probability = finished.language_probability
+        whole = media_pb2.Transcript(model=self._model)
+        copy_shared(finished, whole)
         await self.responses.put(Response(finished=whole))

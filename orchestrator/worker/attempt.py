@@ -11,6 +11,7 @@ from structlog import get_logger
 
 from mesh.bus import outlast
 from mesh.errors import InternalError, MeshError, UnavailableError
+from mesh.messages import copy_shared
 from mesh.reasons import Reason
 from mesh.tasks import stop
 from orchestrator.jobs.artifacts import SOURCE, UPLOAD
@@ -188,14 +189,8 @@ class Attempt:
         await self._end(job_pb2.JOB_STATE_SUCCEEDED)
 
     async def _transcript(self, tracker: JobTracker) -> media_pb2.Transcript:
-        transcript = media_pb2.Transcript(
-            language=self._job.language,
-            duration=tracker.transcribed.duration,
-            model=self._job.model,
-            language_out=self._job.language_out,
-        )
-        if self._job.HasField("language_probability"):
-            transcript.language_probability = self._job.language_probability
+        transcript = media_pb2.Transcript(duration=tracker.transcribed.duration)
+        copy_shared(self._job, transcript)
         segments = await outlast(partial(self._segments, tracker.segments), PATIENCE_SECONDS)
         transcript.segments.extend(segments)
         if into := translated_into(transcript, self._job.options.language_out):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from google.protobuf.timestamp import from_current_time
 
+from mesh.messages import copy_shared
 from mesh.reasons import WarningReason
 from orchestrator.jobs.completion import end_stage
 from orchestrator.jobs.event_log import EventLogWriter
@@ -62,10 +63,8 @@ class JobTracker(Sink):
                 await self._lease.save()
 
     async def _publish(self) -> None:
-        job = self._job
-        live = job_pb2.JobProgress(job_id=job.job_id, attempt=job.attempt, stages=job.stages)
-        if job.HasField("progress"):
-            live.progress = job.progress
+        live = job_pb2.JobProgress()
+        copy_shared(self._job, live)
         await self._event_log.publish_progress(live)
 
     def close(self) -> None:

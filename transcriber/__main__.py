@@ -44,17 +44,16 @@ def load(settings: Settings, preparation: Preparation) -> Models:
     if isinstance(weights, str):
         weights = fetch(weights, preparation.fetching)
     preparation.loading(weights.name)
-    plan = plan_workers(settings.workers, settings.cpu_threads, device, weights)
+    workers, threads = plan_workers(settings.workers, settings.cpu_threads, device, weights)
     decoder = RestartableDecoder(
-        partial(load_whisper, weights, device, compute_type, plan.threads_per_worker, plan.workers),
+        partial(load_whisper, weights, device, compute_type, threads, workers),
         settings.idle_unload_seconds,
     )
     log.info("model loaded", model=decoder.model, device=device, compute_type=compute_type)
     if not settings.translation_model:
         return Models(decoder)
-    threads = plan.workers * plan.threads_per_worker
     try:
-        return Models(decoder, _translator(settings, preparation, chosen, threads))
+        return Models(decoder, _translator(settings, preparation, chosen, workers * threads))
     except MeshError:
         decoder.close()
         raise

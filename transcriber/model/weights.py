@@ -40,16 +40,10 @@ _SLOWER_THAN_SPEECH = ("large", "medium", "distil-large", "turbo")
 """Slower than real time on a CPU."""
 
 
-def _ignore_progress(model: str, done_bytes: int, total_bytes: int | None) -> None:
-    """Default for callers that need no progress."""
-
-
-def locate(
-    model: str, cache_dir: Path, device: str, fetched: hub.FetchProgress = _ignore_progress
-) -> Weights:
+def locate(model: str, cache_dir: Path, device: str) -> Weights:
     """Finds the configured weights: folder, cache, bundled package, and the hub last."""
     found = find(model, cache_dir, device)
-    return found if isinstance(found, Weights) else fetch(found, fetched)
+    return found if isinstance(found, Weights) else fetch(found, lambda *_: None)
 
 
 def fetch(name: str, fetched: hub.FetchProgress) -> Weights:

@@ -1,7 +1,6 @@
 """How many threads compute at the same time, and how many each of them uses."""
 
 import os
-from dataclasses import dataclass
 
 from transcriber.decoder import Weights
 
@@ -15,22 +14,17 @@ LARGE_BYTES = 600_000_000
 """With larger weights the buffers of a second worker are too large."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerPlan:
-    """Number of workers, and threads of each."""
+def plan_workers(workers: int, threads: int, device: str, weights: Weights) -> tuple[int, int]:
+    """The number of workers, and of threads of each.
 
-    workers: int
-    threads_per_worker: int
-
-
-def plan_workers(workers: int, threads: int, device: str, weights: Weights) -> WorkerPlan:
-    """Many workers with one thread each: faster than one worker with many threads."""
+    Many workers with one thread each are faster than one worker with many threads.
+    """
     threads = threads or min(_allowed(), MAX_THREADS)
     if not workers:
         size = (weights.folder / "model.bin").stat().st_size
         is_single = device != "cpu" or size > LARGE_BYTES
         workers = 1 if is_single else min(threads, MAX_WORKERS)
-    return WorkerPlan(workers, max(1, threads // workers))
+    return workers, max(1, threads // workers)
 
 
 def _allowed() -> int:

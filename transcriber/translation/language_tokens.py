@@ -71,8 +71,9 @@ class LanguageTokens:
 
 def read_language_tokens(vocabulary: frozenset[str], languages: str) -> LanguageTokens:
     """From the vocabulary; a model without language tokens needs "en>de" or "de,fr>en"."""
-    for name in (_nllb, _m2m100):
-        named: Tokens = {code: (name(code),) for code in WHISPER if name(code) in vocabulary}
+    m2m100 = {code: f"__{tag_of(code)}__" for code in WHISPER}
+    for names in (FLORES, m2m100):
+        named: Tokens = {code: (name,) for code, name in names.items() if name in vocabulary}
         if named:
             return LanguageTokens(named, dict.fromkeys(named, ()), named)
     sources, targets = _parse(languages)
@@ -83,14 +84,6 @@ def read_language_tokens(vocabulary: frozenset[str], languages: str) -> Language
         )
     target_tokens: Tokens = {one: tokens.get(one, ()) for one in targets}
     return LanguageTokens(dict.fromkeys(sources, ()), target_tokens, dict.fromkeys(targets, ()))
-
-
-def _nllb(code: str) -> str:
-    return FLORES.get(code, "")
-
-
-def _m2m100(code: str) -> str:
-    return f"__{tag_of(code)}__"
 
 
 def _opus(vocabulary: Iterable[str]) -> Tokens:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer
@@ -13,18 +12,6 @@ from mesh.reasons import Reason
 _SHARED = ("sentencepiece.bpe.model", "sentencepiece.model", "spiece.model")
 _APART = ("source.spm", "target.spm")
 _JSON = "tokenizer.json"
-
-
-class TextTokenizer(Protocol):
-    """The tokenizer a model was trained with."""
-
-    def encode(self, text: str) -> list[str]:
-        """Without language tokens and end mark."""
-        ...
-
-    def decode(self, tokens: Sequence[str]) -> str:
-        """Plain text."""
-        ...
 
 
 class SentencePieceTokenizer:
@@ -61,7 +48,7 @@ class JsonTokenizer:
         return str(self._tokenizer.decode([number for number in numbers if number is not None]))
 
 
-def open_tokenizer(folder: Path) -> TextTokenizer:
+def open_tokenizer(folder: Path) -> SentencePieceTokenizer | JsonTokenizer:
     """Opens the tokenizer files beside the weights."""
     if all((folder / name).is_file() for name in _APART):
         return SentencePieceTokenizer(*(folder / name for name in _APART))

@@ -81,7 +81,7 @@ class DownloaderServicer(rpc.DownloaderServiceServicer):
     async def Purge(
         self, request: pb.DownloaderServicePurgeRequest, context: Context
     ) -> pb.DownloaderServicePurgeResponse:
-        removed = await asyncio.to_thread(self._engine.purge, dry_run=request.dry_run)
+        removed = await asyncio.to_thread(self._engine.scratch.purge, dry_run=request.dry_run)
         return pb.DownloaderServicePurgeResponse(
             files_removed=removed.files, bytes_removed=removed.bytes
         )

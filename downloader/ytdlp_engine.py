@@ -26,7 +26,7 @@ from downloader.relay import caption_event, download_events, messages
 from mesh.errors import InvalidRequestError, LimitExceededError
 from mesh.period import Days
 from mesh.reasons import Reason
-from mesh.scratch import Purged, Scratch
+from mesh.scratch import Scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class YtDlpEngine:
         self, client_options: ClientOptions, scratch: Scratch, limits: ServiceLimits
     ) -> None:
         self._client_options = client_options
-        self._scratch = scratch
+        self.scratch = scratch
         self._limits = limits
         self._downloads = asyncio.Semaphore(limits.max_downloads)
         # Separate: a slow listing must not delay a download.
@@ -135,13 +135,9 @@ class YtDlpEngine:
     ) -> AsyncIterator[ChildProcess]:
         """A child that runs the command in a scratch folder, once a slot is free."""
         async with slots:
-            with self._scratch.folder() as folder:
+            with self.scratch.folder() as folder:
                 async with running_child(replace(command, folder=str(folder))) as child:
                     yield child
-
-    def purge(self, *, dry_run: bool) -> Purged:
-        """Removes files that no running download uses."""
-        return self._scratch.purge(dry_run=dry_run)
 
     def _granted(self, options: DownloadOptions) -> ClientOptions:
         if options.proxy and not self._limits.allow_caller_proxy:

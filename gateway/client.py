@@ -16,6 +16,7 @@ from mesh.errors import MeshError, UnavailableError
 from mesh.frames import cut, truthful
 from mesh.reasons import Reason
 from mesh.status import reason_of, to_error
+from mesh.watching import cancelled_after
 from ytcaption.v1 import collection_pb2, job_pb2
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -76,13 +77,12 @@ class Orchestrator:
 
     async def _upload(self, start: pb.UploadStart, body: AsyncIterator[bytes]) -> job_pb2.Job:
         upload = truthful(self.pipeline.CreateJobFromUpload(metadata=call_metadata()))
-        try:
-            await _write(upload, start, body)
-            return (await upload).job
-        except grpc.aio.AioRpcError as error:
-            raise mesh_error(error) from error
-        finally:
-            upload.cancel()
+        with cancelled_after(upload):
+            try:
+                await _write(upload, start, body)
+                return (await upload).job
+            except grpc.aio.AioRpcError as error:
+                raise mesh_error(error) from error
 
 
 async def _nothing() -> AsyncIterator[bytes]:
@@ -146,13 +146,12 @@ async def frames(
     call: "grpc.aio.UnaryStreamCall[Any, ResponseT]",
 ) -> AsyncGenerator[ResponseT, None]:
     """Yields the responses of a server stream; cancels the call when it is closed early."""
-    try:
-        async for frame in call:
-            yield frame
-    except grpc.aio.AioRpcError as error:
-        raise mesh_error(error) from error
-    finally:
-        call.cancel()
+    with cancelled_after(call):
+        try:
+            async for frame in call:
+                yield frame
+        except grpc.aio.AioRpcError as error:
+            raise mesh_error(error) from error
 
 
 def mesh_error(error: grpc.aio.AioRpcError) -> MeshError:

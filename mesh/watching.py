@@ -140,8 +140,8 @@ class _Position:
 
 
 @contextmanager
-def _cancelled_after(call: CallT) -> Iterator[CallT]:
-    """Cancels the call afterwards: abandoned calls are never collected."""
+def cancelled_after(call: CallT) -> Iterator[CallT]:
+    """Cancels the call afterwards: grpc.aio never frees an abandoned one."""
     try:
         yield call
     finally:
@@ -155,7 +155,7 @@ async def _watch(
         job_id=job_id, after_sequence=position.after_sequence, join_events=True
     )
     terminal = False
-    with _cancelled_after(pipeline.WatchJob(request, metadata=call_metadata())) as call:
+    with cancelled_after(pipeline.WatchJob(request, metadata=call_metadata())) as call:
         async for update in _one_by_one(call):
             terminal = terminal or update.job.state in TERMINAL
             if update.sequence:  # a replayed job continues after its end: only the server knows
@@ -183,7 +183,7 @@ async def _watch_collection(
         collection_id=collection_id, after_sequence=position.after_sequence
     )
     first = True
-    with _cancelled_after(collections.WatchCollection(request, metadata=call_metadata())) as call:
+    with cancelled_after(collections.WatchCollection(request, metadata=call_metadata())) as call:
         async for update in call:
             if update.WhichOneof("update") == "collection":
                 position.at_end = update.collection.settled
@@ -198,7 +198,7 @@ async def _watch_pages(
     request: object,
     position: _Position,
 ) -> AsyncGenerator[UpdateT, None]:
-    with _cancelled_after(call(request, metadata=call_metadata())) as pages:
+    with cancelled_after(call(request, metadata=call_metadata())) as pages:
         async for page in pages:
             position.advance_to(0)
             yield page

@@ -56,14 +56,10 @@ class FfmpegEngine:
         spool: Spool,
         max_recordings: int,
     ) -> None:
-        self._capabilities = capabilities
+        self.capabilities = capabilities
         self._limits = limits
         self._spool = spool
         self._slots = asyncio.Semaphore(max_recordings)
-
-    async def capabilities(self) -> dict[str, str]:
-        """Why each option does not work on this machine; empty if it does."""
-        return await self._capabilities.all()
 
     async def normalize(
         self, chunks: AsyncIterator[bytes], request: Request
@@ -71,9 +67,9 @@ class FfmpegEngine:
         """Yields Started, then the rest while `chunks` arrive; closing it stops the work."""
         max_duration = self._max_duration(request)
         isolate = request.options.isolate_vocals
-        isolation = await self._capabilities.isolation() if isolate else None
+        isolation = await self.capabilities.isolation() if isolate else None
         graph = filter_graph(request, isolation)
-        ffmpeg = await self._capabilities.ffmpeg()
+        ffmpeg = await self.capabilities.ffmpeg()
         async with self._slots:
             yield Started(graph.filters, KEPT_MEDIA_TYPE if request.keep_audio else "")
             async with (

@@ -60,7 +60,7 @@ class NormalizerServicer(rpc.NormalizerServiceServicer):
     async def GetCapabilities(
         self, request: pb.GetCapabilitiesRequest, context: Context
     ) -> pb.GetCapabilitiesResponse:
-        found = await self._engine.capabilities()
+        found = await self._engine.capabilities.all()
         return pb.GetCapabilitiesResponse(
             capabilities=[
                 pb.OptionCapability(option=option, honoured=not why_not, why_not=why_not)

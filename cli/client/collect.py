@@ -74,7 +74,9 @@ class _Gathering:
         self._screen = screen
         self._renderer = CollectionRenderer(screen, json_lines=options.as_json)
         self._state = self._renderer.state
-        self._captions = MemberCaptionWriter(server, options.output, screen)
+        self._captions = MemberCaptionWriter(
+            server, options.output, screen, translated=bool(options.request.options.language_out)
+        )
         self._collection_id = ""
 
     async def run(self) -> Exit:
@@ -91,27 +93,21 @@ class _Gathering:
 
     async def _follow(self) -> None:
         self._collection_id = (await _create(self._server, self._options)).collection_id
-        self._print_id()
-        updates = follow_collection(
-            self._server.collections, self._collection_id, on_cut=self._renderer.connection.lost
-        )
-        async with aclosing(updates):
-            async for update in updates:
-                self._write_captions(self._renderer.render(update))
-                if self._state.gathered and not self._options.late:
-                    return
-
-    def _print_id(self) -> None:
         if self._options.as_json:
             accepted = {"type": "accepted", "collection_id": self._collection_id}
             self._screen.out(to_json(accepted))
         elif self._options.server is not None:
             self._screen.line(f"collection {self._collection_id}")
-
-    def _write_captions(self, changed: pb.Member | None) -> None:
-        if changed and changed.state == pb.MEMBER_STATE_COMPLETED:
-            translated = bool(self._options.request.options.language_out)
-            self._captions.start(changed, translated=translated)
+        updates = follow_collection(
+            self._server.collections, self._collection_id, on_cut=self._renderer.connection.lost
+        )
+        async with aclosing(updates):
+            async for update in updates:
+                changed = self._renderer.render(update)
+                if changed and changed.state == pb.MEMBER_STATE_COMPLETED:
+                    self._captions.start(changed)
+                if self._state.gathered and not self._options.late:
+                    return
 
     async def _conclude(self) -> Exit:
         failure = await self._captions.finish()

@@ -17,6 +17,7 @@ from cli.render.messages import as_dict, collection_state, failure_line, member_
 from cli.render.tables import minute, print_facts, print_table
 from cli.render.text import file_stem, lines_for_terminal, short_clock, to_json
 from mesh.correlation import call_metadata
+from mesh.watching import cancelled_after
 from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import collection_service_pb2 as service_pb
 
@@ -153,12 +154,9 @@ async def _frames(
         caption_format=CAPTION_FORMATS[captions],
     )
     call = server.collections.GetReport(request, timeout=REPORT_SECONDS, metadata=call_metadata())
-    try:
+    with cancelled_after(call):
         async for frame in call:
             yield frame
-    finally:
-        # grpc.aio never frees an abandoned call.
-        call.cancel()
 
 
 async def _save(server: Server, collection_id: str, name: str, captions: str, path: Path) -> Path:

@@ -106,20 +106,22 @@ def stem_of(member: collection_pb.Member) -> str:
 class MemberCaptionWriter:
     """Writes each member's captions once, a few members at a time."""
 
-    def __init__(self, server: Server, output: CaptionOutput, screen: Screen) -> None:
+    def __init__(
+        self, server: Server, output: CaptionOutput, screen: Screen, *, translated: bool
+    ) -> None:
         self.paths: list[Path] = []
         self._server = server
         self._output = output
         self._screen = screen
+        self._translated = translated
         self._slots = asyncio.Semaphore(CONCURRENCY)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._failures: list[CommandError] = []
 
-    def start(self, member: collection_pb.Member, *, translated: bool) -> None:
+    def start(self, member: collection_pb.Member) -> None:
         """Starts a task for the member, unless it has one."""
         if self._output.formats and member.number not in self._tasks:
-            write = self._write(member, translated=translated)
-            self._tasks[member.number] = asyncio.create_task(write)
+            self._tasks[member.number] = asyncio.create_task(self._write(member))
 
     async def finish(self) -> CommandError | None:
         """Waits for all tasks; returns an error if some files could not be written."""
@@ -138,10 +140,10 @@ class MemberCaptionWriter:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self.paths.sort()
 
-    async def _write(self, member: collection_pb.Member, *, translated: bool) -> None:
+    async def _write(self, member: collection_pb.Member) -> None:
         async with self._slots:
             try:
-                paths = await self._fetch(member, translated)
+                paths = await self._fetch(member)
             except CommandError as error:
                 self._failures.append(error)
                 if len(self._failures) == 1:  # a full disk is reported once, not for each member
@@ -149,11 +151,13 @@ class MemberCaptionWriter:
             else:
                 self.paths.extend(paths)
 
-    async def _fetch(self, member: collection_pb.Member, translated: bool) -> list[Path]:
+    async def _fetch(self, member: collection_pb.Member) -> list[Path]:
         job = job_pb.Job(job_id=member.job_id)
         for pause in (*BACKOFF_SECONDS, None):
             try:
-                if translated:  # only the job says whether speech was in another language at all
+                if (
+                    self._translated
+                ):  # only the job says whether speech was in another language at all
                     request = pb.GetJobRequest(job_id=member.job_id)
                     job = (await call(self._server.pipeline.GetJob, request)).job
                 return await self._output.fetch(self._server, job, stem_of(member))

@@ -10,6 +10,7 @@ from cli.channel import Server, call
 from cli.exits import CommandError, Exit
 from mesh.correlation import call_metadata, current
 from mesh.frames import cut, truthful
+from mesh.watching import cancelled_after
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
@@ -78,10 +79,8 @@ async def _upload(
     start = pb.UploadStart(file_name=file_name, size_bytes=file.size_bytes, **common)
     frames = _frames(start, file.path, on_sent)
     upload = truthful(server.pipeline.CreateJobFromUpload(frames, metadata=call_metadata()))
-    try:
+    with cancelled_after(upload):
         return (await upload).job
-    finally:
-        upload.cancel()
 
 
 async def _frames(

@@ -122,7 +122,7 @@ async def test_without_an_isolator_the_option_is_refused_before_anything_starts(
 async def test_capabilities_name_every_option_and_what_is_missing(
     make_engine: EngineMaker,
 ) -> None:
-    with_nothing = await make_engine(isolator="normalizer.nowhere:Nothing").capabilities()
+    with_nothing = await make_engine(isolator="normalizer.nowhere:Nothing").capabilities.all()
 
     options = {field.name for field in pb.NormalizeOptions.DESCRIPTOR.fields}
     assert set(with_nothing) == options | {"keep_audio"}

@@ -1,11 +1,13 @@
 """Rates every place between two tokens as a cut: sentence, clause, phrase, or none of these."""
 
 import itertools
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
 from captions.model import Token
-from captions.phrases import SmallWords, small_words, word_set
 
 SENTENCE = 0.0
 CLAUSE = 8.0
@@ -31,12 +33,57 @@ PAUSE_DISCOUNT = 0.6
 _SENTENCE_ENDS = tuple(".!?…。！？؟۔।")
 _CLAUSE_ENDS = tuple(",;:–—、，；：،؛")
 _CLOSING = "\"'”’»)]}」』）】›*_♪"
-_ABBREVIATIONS = word_set(
-    "mr mrs ms dr prof st vs etc jr sr sra dra e.g i.e no fig z.b bzw ca bspw mme pág art"
-)
 THAI = frozenset(map(chr, range(0x0E00, 0x0E80)))
 """Thai letters: there a space ends a clause."""
 KEEPS_CAPITAL = frozenset(["i", "i'm", "i've", "i'll", "i'd"])
+
+
+@dataclass(frozen=True, slots=True)
+class SmallWords:
+    """The function words of one language: they begin phrases, and must not end a line."""
+
+    determiners: frozenset[str] = frozenset()
+    """Articles, possessives, demonstratives: a noun follows."""
+    prepositions: frozenset[str] = frozenset()
+    conjunctions: frozenset[str] = frozenset()
+    """Relatives included: a clause begins."""
+    helpers: frozenset[str] = frozenset()
+    """Auxiliary verbs, pronouns before a verb, negations."""
+    genitives: frozenset[str] = frozenset()
+    """Prepositions that tie two nouns together."""
+    particles: frozenset[str] = frozenset()
+    """Parts of the verb before them."""
+    nouns_are_capital: bool = False
+
+    def cling(self, word: str) -> bool:
+        """Whether a word belongs to what follows it."""
+        return word in self.determiners or word in self.prepositions or word in self.conjunctions
+
+
+def _word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _small_words(entries: Mapping[str, Any]) -> SmallWords:
+    values: dict[str, Any] = {
+        kind: _word_set(entry) if isinstance(entry, str) else entry
+        for kind, entry in entries.items()
+    }
+    return SmallWords(**values)
+
+
+_ABBREVIATIONS = _word_set(
+    "mr mrs ms dr prof st vs etc jr sr sra dra e.g i.e no fig z.b bzw ca bspw mme pág art"
+)
+_WORDS = tomllib.loads(files("captions").joinpath("phrases.toml").read_text(encoding="utf-8"))
+_BY_LANGUAGE = {language: _small_words(entries) for language, entries in _WORDS.items()}
+_BY_LANGUAGE["yue"] = _BY_LANGUAGE["zh"]
+
+
+def small_words(language: str) -> SmallWords:
+    """The function words of a language; empty for unsupported languages."""
+    primary = language.lower().replace("_", "-").partition("-")[0]
+    return _BY_LANGUAGE.get(primary, SmallWords())
 
 
 @dataclass(frozen=True, slots=True)

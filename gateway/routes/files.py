@@ -52,6 +52,7 @@ AUDIO_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"description": "The whole file.", "content": _BINARY},
     206: {"description": "The bytes asked for.", "content": _BINARY},
     304: {"description": "The client has it already."},
+    **problem_responses(404, 416),
 }
 
 
@@ -112,11 +113,7 @@ async def get_cues(
     return transcript.cues(await transcript.document(deps.orchestrator, request))
 
 
-@router.head(
-    "/jobs/{job_id}/audio",
-    responses=AUDIO_RESPONSES | problem_responses(404, 416),
-    response_class=Response,
-)
+@router.head("/jobs/{job_id}/audio", responses=AUDIO_RESPONSES, response_class=Response)
 async def look_at_audio(
     job_id: JobId, deps: Deps, asked: Annotated[AudioHeaders, Header()]
 ) -> Response:
@@ -125,11 +122,7 @@ async def look_at_audio(
     return Response(status_code=answer.status_code, headers=dict(answer.headers))
 
 
-@router.get(
-    "/jobs/{job_id}/audio",
-    responses=AUDIO_RESPONSES | problem_responses(404, 416),
-    response_class=Response,
-)
+@router.get("/jobs/{job_id}/audio", responses=AUDIO_RESPONSES, response_class=Response)
 async def get_audio(
     job_id: JobId, deps: Deps, asked: Annotated[AudioHeaders, Header()]
 ) -> Response:

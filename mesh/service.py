@@ -21,14 +21,10 @@ EXIT_MISCONFIGURED = 78
 EXIT_UNAVAILABLE = 69
 
 
-async def _ready_at_once() -> None:
-    """Needs no preparation."""
-
-
 async def serve(
     settings: ServiceSettings,
     services: Sequence[Service],
-    get_ready: Callable[[], Awaitable[None]] = _ready_at_once,
+    get_ready: Callable[[], Awaitable[None]],
 ) -> None:
     """Serves until SIGTERM or SIGINT; healthy once `get_ready` has returned."""
     stopping = asyncio.Event()

@@ -23,9 +23,9 @@ class CollectionTable(RecordTable[bool]):
     def _read(self, id_: str, data: bytes) -> bool:
         return collection_pb2.CollectionRecord.FromString(data).collection.settled
 
-    def page(self, size: int, token: str) -> Page[collection_pb2.Collection]:
+    def page(self, wanted: ListQuery) -> Page[collection_pb2.Collection]:
         """Collections older than the token's, newest first."""
-        records, next_token = self._page(self._chosen(()), size, token)
+        records, next_token = self._page(self._chosen(()), wanted.size, wanted.token)
         found = map(collection_pb2.CollectionRecord.FromString, records)
         return Page([record.collection for record in found], next_token)
 
@@ -36,6 +36,8 @@ class CollectionIndex:
     def __init__(self, index: JobIndex) -> None:
         self._index = index
         self._table = CollectionTable()
+        self.look = self._table.page
+        """The page as last read."""
         index.also_read(ROOT, self._table.apply)
 
     def record(self, collection_id: str) -> collection_pb2.CollectionRecord | None:
@@ -58,10 +60,6 @@ class CollectionIndex:
         wanted = ListQuery.checked(size, token)
         await self._index.catch_up()
         return self.look(wanted)
-
-    def look(self, wanted: ListQuery) -> Page[collection_pb2.Collection]:
-        """The page as last read."""
-        return self._table.page(wanted.size, wanted.token)
 
 
 @dataclass(frozen=True, slots=True)

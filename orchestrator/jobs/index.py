@@ -187,6 +187,10 @@ class JobIndex:
         self.sequence = 0
         """The sequence of the newest change that was read."""
         self._table = JobTable()
+        self.stored = self._table.stored
+        """A job's record as last read; the same object until it changes."""
+        self.state = self._table.group
+        """The state of a job as last read; None if there was none."""
         self.catch_up = SingleFlight(self._read)
         """Reads everything acknowledged before the call."""
         self._others: dict[str, Callable[[str, bytes], None]] = {}
@@ -229,17 +233,9 @@ class JobIndex:
                 take(rest, data)
             self.sequence = change.sequence
 
-    def stored(self, job_id: str) -> bytes | None:
-        """A job's record as last read; the same object until it changes."""
-        return self._table.stored(job_id)
-
-    def state(self, job_id: str) -> "StateId | None":
-        """The state of a job as last read; None if there was none."""
-        return self._table.group(job_id)
-
     def progress(self, job_id: str) -> float | None:
         """The progress of a job as last read; None if unknown."""
-        stored = self._table.stored(job_id)
+        stored = self.stored(job_id)
         job = job_pb2.JobRecord.FromString(stored or b"").job
         return job.progress if job.HasField("progress") else None
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
+from typing import TypeAlias
 
 from google.protobuf.message import DecodeError
 from nats.aio.msg import Msg
@@ -42,11 +42,8 @@ log = get_logger(__name__)
 LONGEST_REDELIVERY_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Blocked:
-    """The job cannot begin before something else happens."""
-
-    until_free: Callable[[], Awaitable[None]]
+Blocked: TypeAlias = Callable[[], Awaitable[None]]
+"""Waits for what must happen before the job can begin."""
 
 
 class Runner:
@@ -125,16 +122,16 @@ class Runner:
         self, message: Msg, item: job_pb2.WorkItem, slot: Slot
     ) -> float | None:
         """Seconds until the next attempt, or None if nothing is left to do."""
-        while isinstance(outcome := await self._work(message, item), _Blocked):
+        while callable(outcome := await self._work(message, item)):
             if self._blocked.full:
                 return REQUEUE_BACKOFF.delay(message.metadata.num_delivered)
             slot.release()
             with self._blocked.counted():
-                await outcome.until_free()
+                await outcome()
             await slot.acquire()
         return outcome
 
-    async def _work(self, message: Msg, item: job_pb2.WorkItem) -> "float | _Blocked | None":
+    async def _work(self, message: Msg, item: job_pb2.WorkItem) -> float | Blocked | None:
         try:
             versioned = await outlast(lambda: self._jobs.get(item.job_id))
         except NotFoundError:
@@ -152,15 +149,13 @@ class Runner:
         await complete_event_log(self._storage, versioned.job, resume_state)
         return None
 
-    async def _share_or_attempt(self, versioned: VersionedJob) -> "float | _Blocked | None":
+    async def _share_or_attempt(self, versioned: VersionedJob) -> float | Blocked | None:
         """Copies the result of an identical job, waits for one under way, or runs the job."""
         original = await self._dedup.original_of(versioned.record)
         if original is None or versioned.record.cancel_requested:
             return await self._attempt_if_possible(versioned)
         if original.state in ACTIVE:
-            return _Blocked(
-                partial(self._blocked.until_ended, versioned.job.job_id, original.job_id)
-            )
+            return partial(self._blocked.until_ended, versioned.job.job_id, original.job_id)
         try:
             await self._dedup.copy_result(
                 versioned,
@@ -171,7 +166,7 @@ class Runner:
             return await self._attempt_if_possible(versioned)
         return None
 
-    async def _attempt_if_possible(self, versioned: VersionedJob) -> "float | _Blocked | None":
+    async def _attempt_if_possible(self, versioned: VersionedJob) -> float | Blocked | None:
         """Runs the job unless it needs a downloader and none serves."""
         fetches = bool(versioned.job.source.url) and not versioned.record.cancel_requested
         if (
@@ -179,7 +174,7 @@ class Runner:
             and not await self._readiness.can_fetch()
             and await self._artifacts.size(versioned.job.job_id, SOURCE) is None
         ):
-            return _Blocked(self._readiness.until_can_fetch)
+            return self._readiness.until_can_fetch
         return await self._attempt(versioned)
 
     async def _attempt(self, versioned: VersionedJob) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from transcriber.decoder import Phrase, Word
-from transcriber.speech.referee import Fault, Span, faults, without_loops
+from transcriber.speech.referee import Fault, Span, doubled_words, faults, without_loops
 
 Features = npt.NDArray[np.float32]
 """Mel bands by frames."""
@@ -148,6 +148,7 @@ class DecodeResult:
         self._logprob = float(result.scores[0]) * count / (count + 1)
         self._no_speech = float(result.no_speech_prob)
         self._text = tokenizer.decode(self._text_tokens(self._tokens))
+        self.doubled_words = doubled_words(self._text)
         self._raw_phrases, self.frames_decoded = self._cut()
         self._faults = self._find_faults(speech)
 
@@ -170,10 +171,11 @@ class DecodeResult:
         return self.failed or self._logprob < MIN_LOGPROB
 
     @property
-    def rank(self) -> tuple[bool, bool, int, float]:
+    def rank(self) -> tuple[bool, bool, bool, int, float]:
         """Sort key: the result with the greatest rank is the best."""
         is_whole = Fault.WORDS_MISSING not in self._faults
-        return not self.failed, is_whole, self.frames_decoded, self._logprob
+        is_fluent = not self.doubled_words
+        return not self.failed, is_whole, is_fluent, self.frames_decoded, self._logprob
 
     @property
     def failed(self) -> bool:

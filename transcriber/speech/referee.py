@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import pairwise
 
 Span = tuple[float, float]
 """Begin and end in seconds from the beginning of the window."""
@@ -99,6 +100,15 @@ def faults(text: str, spans: Sequence[Span], speech: Sequence[Span]) -> frozense
         Fault.WORDS_MISSING: unheard(spans, speech) > UNHEARD_SECONDS,
     }
     return frozenset(fault for fault, is_so in checks.items() if is_so)
+
+
+def doubled_words(text: str) -> frozenset[str]:
+    """Words that follow themselves: people stutter so, and so does a model in doubt.
+
+    Compounds with a hyphen are one word: some languages form the plural like that.
+    """
+    words = re.findall(r"[\w'-]+", text.lower())
+    return frozenset(word for word, following in pairwise(words) if word == following)
 
 
 def unheard(spans: Sequence[Span], speech: Sequence[Span]) -> float:

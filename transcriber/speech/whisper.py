@@ -152,10 +152,12 @@ class WhisperDecoder:
     ) -> Steps[tuple[DecodeResult, Any]]:
         """Tries strategies in order until a result is acceptable; else takes the best.
 
+        A word that follows itself must be heard so in two ways to be accepted.
         Returns the result and the encoding it comes from. The window keeps its encodings to the
         end: between two strategies, other windows push them out of the cache.
         """
         tried: list[tuple[DecodeResult, Any]] = []
+        doubled: frozenset[str] = frozenset()
         encodings: dict[int, Any] = {}
         is_prompted = bool(options.initial_prompt or options.hotwords)
         for strategy in strategies(
@@ -171,8 +173,9 @@ class WhisperDecoder:
             encoded = encodings[strategy.length]
             decoded = yield from self._try(strategy, encoded, features.shape[1], tokenizer, options)
             tried.append((decoded, encoded))
-            if decoded.is_acceptable(strategy.min_logprob):
+            if decoded.is_acceptable(strategy.min_logprob) and decoded.doubled_words <= doubled:
                 break
+            doubled |= decoded.doubled_words
         return max(tried, key=lambda one: one[0].rank)
 
     def _try(

@@ -3,14 +3,18 @@
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from transcriber.decoder import DecodeOptions
+from transcriber.speech.batching import Alone
 from transcriber.speech.decode_fallbacks import (
     MAX_UNCERTAIN,
     SURE,
     DecodeResult,
     strategies,
 )
+from transcriber.speech.whisper import WhisperDecoder
 
 BEGIN, END_OF_TEXT = 1000, 900
 """Tokens below END_OF_TEXT are words; from BEGIN on they count fiftieths of a second."""
@@ -74,6 +78,59 @@ def test_an_unacceptable_result_ranks_below_an_acceptable_one(worse: DecodeResul
 
     assert not worse.is_acceptable()
     assert max([worse, good], key=lambda one: one.rank) is good
+
+
+def test_a_word_that_follows_itself_ranks_below_a_fluent_result_but_above_missing_words() -> None:
+    fluent = decoded(at(0), 1, 2, 3, at(19.5), logprob=-0.3)
+    stutters = decoded(at(0), 1, 2, 2, 3, at(19.5), logprob=-0.1)
+    lacks_words = decoded(at(0), 1, 2, 3, at(18), logprob=-0.1)
+
+    ranked = sorted([fluent, stutters, lacks_words], key=lambda one: one.rank)
+
+    assert ranked == [lacks_words, stutters, fluent]
+    assert stutters.doubled_words == {"word2"}
+
+
+class ScriptedDecodes(WhisperDecoder):
+    """Gives these results, one for each strategy; needs no model."""
+
+    def __init__(self, *results: DecodeResult) -> None:
+        self.left = list(results)
+
+    def _encoding(self, *_: Any) -> Alone:
+        return Alone(lambda: None)
+
+    def _try(self, *_: Any) -> Any:
+        yield Alone(lambda: None)
+        return self.left.pop(0)
+
+    def chosen(self) -> DecodeResult:
+        options = DecodeOptions(5, greedy_first=True)
+        steps = self._decode_with_fallbacks(np.zeros((80, 2000), np.float32), Tokens(), options)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                found: DecodeResult = ended.value[0]
+                return found
+
+
+def test_a_word_that_follows_itself_in_one_way_only_is_not_taken() -> None:
+    stutters = decoded(at(0), 1, 2, 2, 3, at(19.5), logprob=-0.1)
+    fluent = decoded(at(0), 1, 2, 3, at(19.5), logprob=-0.3)
+    decodes = ScriptedDecodes(stutters, fluent, stutters)
+
+    assert decodes.chosen() is fluent
+    assert len(decodes.left) == 1
+
+
+def test_a_word_that_follows_itself_in_two_ways_was_said() -> None:
+    greedy = decoded(at(0), 1, 2, 2, 3, at(19.5), logprob=-0.1)
+    wide = decoded(at(0), 4, 2, 2, 3, at(19.5), logprob=-0.05)
+    decodes = ScriptedDecodes(greedy, wide, decoded(at(0), 1, 2, 3, at(19.5)))
+
+    assert decodes.chosen() is wide
+    assert len(decodes.left) == 1
 
 
 def test_an_uncertain_result_without_speech_has_no_phrases() -> None:

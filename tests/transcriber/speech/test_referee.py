@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from transcriber.speech.referee import (
     Fault,
+    doubled_words,
     faults,
     find_loops,
     has_speech,
@@ -88,6 +89,23 @@ def test_repetition_that_people_say_is_no_loop(text: str) -> None:
 )
 def test_a_loop_is_found_in_any_script(text: str) -> None:
     assert faults(text, [(0, 30)], [(0, 30)]) == {Fault.REPEATS}
+
+
+@pytest.mark.parametrize(
+    ("text", "doubled"),
+    [
+        ("until the, the resonant", {"the"}),
+        ("Or or OR or president", {"or"}),
+        ("No, no! It was there. There it was.", {"no", "there"}),
+        ("anak-anak makan kupu-kupu", set()),
+        ("the cat and the dog", set()),
+        ("", set()),
+    ],
+)
+def test_a_word_that_follows_itself_is_found_whatever_stands_between(
+    text: str, doubled: set[str]
+) -> None:
+    assert doubled_words(text) == doubled
 
 
 def test_more_text_than_the_speech_has_time_for_is_a_fault() -> None:

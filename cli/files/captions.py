@@ -155,9 +155,8 @@ class MemberCaptionWriter:
         job = job_pb.Job(job_id=member.job_id)
         for pause in (*BACKOFF_SECONDS, None):
             try:
-                if (
-                    self._translated
-                ):  # only the job says whether speech was in another language at all
+                # Only the job says whether speech was in another language at all.
+                if self._translated:
                     request = pb.GetJobRequest(job_id=member.job_id)
                     job = (await call(self._server.pipeline.GetJob, request)).job
                 return await self._output.fetch(self._server, job, stem_of(member))

@@ -1,6 +1,7 @@
 """The data model: spoken segments, shown cues. Times are milliseconds from the start."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,32 @@ class Transcript:
     model: str = ""
     language_out: str = ""
     """Language of the translations; empty if there are none."""
+
+
+def translated(transcript: Transcript) -> Transcript:
+    """The transcript in the other language; speech already in that language is unchanged."""
+    segments = tuple(_translated_segments(transcript))
+    return replace(transcript, segments=segments, language=transcript.language_out)
+
+
+def _translated_segments(transcript: Transcript) -> Iterator[Segment]:
+    """A segment without a translation was translated with a neighbour, which gets its time too."""
+    waiting: Segment | None = None
+    start: int | None = None
+    for segment in transcript.segments:
+        unchanged = segment.text if segment.language == transcript.language_out else ""
+        text = segment.translation or unchanged
+        if text:
+            if waiting is not None:
+                yield waiting
+            begin = segment.start if start is None else start
+            waiting, start = Segment(begin, segment.end, text), None
+        elif waiting is not None:
+            waiting = replace(waiting, end=max(waiting.end, segment.end))
+        else:
+            start = segment.start if start is None else start
+    if waiting is not None:
+        yield waiting
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,8 @@ from typing import TypeAlias
 from google.protobuf.duration_pb2 import Duration
 
 from captions.formats import DEFAULT, FORMATS, Format
-from captions.model import Segment, Transcript, Word
+from captions.model import Segment, Transcript, Word, translated
 from captions.rules import DURATIONS, LIMITS, Rules, changed, rules_for
-from captions.translation import translated
 from mesh.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from mesh.languages import tag_of
 from mesh.messages import dataclass_from, enum_name

@@ -1,7 +1,6 @@
 """Translated captions hold every translation at the time of its speech."""
 
-from captions.model import Segment, Transcript
-from captions.translation import translated
+from captions.model import Segment, Transcript, translated
 
 
 def _pt(start: int, end: int, translation: str = "") -> Segment:

@@ -1,5 +1,6 @@
 """Runs the transcriber: `python -m transcriber`."""
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from structlog import get_logger
 from mesh.errors import MeshError
 from mesh.server import Service
 from mesh.service import run_process, serve
-from transcriber.decoder import Decoder
+from transcriber.decoder import Decoder, Weights
 from transcriber.engine import ModelInfo
 from transcriber.model.backends import recorded
 from transcriber.model.fork_server import run_apart, start_fork_server
@@ -24,7 +25,6 @@ from transcriber.model.loading import (
 from transcriber.model.malloc import return_freed_memory
 from transcriber.model.restartable import RestartableDecoder, RestartableTranslator
 from transcriber.model.weights import describe, fetch
-from transcriber.model.workers import plan_workers
 from transcriber.servicer import TranscriberServicer
 from transcriber.settings import Settings
 from transcriber.speech.streaming import Preparation, StreamingEngine
@@ -33,6 +33,35 @@ from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 
 log = get_logger(__name__)
+
+MAX_WORKERS = 4
+"""Default limit: each worker has buffers of its own."""
+
+MAX_THREADS = 8
+"""Default limit: more threads mostly wait for each other."""
+
+LARGE_BYTES = 600_000_000
+"""With larger weights the buffers of a second worker are too large."""
+
+
+def plan_workers(workers: int, threads: int, device: str, weights: Weights) -> tuple[int, int]:
+    """The number of workers, and of threads of each.
+
+    Many workers with one thread each are faster than one worker with many threads.
+    """
+    threads = threads or min(_allowed(), MAX_THREADS)
+    if not workers:
+        size = (weights.folder / "model.bin").stat().st_size
+        is_single = device != "cpu" or size > LARGE_BYTES
+        workers = 1 if is_single else min(threads, MAX_WORKERS)
+    return workers, max(1, threads // workers)
+
+
+def _allowed() -> int:
+    # CPUs this process may use, which can be fewer than the machine has.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def load(settings: Settings, preparation: Preparation) -> Models:

@@ -3,9 +3,10 @@
 import asyncio
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 from nats.aio.msg import Msg
@@ -15,10 +16,14 @@ from mesh.bus import Bus
 from mesh.errors import MeshError
 from mesh.tasks import SingleFlight, stop
 from orchestrator.jobs.event_log import PREVIOUS, SEQUENCE, EventLogReader, EventTypeId
-from orchestrator.watch.batches import Batcher, EventBatch, LoggedEvent
 from ytcaption.v1 import event_pb2, job_pb2
+from ytcaption.v1 import pipeline_service_pb2 as pb
 
 log = get_logger(__name__)
+
+MAX_JOINED_BYTES = 16 * 1024
+"""More would cost too much memory when many watchers stall."""
+
 
 REREAD_SECONDS = 2.0
 """Live messages may be lost while the broker restarts, so the stored log is read this often."""
@@ -34,6 +39,66 @@ JOIN_SECONDS = 0.02
 EntryT = TypeVar("EntryT")
 """What a feed keeps of one stored event."""
 ProgressT = TypeVar("ProgressT")
+
+
+@dataclass(frozen=True)
+class LoggedEvent:
+    """One stored event."""
+
+    sequence: int
+    event: event_pb2.Event
+
+    count = 1
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes on the wire."""
+        return self.event.ByteSize()
+
+    @cached_property
+    def response(self) -> pb.WatchJobResponse:
+        """The message, built once for all watchers."""
+        return pb.WatchJobResponse(sequence=self.sequence, event=self.event)
+
+
+@dataclass(frozen=True)
+class EventBatch:
+    """Several stored events."""
+
+    events: tuple[LoggedEvent, ...]
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.events)
+
+    @cached_property
+    def response(self) -> pb.WatchJobResponse:
+        """The message, built once for all watchers at the same position."""
+        stored = [pb.StoredEvent(sequence=one.sequence, event=one.event) for one in self.events]
+        return pb.WatchJobResponse(
+            sequence=self.events[-1].sequence, events=pb.StoredEvents(events=stored)
+        )
+
+
+class Batcher:
+    """Joins events behind a position; watchers at one position share the batch."""
+
+    def __init__(self, entries: Sequence[LoggedEvent]) -> None:
+        self._entries = entries
+        self._newest: tuple[tuple[int, int], LoggedEvent | EventBatch] | None = None
+
+    def join(self, begin: int) -> LoggedEvent | EventBatch:
+        """The event at that position with as many that follow as fit into one batch."""
+        end, size = begin + 1, self._entries[begin].size
+        while end < len(self._entries) and size + self._entries[end].size <= MAX_JOINED_BYTES:
+            size += self._entries[end].size
+            end += 1
+        if end == begin + 1:
+            return self._entries[begin]
+        if self._newest is None or self._newest[0] != (begin, end):
+            self._newest = (begin, end), EventBatch(tuple(self._entries[begin:end]))
+        return self._newest[1]
 
 
 class _Watcher(Generic[ProgressT]):

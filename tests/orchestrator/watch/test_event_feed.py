@@ -5,8 +5,13 @@ import asyncio
 from mesh.bus import Bus
 from mesh.correlation import new_id
 from orchestrator.jobs.event_log import EventLogReader, EventLogWriter, open_event_log
-from orchestrator.watch.batches import MAX_JOINED_BYTES, EventBatch, LoggedEvent
-from orchestrator.watch.event_feed import PROGRESS_GROUP, JobFeed
+from orchestrator.watch.event_feed import (
+    MAX_JOINED_BYTES,
+    PROGRESS_GROUP,
+    EventBatch,
+    JobFeed,
+    LoggedEvent,
+)
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 
 WATCHERS = PROGRESS_GROUP * 3

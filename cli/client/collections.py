@@ -14,7 +14,7 @@ from cli.files.captions import FORMATS as CAPTION_FORMATS
 from cli.files.captions import whole_file
 from cli.render.collection_state import count_summary, counts_of
 from cli.render.messages import as_dict, collection_state, failure_line, member_state, member_title
-from cli.render.tables import minute, print_facts, print_table
+from cli.render.screen import minute, print_facts, print_table
 from cli.render.text import file_stem, lines_for_terminal, short_clock, to_json
 from mesh.correlation import call_metadata
 from mesh.watching import cancelled_after

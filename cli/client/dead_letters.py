@@ -13,8 +13,7 @@ from cli.client.lists import EVERYTHING, ListSpec, pages, print_list
 from cli.exits import CommandError, Exit
 from cli.render.job_updates import JobRenderer, job_exit
 from cli.render.messages import failure_line, job_source, job_state, message_json
-from cli.render.screen import Screen
-from cli.render.tables import minute, print_facts
+from cli.render.screen import Screen, minute, print_facts
 from cli.render.text import for_terminal, to_json
 from mesh.messages import enum_word
 from mesh.reasons import Reason

@@ -17,7 +17,7 @@ from cli.render.messages import (
     job_title,
     message_json,
 )
-from cli.render.tables import minute, print_facts
+from cli.render.screen import minute, print_facts
 from cli.render.text import lines_for_terminal
 from mesh.messages import enum_word
 from ytcaption.v1 import job_pb2 as job_pb

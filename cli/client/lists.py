@@ -14,8 +14,7 @@ from rich.text import Text
 
 from cli.channel import call
 from cli.render.messages import message_json
-from cli.render.screen import ConnectionNotice, Screen
-from cli.render.tables import print_table, table_of
+from cli.render.screen import ConnectionNotice, Screen, print_table, table_of
 from cli.render.text import to_json
 from mesh.watching import follow_pages
 

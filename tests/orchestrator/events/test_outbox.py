@@ -10,8 +10,7 @@ from nats.aio.msg import Msg
 from mesh.bus import Bus
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
-from orchestrator.events.outbox import Outbox
-from orchestrator.events.rendering import KINDS
+from orchestrator.events.outbox import KINDS, Outbox
 from tests.orchestrator.events.outbox import (
     JOB,
     executed,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from google.protobuf.duration import from_seconds
 
-from orchestrator.events.rendering import NoJsonFormError, rendered
+from orchestrator.events.outbox import NoJsonFormError, rendered
 from tests.orchestrator.events.outbox import COLLECTION, JOB, source, stored_event
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator.events.outbox import rendered
 from orchestrator.events.parsing import Incoming, read
-from orchestrator.events.rendering import rendered
 from orchestrator.events.schemas import schemas
 from tests.orchestrator.events.incoming import WRONG
 from tests.orchestrator.events.outbox import executed

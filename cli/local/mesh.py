@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from cli.channel import answers_http, is_serving, model_preparation
-from cli.local.process import ProcessSpec
+from cli.local.supervisor import ProcessSpec
 from cli.render.text import for_terminal
 from mesh import broker
 from mesh.addresses import split

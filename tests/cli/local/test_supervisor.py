@@ -11,8 +11,7 @@ import psutil
 import pytest
 
 from cli.local import supervisor
-from cli.local.process import ProcessSpec
-from cli.local.supervisor import supervised
+from cli.local.supervisor import ProcessSpec, supervised
 from mesh.errors import TimedOutError, UnavailableError
 from tests.cli.local.children import PARENT, STUBBORN, RecordingDisplay
 from tests.support.command import MARK, commands, marked
@@ -141,7 +140,7 @@ async def test_a_killed_process_is_restarted_and_leaves_no_orphan(
 
 SUPERVISOR = """
 import asyncio, pathlib, sys
-from cli.local.process import ProcessSpec
+from cli.local.supervisor import ProcessSpec
 from cli.local.supervisor import supervised
 from tests.cli.local.children import PARENT, STUBBORN, RecordingDisplay
 

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.commands.transcribe import caption_output, require_word_times
+from cli.commands.transcribe import (
+    caption_output,
+    require_word_times,
+    to_job_options,
+    to_priority,
+)
 from cli.execution import async_command, run
 from cli.exits import Exit
-from cli.job_spec import to_job_options, to_priority
 from cli.options import (
     FORMATS,
     USUAL_FORMATS,

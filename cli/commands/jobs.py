@@ -1,13 +1,12 @@
 """jobs, job, captions, cancel, delete."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.execution import async_command
 from cli.exits import Exit
-from cli.job_spec import to_cue_rules
 from cli.options import (
     FORMATS,
     call_client,
@@ -18,6 +17,10 @@ from cli.options import (
     watch_option,
     word_cues_option,
 )
+from mesh.job_options import CUE_RULES
+
+if TYPE_CHECKING:
+    from ytcaption.v1.media_pb2 import CueRules
 
 STATES = ("queued", "running", "succeeded", "failed", "cancelled")
 
@@ -77,12 +80,22 @@ async def captions(job_id: str, **given: Any) -> Exit:
     request = GetCaptionsRequest(
         job_id=job_id,
         format=FORMAT_IDS[given["name"]],
-        cue_rules=to_cue_rules(given),
+        cue_rules=_cue_rules(given),
         word_cues=given["word_cues"],
         translated=given["translated"],
     )
     output = given["output"]
     return await call_client("jobs.print_captions", given["server"], request=request, output=output)
+
+
+def _cue_rules(given: dict[str, Any]) -> "CueRules":
+    """Takes the limits of cues out of what was given."""
+    from mesh.messages import fill
+    from ytcaption.v1.media_pb2 import CueRules
+
+    rules = CueRules()
+    fill(rules, {option.name: given.pop(option.name) for option in CUE_RULES.options})
+    return rules
 
 
 @click.command()

@@ -8,7 +8,6 @@ import click
 from cli.commands.jobs import id_argument
 from cli.execution import async_command
 from cli.exits import Exit
-from cli.job_spec import to_job_spec
 from cli.options import (
     USUAL_FORMATS,
     WORD_CUE_FORMATS,
@@ -24,9 +23,12 @@ from cli.options import (
     webhook_option,
     word_cues_option,
 )
+from mesh.job_options import grouped
 
 if TYPE_CHECKING:
     from cli.files.captions import CaptionOutput
+    from cli.files.sources import JobSpec
+    from ytcaption.v1.job_pb2 import JobOptions, Priority
 
 
 @click.command()
@@ -77,6 +79,32 @@ def caption_output(given: dict[str, Any]) -> "CaptionOutput":
 
 def _wanted_formats(given: dict[str, Any]) -> tuple[str, ...]:
     return given["formats"] or (USUAL_FORMATS if given["output"] is not None else ())
+
+
+def to_job_spec(source: str, given: dict[str, Any]) -> "JobSpec":
+    """The request for one job; takes everything about the job out of `given`."""
+    from cli.files.sources import JobSpec, parse_source
+
+    about = {name: given.pop(name) for name in ("force", "caller", "webhook_url")}
+    priority = to_priority(given.pop("priority"))
+    return JobSpec(parse_source(source), to_job_options(given), priority=priority, **about)
+
+
+def to_job_options(given: dict[str, Any]) -> "JobOptions":
+    """The options the user gave; the server fills in the rest."""
+    from mesh.messages import fill
+    from ytcaption.v1.job_pb2 import JobOptions
+
+    options = JobOptions()
+    fill(options, grouped(given))
+    return options
+
+
+def to_priority(name: str) -> "Priority.ValueType":
+    """The priority as the contract has it."""
+    from ytcaption.v1.job_pb2 import Priority
+
+    return Priority.Value(f"PRIORITY_{name.upper()}")
 
 
 @click.command()

@@ -11,8 +11,8 @@ import termios
 from rich.console import Console
 
 from cli.render.bars import LINE_SECONDS
-from cli.render.collection_progress import PlainProgressView, snapshot_of
 from cli.render.collection_state import CollectionProjection
+from cli.render.collection_updates import PlainProgressView, snapshot_of
 from tests.support.collection_updates import (
     COMPLETED,
     PENDING,

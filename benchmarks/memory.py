@@ -22,7 +22,7 @@ from benchmarks.processes import measure
 from benchmarks.recording import make_recording, served
 from benchmarks.results import write_json
 from cli.channel import UNARY_SECONDS, connected
-from cli.local.embedded import embedded_mesh
+from cli.local.mesh import embedded_mesh
 from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb

@@ -29,7 +29,7 @@ from benchmarks.load_figures import Figure, table
 from benchmarks.processes import SERVICES, processor_seconds
 from benchmarks.recording import run_ffmpeg, served
 from cli.channel import UNARY_SECONDS, Server, connected
-from cli.local.embedded import embedded_mesh
+from cli.local.mesh import embedded_mesh
 from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb

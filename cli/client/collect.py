@@ -12,7 +12,7 @@ from cli.client.collections import ReportOutput
 from cli.execution import clean_up
 from cli.exits import CommandError, Exit
 from cli.files.captions import CaptionOutput, MemberCaptionWriter
-from cli.local.embedded import server_or_embedded
+from cli.local.mesh import server_or_embedded
 from cli.render.collection_state import count_summary
 from cli.render.collection_updates import (
     CollectionRenderer,

@@ -12,7 +12,7 @@ from cli.execution import clean_up
 from cli.exits import CommandError, Exit
 from cli.files.captions import CaptionOutput
 from cli.files.sources import JobSpec, LocalFile, create_job
-from cli.local.embedded import server_or_embedded
+from cli.local.mesh import server_or_embedded
 from cli.render.job_updates import JobRenderer, job_exit
 from cli.render.messages import job_state, message_json
 from cli.render.screen import Screen

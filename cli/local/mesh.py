@@ -1,18 +1,24 @@
-"""The processes of a local mesh, and the settings each gets by environment variables."""
+"""A local mesh: its processes, the settings of each, and an embedded mesh for one command.
+
+An embedded mesh has free ports and a temporary directory, and leaves nothing behind.
+"""
 
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cli.channel import answers_http, is_serving, model_preparation
-from cli.local.supervisor import ProcessSpec
+from cli.channel import Server, answers_http, connected, is_serving, model_preparation
+from cli.local.directories import run_directory
+from cli.local.supervisor import ProcessSpec, StatusDisplay, supervised
 from cli.render.text import for_terminal
 from mesh import broker
-from mesh.addresses import split
+from mesh.addresses import free_ports, split
+from mesh.errors import UnavailableError
 from mesh.preparation import in_words
 
 STAGES = ("downloader", "normalizer", "transcriber")
@@ -21,6 +27,9 @@ SERVICES = ("orchestrator", *STAGES)
 MODEL_SECONDS = 1800
 MIN_STORAGE_BYTES = 64 * 1024**2
 MAX_STORAGE_BYTES = 16 * 1024**3
+# No data has to survive, and a user waits for the prompt.
+EMBEDDED_GRACE_SECONDS = 1.0
+ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +128,58 @@ def reachable(listen: str) -> str:
     host, port = split(listen)
     known = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
     return f"[{known}]:{port}" if ":" in known else f"{known}:{port}"
+
+
+@asynccontextmanager
+async def server_or_embedded(address: str | None, display: StatusDisplay) -> AsyncIterator[Server]:
+    """Connects to the server at `address`; without one, to an embedded mesh for this block."""
+    async with AsyncExitStack() as stack:
+        if address is None:
+            address = await stack.enter_async_context(embedded_mesh(display))
+        yield await stack.enter_async_context(connected(address))
+
+
+@asynccontextmanager
+async def embedded_mesh(display: StatusDisplay) -> AsyncIterator[str]:
+    """Runs an embedded mesh; yields the address of its orchestrator."""
+    with run_directory() as run_dir:
+        async with AsyncExitStack() as running:
+            plan = await _start(run_dir, display, running)
+            yield reachable(plan.listen["orchestrator"])
+
+
+async def _start(run_dir: Path, display: StatusDisplay, running: AsyncExitStack) -> MeshPlan:
+    """Starts the mesh; tries other ports if one was taken after it was found free."""
+    attempt = 1
+    while True:
+        plan = _plan(run_dir)
+        mesh = supervised(
+            phases(plan), run_dir, grace_seconds=EMBEDDED_GRACE_SECONDS, display=display
+        )
+        try:
+            await running.enter_async_context(mesh)
+        except UnavailableError as error:
+            if attempt == ATTEMPTS or not _is_port_conflict(error):
+                raise
+            attempt += 1
+        else:
+            return plan
+
+
+def _is_port_conflict(error: UnavailableError) -> bool:
+    text = str(error).lower()
+    return "cannot listen" in text or "address already in use" in text
+
+
+def _plan(run_dir: Path) -> MeshPlan:
+    nats_port, *ports = free_ports(1 + len(SERVICES))
+    return MeshPlan(
+        listen={name: f"127.0.0.1:{port}" for name, port in zip(SERVICES, ports, strict=True)},
+        metrics={},
+        nats_port=nats_port,
+        data_dir=run_dir / "nats",
+        work_dir=run_dir / "work",
+        grace_seconds=EMBEDDED_GRACE_SECONDS,
+        # It runs as the user, and reaches no more than the user does.
+        allow_private_addresses=True,
+    )

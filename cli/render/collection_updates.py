@@ -34,7 +34,6 @@ MAX_ROWS = 100
 # Headline, counts, overall bar, "and more", and space for the line that was just printed above.
 OTHER_LINES = 6
 
-
 Row: TypeAlias = tuple[int, str, float | None]
 """A member under way: its number, title and progress, None while that is unknown."""
 STATE_WIDTH = len("completed")

@@ -35,7 +35,6 @@ PROGRESS_SECONDS = 0.02
 JOIN_SECONDS = 0.02
 """Less urgent events come in bursts: they wait this long for the rest of the burst."""
 
-
 EntryT = TypeVar("EntryT")
 """What a feed keeps of one stored event."""
 ProgressT = TypeVar("ProgressT")

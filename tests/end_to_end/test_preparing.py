@@ -6,8 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from cli.local.embedded import _plan
-from cli.local.mesh import phases
+from cli.local.mesh import _plan, phases
 from cli.local.supervisor import supervised
 from tests.cli.local.children import RecordingDisplay
 from tests.support.hub_site import serving_hub

@@ -6,8 +6,8 @@ import pickle
 import sys
 from typing import BinaryIO
 
-from reports.fonts import main_fonts
 from reports.pdf import PdfReport
+from reports.typesetting import main_fonts
 
 NICENESS = 5
 """Live captions get processor time before reports."""

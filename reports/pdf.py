@@ -6,9 +6,8 @@ from fpdf.enums import TableBordersLayout, TableHeadingsDisplay
 from fpdf.fonts import FontFace
 
 from reports import words
-from reports.fonts import Font
 from reports.model import Collection, Member, MemberState, State, Text
-from reports.typesetting import DIM, INK, LINE, LINK, MARGIN, Colour, Sheets
+from reports.typesetting import DIM, INK, LINE, LINK, MARGIN, Colour, Font, Sheets
 
 COLOURS: dict[str, Colour] = {
     MemberState.COMPLETED: (17, 99, 41),

@@ -14,11 +14,10 @@ import pytest
 from pypdf import PdfReader
 
 from reports import fonts, pdf_process
-from reports.fonts import main_fonts
 from reports.model import Collection, Member, Text
 from reports.pdf import PdfReport
 from reports.pdf_process import PdfError, PdfUnavailableError, render_pdf
-from reports.typesetting import lines_here
+from reports.typesetting import lines_here, main_fonts
 from tests.reports.samples import COLLECTION, EMPTY, SHOWN, TEXTS
 from tests.support.processes import command_line
 

@@ -13,11 +13,11 @@ from pypdf import PdfReader
 
 from reports.archive import CaptionsZip
 from reports.document import JsonReport
-from reports.fonts import main_fonts
 from reports.markdown import MarkdownReport
 from reports.model import Member, Text, Translation
 from reports.page import HtmlReport
 from reports.pdf import PdfReport
+from reports.typesetting import main_fonts
 from tests.reports.samples import COLLECTION, HOSTILE_TEXT, MEMBERS, SHOWN, TEXTS, TRANSLATED
 
 ASKED = replace(COLLECTION, language_out="en", language_out_name="English (en)")

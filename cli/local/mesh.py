@@ -153,9 +153,7 @@ async def _start(run_dir: Path, display: StatusDisplay, running: AsyncExitStack)
     attempt = 1
     while True:
         plan = _plan(run_dir)
-        mesh = supervised(
-            phases(plan), run_dir, grace_seconds=EMBEDDED_GRACE_SECONDS, display=display
-        )
+        mesh = supervised(phases(plan), run_dir, grace_seconds=plan.grace_seconds, display=display)
         try:
             await running.enter_async_context(mesh)
         except UnavailableError as error:

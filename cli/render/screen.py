@@ -1,4 +1,4 @@
-"""Output: captions, tables and facts on stdout, the rest on stderr; on one terminal they do not mix."""
+"""Output: captions and tables on stdout, the rest on stderr; on one terminal they do not mix."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence

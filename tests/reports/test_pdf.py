@@ -13,7 +13,7 @@ import psutil
 import pytest
 from pypdf import PdfReader
 
-from reports import fonts, pdf_process
+from reports import pdf_process, typesetting
 from reports.model import Collection, Member, Text
 from reports.pdf import PdfReport
 from reports.pdf_process import PdfError, PdfUnavailableError, render_pdf
@@ -124,7 +124,7 @@ def test_an_empty_collection_is_a_page_that_says_so() -> None:
 def test_without_the_east_asian_font_the_document_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fonts, "find_spec", lambda _: None)
+    monkeypatch.setattr(typesetting, "find_spec", lambda _: None)
     assert "Characters shown as ▯ here: 10." in words(made(COLLECTION))
 
 

@@ -30,6 +30,8 @@ OTHER = "01997b3e-1111-7c44-9d5f-0d3a5a3f2c11"
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.events.outbox.AGAIN_SECONDS", 0.05)
+    # An item on its way to an outbox that stops waits for this; it must end within the test.
+    monkeypatch.setattr("orchestrator.events.outbox.ACK_WAIT_SECONDS", 5.0)
 
 
 async def published_when(bus: Bus, count: int) -> list[dict[str, Any]]:

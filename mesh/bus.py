@@ -328,7 +328,7 @@ class Bus:
 
 async def _connect(url: str, name: str) -> Client:
     """Connects with a deadline; the client alone would retry without end and log every attempt."""
-    client, logger = Client(), _ConnectionLogger()
+    client, logger = _Client(), _ConnectionLogger()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await client.connect(
@@ -413,6 +413,19 @@ def _is_refusal(error: UnavailableError) -> bool:
     if not isinstance(cause, APIError) or cause.err_code in PASSING:
         return False
     return cause.err_code == REPLICAS_UNSUPPORTED or (cause.code or 0) // 100 == 4
+
+
+class _Client(Client):
+    """Goes on reading after a flush that was cancelled or took too long.
+
+    nats-py (2.16) sets the result of that ping all the same, which raises and ends its read loop:
+    the connection stays up, and no answer arrives on it any more.
+    """
+
+    async def _process_pong(self) -> None:
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
 
 
 class _ConnectionLogger:

@@ -8,11 +8,18 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from cli.channel import Server, answers_http, connected, is_serving, model_preparation
+from cli.channel import (
+    Server,
+    answers_http,
+    connected,
+    is_serving,
+    model_preparation,
+    tls_of_command,
+)
 from cli.local.directories import run_directory
 from cli.local.supervisor import ProcessSpec, StatusDisplay, supervised
 from cli.render.text import for_terminal
@@ -20,6 +27,7 @@ from mesh import broker
 from mesh.addresses import free_ports, split
 from mesh.errors import UnavailableError
 from mesh.preparation import in_words
+from mesh.tls import PLAIN, Tls
 
 STAGES = ("downloader", "normalizer", "transcriber")
 SERVICES = ("orchestrator", *STAGES)
@@ -54,6 +62,11 @@ class MeshPlan:
     http: str = ""
     """host:port of the gateway; empty runs none."""
 
+    tls: Mapping[str, Tls] = field(default_factory=dict)
+    """Of each service; plain text for those that are missing."""
+
+    insecure_listen: bool = False
+
 
 def phases(plan: MeshPlan) -> list[list[ProcessSpec]]:
     """The processes in the order of their dependencies: broker, stages, orchestrator, gateway."""
@@ -77,15 +90,21 @@ def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ProcessS
         # The reaper kills them after the whole of it.
         "GRACE_SECONDS": str(plan.grace_seconds / 2),
     }
+    tls = plan.tls.get(name, PLAIN)
+    common |= {f"TLS_{key.upper()}": value for key, value in asdict(tls).items()}
+    if plan.insecure_listen:
+        common["INSECURE_LISTEN"] = "true"
     if not is_gateway:  # it writes no files
         common["WORK_DIR"] = str(plan.work_dir / name)
+    # gRPC services accept the orchestrator's certificate.
+    probe = plan.tls["orchestrator"] if tls.certificate and not is_gateway else tls
     return ProcessSpec(
         name,
         # -P: a directory named like a service in the working directory must not be imported.
         (sys.executable, "-P", "-m", name),
-        partial(answers_http if is_gateway else is_serving, reachable(listen)),
+        partial(answers_http if is_gateway else is_serving, reachable(listen), probe),
         {f"{name.upper()}_{key}": value for key, value in {**common, **settings}.items()},
-        activity=partial(_model_activity, reachable(listen)) if has_model else None,
+        activity=partial(_model_activity, reachable(listen), probe) if has_model else None,
         start_seconds=MODEL_SECONDS if has_model else 60,
     )
 
@@ -118,8 +137,8 @@ def storage_bytes(data_dir: Path) -> int:
         return found
 
 
-async def _model_activity(address: str) -> str:
-    preparing = await model_preparation(address)
+async def _model_activity(address: str, tls: Tls) -> str:
+    preparing = await model_preparation(address, tls)
     return for_terminal(in_words(preparing)) if preparing else ""
 
 
@@ -133,10 +152,11 @@ def reachable(listen: str) -> str:
 @asynccontextmanager
 async def server_or_embedded(address: str | None, display: StatusDisplay) -> AsyncIterator[Server]:
     """Connects to the server at `address`; without one, to an embedded mesh for this block."""
+    tls = tls_of_command() if address else PLAIN
     async with AsyncExitStack() as stack:
         if address is None:
             address = await stack.enter_async_context(embedded_mesh(display))
-        yield await stack.enter_async_context(connected(address))
+        yield await stack.enter_async_context(connected(address, tls))
 
 
 @asynccontextmanager

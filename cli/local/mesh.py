@@ -31,6 +31,8 @@ from mesh.tls import PLAIN, Tls
 
 STAGES = ("downloader", "normalizer", "transcriber")
 SERVICES = ("orchestrator", *STAGES)
+CALLERS = {"orchestrator": "gateway,client", "gateway": ""}
+"""Names that may call a service with TLS; a stage is called by the orchestrator alone."""
 # Model weights may have to be downloaded first.
 MODEL_SECONDS = 1800
 MIN_STORAGE_BYTES = 64 * 1024**2
@@ -109,6 +111,20 @@ def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ProcessS
     )
 
 
+def tls_of_services(certs: Path | None, environ: Mapping[str, str]) -> dict[str, Tls]:
+    """The files of `ytcaption certs init`, and who may call whom; the environment wins."""
+    given = {key: value for key, value in environ.items() if value}
+    for name in (*SERVICES, "gateway") if certs else ():
+        files = {"CERTIFICATE": f"{name}.crt", "KEY": f"{name}.key", "CA": "ca.crt"}
+        values = {key: str(Path(certs or "", file).absolute()) for key, file in files.items()}
+        values["PEERS"] = CALLERS.get(name, "orchestrator")
+        given = {f"{name.upper()}_TLS_{key}": value for key, value in values.items()} | given
+    found = {name: Tls.from_environment(name, given) for name in (*SERVICES, "gateway")}
+    for name, tls in found.items():
+        tls.check(f"{name.upper()}_")
+    return found
+
+
 def _stage_settings(name: str, plan: MeshPlan) -> dict[str, str]:
     allowed = name == "downloader" and plan.allow_private_addresses
     return {"ALLOW_PRIVATE_ADDRESSES": "true"} if allowed else {}
@@ -172,7 +188,7 @@ async def _start(run_dir: Path, display: StatusDisplay, running: AsyncExitStack)
     """Starts the mesh; tries other ports if one was taken after it was found free."""
     attempt = 1
     while True:
-        plan = _plan(run_dir)
+        plan = embedded_plan(run_dir)
         mesh = supervised(phases(plan), run_dir, grace_seconds=plan.grace_seconds, display=display)
         try:
             await running.enter_async_context(mesh)
@@ -189,7 +205,8 @@ def _is_port_conflict(error: UnavailableError) -> bool:
     return "cannot listen" in text or "address already in use" in text
 
 
-def _plan(run_dir: Path) -> MeshPlan:
+def embedded_plan(run_dir: Path) -> MeshPlan:
+    """Free ports, and everything below one directory."""
     nats_port, *ports = free_ports(1 + len(SERVICES))
     return MeshPlan(
         listen={name: f"127.0.0.1:{port}" for name, port in zip(SERVICES, ports, strict=True)},

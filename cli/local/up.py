@@ -10,11 +10,10 @@ from platformdirs import user_data_dir
 
 from cli.exits import CommandError, Exit
 from cli.local.directories import data_directory
-from cli.local.mesh import SERVICES, MeshPlan, phases, reachable
+from cli.local.mesh import SERVICES, MeshPlan, phases, reachable, tls_of_services
 from cli.local.supervisor import supervised
 from cli.render.screen import Screen
 from mesh.addresses import free_ports, is_loopback, is_taken, split
-from mesh.tls import Tls
 
 GRACE_SECONDS = 10.0
 LOOPBACK = "127.0.0.1"
@@ -66,7 +65,7 @@ def plan_for(options: UpOptions, data_dir: Path) -> MeshPlan:
     """Only the orchestrator and the gateway listen beyond loopback: clients call no other."""
     hosts = dict.fromkeys(SERVICES, LOOPBACK) | {"orchestrator": _bracketed(options.host)}
     first = options.metrics_port
-    tls = {name: _tls_of(name, options.certs) for name in (*SERVICES, "gateway")}
+    tls = tls_of_services(options.certs, os.environ)
     if any(tls[name].certificate for name in SERVICES) and not tls["orchestrator"].ca:
         message = "TLS of a gRPC service needs ORCHESTRATOR_TLS_CA: they are called with it"
         raise CommandError(message, Exit.REFUSED)
@@ -85,19 +84,6 @@ def plan_for(options: UpOptions, data_dir: Path) -> MeshPlan:
         tls=tls,
         insecure_listen=options.insecure_listen,
     )
-
-
-def _tls_of(name: str, certs: Path | None) -> Tls:
-    """Files of the folder; variables of the user's environment take precedence."""
-    given = {key: value for key, value in os.environ.items() if value}
-    if certs is not None:
-        usual = {"CERTIFICATE": f"{name}.crt", "KEY": f"{name}.key", "CA": "ca.crt"}
-        files = {key: str(certs.absolute() / file) for key, file in usual.items()}
-        files["PEERS"] = {"orchestrator": "gateway,client", "gateway": ""}.get(name, "orchestrator")
-        given = {f"{name.upper()}_TLS_{key}": value for key, value in files.items()} | given
-    tls = Tls.from_environment(name, given)
-    tls.check(f"{name.upper()}_")
-    return tls
 
 
 def refuse_open_ports(plan: MeshPlan) -> None:

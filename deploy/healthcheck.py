@@ -1,8 +1,8 @@
 """Container health check: exits with 0 if the service is serving.
 
 `healthcheck.py HOST:PORT` calls the standard gRPC health service, `healthcheck.py http://HOST:PORT/PATH`
-sends an HTTP GET. A service with TLS (…_TLS_CERTIFICATE) is called with TLS and its own certificate; no
-other is believed.
+sends an HTTP GET. A service with TLS (…_TLS_CERTIFICATE) is called with TLS and its own
+certificate; no other is believed.
 """
 
 import os
@@ -73,9 +73,8 @@ def _name_of(address: str, files: list[str]) -> str:
         _own_certificate(files).wrap_socket(connection) as encrypted,
     ):
         shown: Any = encrypted.getpeercert() or {}
-    return str(
-        next((value for kind, value in shown.get("subjectAltName", ()) if kind == "DNS"), host)
-    )
+    names = (value for kind, value in shown.get("subjectAltName", ()) if kind == "DNS")
+    return str(next(names, host))
 
 
 if __name__ == "__main__":

@@ -76,20 +76,10 @@ def test_a_small_load_measures_everything_and_loses_nothing(tmp_path: Path) -> N
 
 
 def test_the_load_is_measured_with_tls_too(tmp_path: Path) -> None:
-    small = [
-        "--jobs",
-        "8",
-        "--callers",
-        "2",
-        "--finished",
-        "2",
-        "--watchers",
-        "2",
-        "--segments",
-        "2",
-    ]
-    rest = ["--every", "0.02", "--stored", "0", "--slow", "0", "--results", str(tmp_path)]
-    command = [sys.executable, "-m", "benchmarks.load", "--tls", *small, *rest]
+    sizes = {"--jobs": 8, "--callers": 2, "--finished": 2, "--watchers": 2, "--segments": 2}
+    small = [str(word) for pair in sizes.items() for word in pair]
+    left_out = ["--stored", "0", "--slow", "0", "--results", str(tmp_path)]
+    command = [sys.executable, "-m", "benchmarks.load", "--tls", *small, *left_out]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
 
     (path,) = tmp_path.glob("load-*.json")

@@ -17,7 +17,8 @@ from benchmarks.processes import Observed
 from cli.local.mesh import STAGES, tls_of_services
 from mesh.addresses import free_ports
 from mesh.broker import answers, command, url_of, write_configuration
-from mesh.tls import PLAIN, Tls, channel_to
+from mesh.grpc_tls import channel_to
+from mesh.tls import PLAIN, Tls
 from tests.support.broker import Broker
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc

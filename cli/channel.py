@@ -16,8 +16,9 @@ from cli.exits import CommandError, Exit, code_of_status
 from cli.render.text import for_terminal
 from mesh import correlation
 from mesh.addresses import is_loopback, split
+from mesh.grpc_tls import channel_to
 from mesh.status import reason_of
-from mesh.tls import PLAIN, Tls, channel_to
+from mesh.tls import PLAIN, Tls
 from ytcaption.v1.admin_service_pb2_grpc import AdminServiceStub
 from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.media_pb2 import ModelPreparation

@@ -10,9 +10,10 @@ import grpc
 from structlog import get_logger
 
 from mesh.addresses import is_numeric, resolve, split
+from mesh.grpc_tls import channel_to
 from mesh.server import KEEPALIVE_MS
 from mesh.tasks import stop
-from mesh.tls import PLAIN, Tls, WatchedFiles, channel_to
+from mesh.tls import PLAIN, Tls, WatchedFiles
 
 log = get_logger(__name__)
 

@@ -13,10 +13,11 @@ from grpc_reflection.v1alpha import reflection
 
 from mesh.correlation import correlated
 from mesh.errors import UnavailableError
+from mesh.grpc_tls import known_peers, server_credentials
 from mesh.metrics import measured
 from mesh.reasons import Reason
 from mesh.status import errors_as_statuses
-from mesh.tls import PLAIN, Tls, known_peers, server_credentials
+from mesh.tls import PLAIN, Tls
 
 MAX_REQUEST_BYTES = 1024 * 1024
 KEEPALIVE_MS = 20_000

@@ -1,13 +1,11 @@
 """TLS of every wire: gRPC, HTTP, metrics, NATS. New connections use files that were replaced."""
 
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias
 
-import grpc
 from structlog import get_logger
 
 from mesh.errors import ForbiddenError, InvalidRequestError, UnauthenticatedError
@@ -141,46 +139,6 @@ class WatchedFiles:
             return False
         log.info("certificates reloaded", certificate=self.tls.certificate, ca=self.tls.ca)
         return True
-
-
-def server_credentials(tls: Tls) -> grpc.ServerCredentials:
-    """Credentials of a gRPC server; each new connection gets the newest certificate."""
-    files = WatchedFiles(tls)
-
-    def configuration() -> grpc.ServerCertificateConfiguration:
-        pair = (files.pems.key or b"", files.pems.certificate or b"")
-        return grpc.ssl_server_certificate_configuration(
-            [pair], root_certificates=files.pems.ca if tls.names else None
-        )
-
-    return grpc.dynamic_ssl_server_credentials(
-        configuration(),
-        lambda: configuration() if files.changed() else None,  # type: ignore[arg-type,return-value]
-        require_client_authentication=bool(tls.names),
-    )
-
-
-def channel_to(
-    target: str, pems: Pems | None, options: Iterable[tuple[str, Any]]
-) -> grpc.aio.Channel:
-    """A channel that verifies the server and shows it the own certificate; None: plain text."""
-    if pems is None:
-        return grpc.aio.insecure_channel(target, options=tuple(options))
-    credentials = grpc.ssl_channel_credentials(pems.ca, pems.key, pems.certificate)
-    return grpc.aio.secure_channel(target, credentials, options=tuple(options))
-
-
-def known_peers(tls: Tls) -> Callable[[Any, str], AbstractAsyncContextManager[None]]:
-    """A guard of RPCs: refuses callers whose certificate has none of the accepted names."""
-
-    @asynccontextmanager
-    async def guard(context: Any, method: str) -> AsyncIterator[None]:
-        found = context.auth_context()
-        names = found.get("x509_subject_alternative_name") or found.get("x509_common_name") or ()
-        refuse_stranger((name.decode(errors="replace") for name in names), tls.names)
-        yield
-
-    return guard
 
 
 def refuse_stranger(names: Iterable[str], accepted: frozenset[str]) -> None:

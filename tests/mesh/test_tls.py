@@ -21,11 +21,12 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from mesh.addresses import free_ports
 from mesh.channel import open_channel, open_direct_channel
 from mesh.errors import UnauthenticatedError
+from mesh.grpc_tls import known_peers
 from mesh.metrics import serve_metrics
 from mesh.reasons import Reason
 from mesh.server import running_server
 from mesh.status import reason_of
-from mesh.tls import PLAIN, ReloadingContext, Tls, known_peers
+from mesh.tls import PLAIN, ReloadingContext, Tls
 from tests.mesh.echo import echo_service
 from tests.support.certificates import Authority
 from tests.support.polling import until

@@ -1,7 +1,6 @@
 """`ytcaption certs init`, and `up` with and without certificates."""
 
 import signal
-import ssl
 import stat
 from pathlib import Path
 
@@ -109,8 +108,6 @@ async def test_up_beyond_loopback_starts_with_certificates_or_with_permission(
 
     process = await start("up", *usual, *where, *added, **mesh)
     ready = await next_line(process)
-    context = ssl.create_default_context(cafile=certs / "ca.crt")
-    context.load_cert_chain(certs / "client.crt", certs / "client.key")
     server = f"127.0.0.1:{first}"
     own = {
         "YTCAPTION_TLS_CA": str(certs / "ca.crt"),

@@ -29,6 +29,7 @@ from benchmarks.load_stages import Plan
 from benchmarks.load_state import RAW_STORES, accepting, finishing, listing, publishing, seed
 from benchmarks.load_watch import BARE, WATCHED, bare_sending, slow_watchers, watchers_held
 from benchmarks.results import write_json
+from cli.local.certs import make_certificates
 from mesh.addresses import free_ports
 from tests.support.broker import running_broker
 
@@ -65,6 +66,7 @@ class Arguments:
     calls: int
     slow: int
     slow_segments: int
+    tls: bool = False
 
 
 async def measure_load(args: Arguments) -> list[Figure]:
@@ -75,7 +77,11 @@ async def measure_load(args: Arguments) -> list[Figure]:
         if args.stored:
             await seed(data_dir, args.stored)
         async with running_broker(data_dir) as broker:
-            return await _in_turn(args, Site(broker, folder, f"127.0.0.1:{free_ports(1)[0]}"))
+            certs = folder / "certs" if args.tls else None
+            if certs is not None:
+                make_certificates(certs, (), days=1)
+            stages = f"127.0.0.1:{free_ports(1)[0]}"
+            return await _in_turn(args, Site(broker, folder, stages, certs))
 
 
 async def _in_turn(args: Arguments, site: Site) -> list[Figure]:
@@ -162,15 +168,22 @@ def _number(name: str, default: int, text: str) -> Callable[[Command], Command]:
 @_number("--slow", 1000, "Watchers that read nothing for a while.")
 @_number("--slow-segments", 50, "Segments of 2 KB they miss meanwhile.")
 @click.option(
+    "--tls",
+    is_flag=True,
+    help="Callers, orchestrator and stages with TLS both ways; without the crowd and the streams.",
+)
+@click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),
     default=RESULTS,
     help="Folder for the JSON.  [default: benchmarks/results]",
 )
-def main(results: Path, **sizes: float) -> None:
+def main(results: Path, tls: bool, **sizes: float) -> None:
     """Measures, prints and judges."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    args = Arguments(**sizes)  # type: ignore[arg-type] # named alike
+    if tls:
+        sizes |= {"crowd": 0, "streams": 0}
+    args = Arguments(tls=tls, **sizes)  # type: ignore[arg-type] # named alike
     gc.disable()  # our own pauses would count as the orchestrator's
     figures = asyncio.run(measure_load(args))
     click.echo(table(figures))

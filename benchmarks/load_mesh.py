@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
 
@@ -14,9 +14,11 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from benchmarks.children import child, last_words
 from benchmarks.processes import Observed
-from cli.local.mesh import STAGES
+from cli.local.mesh import STAGES, tls_of_services
 from mesh.addresses import free_ports
 from mesh.broker import answers, command, url_of, write_configuration
+from mesh.grpc_tls import channel_to
+from mesh.tls import PLAIN, Tls
 from tests.support.broker import Broker
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
@@ -35,6 +37,16 @@ class Site:
     folder: Path
     stages: str
     """Address of the null stages, whether or not they run."""
+    certs: Path | None = None
+    """A folder of `ytcaption certs init`: stages, orchestrator and callers then use TLS."""
+
+    @property
+    def caller(self) -> Tls:
+        """How callers of the orchestrator connect."""
+        if self.certs is None:
+            return PLAIN
+        files = (str(self.certs / name) for name in ("client.crt", "client.key", "ca.crt"))
+        return Tls(*files)
 
 
 @dataclass(slots=True)
@@ -81,6 +93,7 @@ async def hasty_broker(data_dir: Path) -> AsyncIterator[str]:
 async def running_stages(site: Site) -> AsyncIterator[None]:
     """Null stages until the block ends."""
     stages = [sys.executable, "-P", "-m", "benchmarks.load_stages", site.stages]
+    stages += [str(site.certs)] if site.certs else []
     async with child(stages, {}, site.folder / "stages.log"):
         yield
 
@@ -102,11 +115,16 @@ async def running_orchestrator(
         "GRACE_SECONDS": "0",
         "WORK_DIR": str(site.folder / "work"),
     }
+    files = asdict(tls_of_services(site.certs, {})["orchestrator"])
+    variables |= {f"TLS_{name.upper()}": value for name, value in files.items()}
     environment = {f"ORCHESTRATOR_{name}": value for name, value in variables.items()}
     began = monotonic()
     service = [sys.executable, "-P", "-m", "orchestrator"]
     log = site.folder / f"orchestrator-{prefix}.log"
-    async with child(service, environment, log) as process, connected(listen) as channels:
+    async with (
+        child(service, environment, log) as process,
+        connected(listen, tls=site.caller) as channels,
+    ):
         orchestrator = Orchestrator(process.pid, channels, address=listen)
         await _until_ready(process, orchestrator, log)
         orchestrator.ready_seconds = monotonic() - began
@@ -124,7 +142,7 @@ async def running_bare(site: Site, *sizes: float) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def connected(
-    address: str, connections: int = CONNECTIONS
+    address: str, connections: int = CONNECTIONS, tls: Tls = PLAIN
 ) -> AsyncIterator[list[grpc.aio.Channel]]:
     """Connections to a server, each its own."""
     options = (
@@ -135,7 +153,8 @@ async def connected(
         ("grpc.max_reconnect_backoff_ms", 50),
         ("grpc.http2.bdp_probe", 0),  # as the project's own clients do
     )
-    channels = [grpc.aio.insecure_channel(address, options) for _ in range(connections)]
+    pems = tls.read() if tls.ca else None
+    channels = [channel_to(address, pems, options) for _ in range(connections)]
     try:
         yield channels
     finally:

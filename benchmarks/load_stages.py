@@ -8,11 +8,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from google.protobuf.duration import from_seconds
 
+from cli.local.mesh import tls_of_services
 from mesh.server import Service, running_server
 from ytcaption.v1 import downloader_service_pb2 as downloader_pb
 from ytcaption.v1 import downloader_service_pb2_grpc as downloader_rpc
@@ -151,13 +153,14 @@ def null_services() -> list[Service]:
     ]
 
 
-async def serve(listen: str) -> None:
-    """Serves until SIGTERM or SIGINT."""
+async def serve(listen: str, certs: str = "") -> None:
+    """Serves until SIGTERM or SIGINT; with a folder of certificates, as the downloader."""
+    tls = tls_of_services(Path(certs) if certs else None, {})["downloader"]
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    async with running_server(null_services(), listen, grace_seconds=0):
+    async with running_server(null_services(), listen, grace_seconds=0, tls=tls):
         await stopping.wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1]))
+    asyncio.run(serve(*sys.argv[1:]))

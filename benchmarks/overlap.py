@@ -12,9 +12,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
@@ -29,7 +29,10 @@ from benchmarks.load_figures import Figure, table
 from benchmarks.processes import SERVICES, processor_seconds
 from benchmarks.recording import run_ffmpeg, served
 from cli.channel import UNARY_SECONDS, Server, connected
-from cli.local.mesh import embedded_mesh
+from cli.local.certs import make_certificates
+from cli.local.mesh import embedded_plan, phases, tls_of_services
+from cli.local.supervisor import supervised
+from mesh.tls import Tls
 from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -50,6 +53,7 @@ class Arguments:
     runs: int
     terms: Terms
     ways: Sequence[str]
+    tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +103,26 @@ async def measure(args: Arguments) -> list[Figure]:
         say(f"{joined.seconds:.0f} s, {(site / NAME).stat().st_size / 1e6:.1f} MB")
         with served(site, bytes_per_second=args.bytes_per_second) as address:
             async with (
-                embedded_mesh(_Quiet()) as server,
-                connected(server) as mesh,
+                _running_mesh(work, tls=args.tls) as mesh,
                 contestants(args.ways, args.terms, work) as bare,
             ):
                 await warm_up(bare, shortest)
                 return await _in_turn(args, mesh, bare, f"{address}/{NAME}", work)
+
+
+@asynccontextmanager
+async def _running_mesh(work: Path, *, tls: bool) -> AsyncIterator[Server]:
+    """An embedded mesh, as it is or with TLS both ways between everything but the broker."""
+    certs = work / "certs" if tls else None
+    if certs is not None:
+        make_certificates(certs, (), days=1)
+    plan = replace(embedded_plan(work), tls=tls_of_services(certs, {}))
+    files = (str(certs / name) for name in ("client.crt", "client.key", "ca.crt")) if certs else ()
+    async with (
+        supervised(phases(plan), work, grace_seconds=plan.grace_seconds, display=_Quiet()),
+        connected(plan.listen["orchestrator"], Tls(*files)) as mesh,
+    ):
+        yield mesh
 
 
 async def _recordings(args: Arguments, work: Path) -> tuple[Recording, Recording]:
@@ -198,12 +216,13 @@ async def _step_by_step(bare: Sequence[Contestant], url: str, work: Path) -> Ste
 @click.option(
     "--bytes-per-second", type=click.IntRange(min=1), default=1_000_000, show_default=True
 )
+@click.option("--tls", is_flag=True, help="The mesh with TLS both ways, to compare with without.")
 @click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True)
 @click.option("--way", "ways", multiple=True, default=("batched-4", "batched-8"), show_default=True)
-def main(folder: Path, ways: tuple[str, ...], **sizes: float) -> None:
+def main(folder: Path, ways: tuple[str, ...], tls: bool, **sizes: float) -> None:
     """Measures, prints and judges."""
     terms = Terms(model="base", beam=5, compute_type="int8", threads=default_threads())
-    args = Arguments(folder, terms=terms, ways=ways, **sizes)  # type: ignore[arg-type] # named alike
+    args = Arguments(folder, terms=terms, ways=ways, tls=tls, **sizes)  # type: ignore[arg-type] # named alike
     figures = asyncio.run(measure(args))
     click.echo(table(figures))
     missed = [figure.name for figure in figures if not figure.met]

@@ -35,6 +35,7 @@ for _subcommand in (
     admin.factory_reset,
     admin.health,
     local.doctor,
+    local.certs,
 ):
     command.add_command(_subcommand)
 

@@ -1,10 +1,11 @@
 """The gRPC channel to an orchestrator: stubs, calls, errors, and probes of single services."""
 
 import asyncio
+import os
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any, TypeVar
 
 import grpc
@@ -14,8 +15,10 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from cli.exits import CommandError, Exit, code_of_status
 from cli.render.text import for_terminal
 from mesh import correlation
-from mesh.addresses import split
+from mesh.addresses import is_loopback, split
+from mesh.grpc_tls import channel_to
 from mesh.status import reason_of
+from mesh.tls import PLAIN, Tls
 from ytcaption.v1.admin_service_pb2_grpc import AdminServiceStub
 from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.media_pb2 import ModelPreparation
@@ -55,27 +58,27 @@ class Server:
     collections: CollectionServiceStub
 
 
-def open_channel(address: str) -> grpc.aio.Channel:
-    """Opens a plaintext channel: the mesh is local, or behind a proxy that adds TLS."""
+def open_channel(address: str, tls: Tls = PLAIN) -> grpc.aio.Channel:
+    """Opens a channel to one server."""
     host, _ = split(address)
     # A proxy in the environment is not for loopback, whatever no_proxy says.
-    proxy = (("grpc.enable_http_proxy", 0),) if _is_loopback(host) else ()
-    return grpc.aio.insecure_channel(address, options=(*OPTIONS, *proxy))
+    proxy = (("grpc.enable_http_proxy", 0),) if is_loopback(host) else ()
+    return channel_to(address, tls.read() if tls.ca else None, (*OPTIONS, *proxy))
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def tls_of_command() -> Tls:
+    """How the command calls a mesh that it did not start: YTCAPTION_TLS_*."""
+    tls = Tls.from_environment("YTCAPTION", os.environ)
+    tls.check("YTCAPTION_")
+    return tls
 
 
 @asynccontextmanager
-async def connected(address: str) -> AsyncIterator[Server]:
+async def connected(address: str, tls: Tls = PLAIN) -> AsyncIterator[Server]:
     """Opens the stubs of one server; an rpc error ends the command in one line."""
     correlation.adopt(correlation.new_id())
     try:
-        async with open_channel(address) as channel:
+        async with open_channel(address, tls) as channel:
             yield Server(
                 address,
                 PipelineServiceStub(channel),
@@ -83,7 +86,32 @@ async def connected(address: str) -> AsyncIterator[Server]:
                 CollectionServiceStub(channel),
             )
     except grpc.aio.AioRpcError as error:
+        if _is_unanswered(error) and (why := await _tls_trouble(error, address, tls)):
+            raise CommandError(why, Exit.UNAVAILABLE, error.code().name) from error
         raise as_command_error(error, address) from error
+
+
+async def _tls_trouble(error: grpc.aio.AioRpcError, address: str, tls: Tls) -> str:
+    """Why there is no connection, if TLS may be the reason."""
+    if tls.ca:
+        hint = "" if tls.certificate else "; it may want YTCAPTION_TLS_CERTIFICATE and …_KEY"
+        return f"no ytcaption server answers at {address} with TLS: {error.details()}{hint}"
+    if not await _speaks_tls(address):
+        return ""
+    return f"the server at {address} speaks TLS: set YTCAPTION_TLS_CA to its authority's file"
+
+
+async def _speaks_tls(address: str) -> bool:
+    """Whether the server answers a TLS handshake; it is not verified, and is sent nothing."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            _, writer = await asyncio.open_connection(*split(address), ssl=context)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
 
 
 async def call(
@@ -98,7 +126,7 @@ async def call(
 def as_command_error(error: grpc.aio.AioRpcError, address: str) -> CommandError:
     """Maps an rpc error to one line for people, and a reason and exit code for programs."""
     status, reason = error.code(), reason_of(error)
-    if status is grpc.StatusCode.UNAVAILABLE and not reason:
+    if _is_unanswered(error):
         return CommandError(
             f"no ytcaption server answers at {address}; start one with `ytcaption up`",
             Exit.UNAVAILABLE,
@@ -108,9 +136,13 @@ def as_command_error(error: grpc.aio.AioRpcError, address: str) -> CommandError:
     return CommandError(message, code_of_status(status.name), reason or status.name)
 
 
-async def is_serving(address: str) -> bool | None:
+def _is_unanswered(error: grpc.aio.AioRpcError) -> bool:
+    return error.code() is grpc.StatusCode.UNAVAILABLE and not reason_of(error)
+
+
+async def is_serving(address: str, tls: Tls = PLAIN) -> bool | None:
     """Returns the answer of the standard health check; None without an answer."""
-    async with open_channel(address) as channel:
+    async with open_channel(address, tls) as channel:
         stub: Any = HealthStub(channel)  # its stubs are untyped
         try:
             answer = await stub.Check(HealthCheckRequest(), timeout=PROBE_SECONDS)
@@ -119,8 +151,13 @@ async def is_serving(address: str) -> bool | None:
     return bool(answer.status == HealthCheckResponse.SERVING)
 
 
-async def answers_http(address: str) -> bool:
-    """Whether a gateway answers its liveness check, whatever the state of the mesh."""
+async def answers_http(address: str, tls: Tls = PLAIN) -> bool:
+    """Whether a gateway answers its liveness check, whatever the state of the mesh.
+
+    With TLS the handshake is enough: the gateway may accept named callers only.
+    """
+    if tls.certificate:
+        return await _speaks_tls(address)
     host, port = split(address)
     try:
         async with asyncio.timeout(PROBE_SECONDS):
@@ -134,9 +171,9 @@ async def answers_http(address: str) -> bool:
         return False
 
 
-async def model_preparation(address: str) -> ModelPreparation | None:
+async def model_preparation(address: str, tls: Tls = PLAIN) -> ModelPreparation | None:
     """How far a transcriber is with its model; None if it is ready or does not answer."""
-    async with open_channel(address) as channel:
+    async with open_channel(address, tls) as channel:
         try:
             state = await TranscriberServiceStub(channel).GetModelState(
                 GetModelStateRequest(), timeout=PROBE_SECONDS

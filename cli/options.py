@@ -54,11 +54,11 @@ webhook_option = click.option(
 
 async def call_client(function: str, address: str, **given: Any) -> Exit:
     """Calls a function of `cli.client` with the server at this address, and the given values."""
-    from cli.channel import connected
+    from cli.channel import connected, tls_of_command
 
     module, _, name = function.partition(".")
     call = getattr(import_module(f"cli.client.{module}"), name)
-    async with connected(address) as server:
+    async with connected(address, tls_of_command()) as server:
         return await call(server, **given) or Exit.OK
 
 

@@ -19,6 +19,7 @@ from mesh.errors import UnavailableError
 from mesh.metrics import serve_metrics
 from mesh.reasons import Reason
 from mesh.service import run_process
+from mesh.tls import ReloadingContext
 
 log = get_logger(__name__)
 
@@ -37,7 +38,7 @@ class _Server(uvicorn.Server):
 async def main(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT."""
     with _bound_socket(settings.listen) as listener:
-        serve_metrics(settings.metrics_listen)
+        serve_metrics(settings.metrics_listen, settings.tls)
         app = create_app(settings)
         server = _Server(_server_config(app, settings))
         loop = asyncio.get_running_loop()
@@ -68,6 +69,11 @@ def _server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
         proxy_headers=bool(proxies),
         forwarded_allow_ips=proxies,
         timeout_graceful_shutdown=ceil(settings.grace_seconds),
+        ssl_context_factory=(
+            (lambda *_: ReloadingContext.for_server(settings.tls))
+            if settings.tls.certificate
+            else None
+        ),
     )
 
 

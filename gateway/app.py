@@ -56,7 +56,7 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         known_parameters(app)  # at startup: it would block the event loop during a request
-        async with connect(settings.orchestrator) as orchestrator:
+        async with connect(settings.orchestrator, settings.tls) as orchestrator:
             app.state.deps = Dependencies(
                 settings,
                 orchestrator,

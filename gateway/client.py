@@ -16,6 +16,7 @@ from mesh.errors import MeshError, UnavailableError
 from mesh.frames import cut, truthful
 from mesh.reasons import Reason
 from mesh.status import reason_of, to_error
+from mesh.tls import PLAIN, Tls
 from mesh.watching import cancelled_after
 from ytcaption.v1 import collection_pb2, job_pb2
 from ytcaption.v1 import collection_service_pb2 as collection_pb
@@ -163,12 +164,12 @@ def mesh_error(error: grpc.aio.AioRpcError) -> MeshError:
 
 
 @asynccontextmanager
-async def connect(addresses: str) -> AsyncIterator[Orchestrator]:
+async def connect(addresses: str, tls: Tls = PLAIN) -> AsyncIterator[Orchestrator]:
     """Opens channels that reconnect by themselves after an outage of the orchestrator."""
     async with (
-        open_channel(addresses, PIPELINE) as pipeline,
-        open_channel(addresses, ADMIN) as admin,
-        open_channel(addresses, COLLECTIONS) as collections,
+        open_channel(addresses, PIPELINE, tls=tls) as pipeline,
+        open_channel(addresses, ADMIN, tls=tls) as admin,
+        open_channel(addresses, COLLECTIONS, tls=tls) as collections,
     ):
         yield Orchestrator(
             PipelineServiceStub(pipeline),

@@ -35,6 +35,11 @@ def is_numeric(host: str) -> bool:
     return True
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the host; of names only "localhost" counts."""
+    return ip_address(host).is_loopback if is_numeric(host) else host == "localhost"
+
+
 async def resolve(host: str) -> list[str]:
     """IP addresses of a host, by the system's resolver; raises OSError if it has none."""
     found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)

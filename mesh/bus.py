@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from time import monotonic
@@ -26,6 +26,7 @@ from mesh.errors import LimitExceededError, UnavailableError
 from mesh.reasons import Reason
 from mesh.stores import Limits, Names, key_value, make_streams, object_store
 from mesh.tasks import SingleFlight
+from mesh.tls import PLAIN, SYSTEM, ReloadingContext, Tls
 
 log = get_logger(__name__)
 
@@ -86,7 +87,7 @@ class Bus:
 
     @classmethod
     @asynccontextmanager
-    async def connected(
+    async def connected(  # noqa: PLR0913 # where the broker is, and how it is used
         cls,
         url: str,
         *,
@@ -94,9 +95,13 @@ class Bus:
         limits: Limits | None = None,
         name: str = "",
         answer_seconds: float = ANSWER_SECONDS,
+        tls: Tls = PLAIN,
     ) -> AsyncIterator[Self]:
-        """Connects, creates missing streams and stores, and reconnects until the block ends."""
-        client = await _connect(url, name or "ytcaption")
+        """Connects, creates missing streams and stores, and reconnects until the block ends.
+
+        A URL that begins with tls:// is never connected to in plain text.
+        """
+        client = await _connect(url, name or "ytcaption", tls)
         bus = cls(client, Names(prefix), answer_seconds=answer_seconds)
         try:
             await outlast(partial(bus._open, limits or Limits()), inf)
@@ -326,13 +331,38 @@ class Bus:
         return found
 
 
-async def _connect(url: str, name: str) -> Client:
+class _Client(Client):
+    """Goes on reading after a flush that was cancelled or took too long.
+
+    nats-py (2.16) sets the result of that ping all the same, which raises and ends its read loop:
+    the connection stays up, and no answer arrives on it any more.
+    """
+
+    async def _process_pong(self) -> None:
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
+
+class _EncryptedClient(_Client):
+    """Refuses brokers that do not offer TLS; the library would go on in plain text."""
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        if initial_connection and not info.get("tls_required"):
+            raise NatsError("the broker offers no TLS")
+        await super()._process_info(info, initial_connection)
+
+
+async def _connect(url: str, name: str, tls: Tls) -> Client:
     """Connects with a deadline; the client alone would retry without end and log every attempt."""
-    client, logger = _Client(), _ConnectionLogger()
+    encrypted = "tls://" in url
+    client, logger = _EncryptedClient() if encrypted else _Client(), _ConnectionLogger()
+    trusted = tls if tls.ca else replace(tls, ca=SYSTEM)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await client.connect(
                 url.split(","),
+                tls=ReloadingContext.for_client(trusted) if encrypted else None,
                 name=name,
                 max_reconnect_attempts=-1,
                 reconnect_time_wait=0.25,  # type: ignore[arg-type] # it only sleeps that long
@@ -413,19 +443,6 @@ def _is_refusal(error: UnavailableError) -> bool:
     if not isinstance(cause, APIError) or cause.err_code in PASSING:
         return False
     return cause.err_code == REPLICAS_UNSUPPORTED or (cause.code or 0) // 100 == 4
-
-
-class _Client(Client):
-    """Goes on reading after a flush that was cancelled or took too long.
-
-    nats-py (2.16) sets the result of that ping all the same, which raises and ends its read loop:
-    the connection stays up, and no answer arrives on it any more.
-    """
-
-    async def _process_pong(self) -> None:
-        if self._pongs and self._pongs[0].done():
-            self._pongs[0] = asyncio.get_running_loop().create_future()
-        await super()._process_pong()
 
 
 class _ConnectionLogger:

@@ -10,8 +10,10 @@ import grpc
 from structlog import get_logger
 
 from mesh.addresses import is_numeric, resolve, split
+from mesh.grpc_tls import channel_to
 from mesh.server import KEEPALIVE_MS
 from mesh.tasks import stop
+from mesh.tls import PLAIN, Tls, WatchedFiles
 
 log = get_logger(__name__)
 
@@ -41,15 +43,17 @@ async def open_channel(
     addresses: str,
     service: str,
     *,
+    tls: Tls = PLAIN,
     resolve: Resolve = resolve,
     every_seconds: float = RESOLVE_SECONDS,
 ) -> AsyncIterator[grpc.aio.Channel]:
     """A channel to the replicas ("host:port,[::1]:port") of the service with that full name.
 
     Hosts may be names or IP addresses of both families. Names are resolved again periodically, so
-    replicas that come or come back get calls.
+    replicas that come or come back get calls. With TLS every replica's certificate has the name of
+    the first host; certificates that were replaced are used from the next look-up on.
     """
-    replicas = _Replicas(addresses, service, resolve)
+    replicas = _Replicas(addresses, service, resolve, tls)
     await replicas.look_up()
     following = asyncio.create_task(replicas.follow(every_seconds))
     try:
@@ -59,9 +63,9 @@ async def open_channel(
         await replicas.close()
 
 
-def open_direct_channel(address: str) -> grpc.aio.Channel:
+def open_direct_channel(address: str, tls: Tls = PLAIN) -> grpc.aio.Channel:
     """A channel to one replica, without health checks."""
-    return grpc.aio.insecure_channel(address.strip(), options=COMMON)
+    return channel_to(address.strip(), tls.read() if tls.ca else None, COMMON)
 
 
 def _calls_of(kind: str) -> Any:
@@ -89,12 +93,13 @@ class _Replicas:
     stream_unary = _calls_of("stream_unary")
     stream_stream = _calls_of("stream_stream")
 
-    def __init__(self, addresses: str, service: str, resolve: Resolve) -> None:
+    def __init__(self, addresses: str, service: str, resolve: Resolve, tls: Tls) -> None:
         listed = [address.strip() for address in addresses.split(",") if address.strip()]
         self._listed = [split(address) for address in listed or [addresses]]
         self._names = {host for host, _ in self._listed if not is_numeric(host)}
         self._found = {host: [host] for host, _ in self._listed if host not in self._names}
         self._resolve = resolve
+        self._files = WatchedFiles(tls) if tls.ca else None
         self._first = listed[0]
         """The target while no name is known: the core then says so in its own words."""
         self._options = (*_options(service), ("grpc.default_authority", self._first))
@@ -107,13 +112,13 @@ class _Replicas:
         return self.channel.get_state(try_to_connect)
 
     async def follow(self, every_seconds: float) -> None:
-        """Resolves the names again and again."""
-        while self._names:
+        """Resolves the names, and looks for new certificates, again and again."""
+        while self._names or self._files:
             await asyncio.sleep(every_seconds)
             await self.look_up()
 
     async def look_up(self) -> None:
-        """Resolves the names; opens another channel if their addresses have changed."""
+        """Resolves the names; opens another channel if addresses or certificates have changed."""
         await asyncio.gather(*map(self._look_up, self._names))
         found = {
             # In one list with IPv6 addresses; the core connects to IPv4 in the same way.
@@ -122,15 +127,16 @@ class _Replicas:
             for ip in self._found.get(host, ())
         }
         target = f"ipv6:{','.join(sorted(found))}" if found else self._first
-        if target == self._target:
+        renewed = self._files is not None and self._files.changed()
+        if target == self._target and not renewed:
             return
         if self._target:
-            log.info("replicas changed", addresses=sorted(found))
+            log.info("replicas changed", addresses=sorted(found), certificates=renewed)
             draining = asyncio.create_task(_drain(self.channel))
             self._draining.add(draining)
             draining.add_done_callback(self._draining.discard)
         self._target = target
-        self.channel = grpc.aio.insecure_channel(target, options=self._options)
+        self.channel = channel_to(target, self._files.pems if self._files else None, self._options)
 
     async def _look_up(self, name: str) -> None:
         """Resolves one name; a failure leaves the addresses it had."""

@@ -2,6 +2,8 @@
 
 MeshError
 ├── InvalidRequestError   change the request
+├── UnauthenticatedError  the caller did not show who it is
+├── ForbiddenError        this caller may not do that
 ├── NotFoundError         no object has that id
 ├── UnsupportedError      not possible on this machine or in this version
 ├── SourceRefusedError    the site permanently refuses this video
@@ -42,6 +44,14 @@ class InvalidRequestError(MeshError):
         self, message: str, *, reason: Reason = Reason.REQUEST_INVALID, **more: Any
     ) -> None:
         super().__init__(message, reason=reason, **more)
+
+
+class UnauthenticatedError(MeshError):
+    """The caller did not show who it is."""
+
+
+class ForbiddenError(MeshError):
+    """The caller is known, and may not do that."""
 
 
 class NotFoundError(MeshError):

@@ -1,14 +1,19 @@
 """Prometheus metrics of every RPC, served on a separate port."""
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from socketserver import ThreadingMixIn
+from threading import Thread
 from time import perf_counter
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import grpc
-from prometheus_client import Counter, Gauge, Histogram, start_http_server
+from prometheus_client import Counter, Gauge, Histogram, make_wsgi_app
 
 from mesh.addresses import split
+from mesh.tls import PLAIN, ReloadingContext, Tls
 
 RPCS = Counter("ytcaption_rpcs", "Calls that ended, by status code.", ["method", "code"])
 RPCS_OPEN = Gauge("ytcaption_rpcs_open", "Calls under way.", ["method"])
@@ -18,6 +23,8 @@ RPC_SECONDS = Histogram(
     ["method"],
     buckets=(0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800, 7200),
 )
+
+REQUEST_SECONDS = 30.0
 
 
 @asynccontextmanager
@@ -46,8 +53,42 @@ def _name(code: Any) -> str:
     return code.name if isinstance(code, grpc.StatusCode) else by_number.get(code, "UNKNOWN")
 
 
-def serve_metrics(listen: str) -> None:
-    """Serves the Prometheus endpoint from a thread; "" turns it off."""
-    if listen:
-        host, port = split(listen)
-        start_http_server(port, host)
+def serve_metrics(listen: str, tls: Tls = PLAIN) -> int:
+    """Serves the Prometheus endpoint from a thread; returns its port. "" turns it off.
+
+    A service that names its callers demands a certificate here too, with whatever name.
+    """
+    if not listen:
+        return 0
+    context = ReloadingContext.for_server(tls, any_name=True) if tls.certificate else None
+    server = _MetricsServer(*split(listen), context)
+    Thread(target=server.serve_forever, daemon=True).start()
+    return server.server_port
+
+
+class _SilentHandler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Logs nothing."""
+
+
+class _MetricsServer(ThreadingMixIn, WSGIServer):
+    """One thread for each request, handshake included: a caller that is silent delays no other."""
+
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, context: ReloadingContext | None) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._context = context
+        super().__init__((host, port), _SilentHandler)
+        self.set_app(make_wsgi_app())
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        request.settimeout(REQUEST_SECONDS)
+        if self._context is None:
+            super().finish_request(request, client_address)
+            return
+        with self._context.wrap_socket(request, server_side=True) as encrypted:
+            super().finish_request(encrypted, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that leaves, or does not speak TLS, is no error of ours."""

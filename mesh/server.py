@@ -13,9 +13,11 @@ from grpc_reflection.v1alpha import reflection
 
 from mesh.correlation import correlated
 from mesh.errors import UnavailableError
+from mesh.grpc_tls import known_peers, server_credentials
 from mesh.metrics import measured
 from mesh.reasons import Reason
 from mesh.status import errors_as_statuses
+from mesh.tls import PLAIN, Tls
 
 MAX_REQUEST_BYTES = 1024 * 1024
 KEEPALIVE_MS = 20_000
@@ -83,11 +85,13 @@ async def running_server(
     *,
     grace_seconds: float = 10,
     serving: bool = True,
+    tls: Tls = PLAIN,
 ) -> AsyncIterator[RunningServer]:
     """Serves until the block ends; running calls get the grace period to finish."""
+    known = (known_peers(tls),) if tls.names else ()
     server = grpc.aio.server(
         # The first one is outermost.
-        interceptors=[*map(GuardInterceptor, (correlated, measured, errors_as_statuses))],
+        interceptors=[*map(GuardInterceptor, (correlated, measured, errors_as_statuses, *known))],
         options=OPTIONS,
     )
     for service in services:
@@ -99,7 +103,11 @@ async def running_server(
         [*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server
     )
     try:
-        port = server.add_insecure_port(listen)
+        port = (
+            server.add_secure_port(listen, server_credentials(tls))
+            if tls.certificate
+            else server.add_insecure_port(listen)
+        )
     except RuntimeError as error:
         raise UnavailableError(
             f"cannot listen on {listen}: the port is in use or not permitted",

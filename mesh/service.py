@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from structlog import get_logger
 
-from mesh.errors import MeshError
+from mesh.errors import InvalidRequestError, MeshError
 from mesh.logs import configure_logs
 from mesh.metrics import serve_metrics
 from mesh.server import Service, running_server
@@ -31,9 +31,13 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    serve_metrics(settings.metrics_listen)
+    serve_metrics(settings.metrics_listen, settings.tls)
     async with running_server(
-        services, settings.listen, grace_seconds=settings.grace_seconds, serving=False
+        services,
+        settings.listen,
+        grace_seconds=settings.grace_seconds,
+        serving=False,
+        tls=settings.tls,
     ) as server:
         log.info("listening", port=server.port)
         stopped = asyncio.ensure_future(stopping.wait())
@@ -57,7 +61,8 @@ def run_process(
     """Reads the settings once and runs `main`; a known error prints one line, no traceback."""
     try:
         settings = read()
-    except ValidationError as error:
+        settings.check()
+    except (ValidationError, InvalidRequestError) as error:
         sys.exit(_report(service, str(error), EXIT_MISCONFIGURED))
     configure_logs(service, settings.log_level, settings.log_format)
     try:

@@ -1,7 +1,7 @@
 """Settings every service has."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
@@ -11,6 +11,10 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
+
+from mesh.addresses import is_loopback, split
+from mesh.errors import InvalidRequestError
+from mesh.tls import Tls
 
 LogFormat = Literal["json", "console", "ecs"]
 
@@ -35,6 +39,44 @@ class ServiceSettings(BaseSettings):
     grace_seconds: float = Field(default=10, ge=0)
     """How long running calls may take to finish after SIGTERM."""
 
+    tls_certificate: str = ""
+    """PEM file of the service's certificate and its chain, for callers and for called services;
+    the service then listens with TLS."""
+
+    tls_key: str = ""
+    """PEM file of its private key."""
+
+    tls_ca: str = ""
+    """PEM file of the authorities of the other certificates, or `system`; the service then calls
+    others with TLS."""
+
+    tls_peers: str = ""
+    """Names of callers, separated by commas, of which one is in their certificates; `*`: any name.
+    Empty: callers need no certificate."""
+
+    insecure_listen: bool = False
+    """Listen beyond loopback without TLS: everyone who reaches the port may do everything."""
+
+    @property
+    def tls(self) -> Tls:
+        """The files of every wire, and the accepted callers."""
+        return Tls(self.tls_certificate, self.tls_key, self.tls_ca, self.tls_peers)
+
+    def check(self) -> None:
+        """Raises an error of one line, which names the setting, if it is not safe to start."""
+        prefix = self.model_config.get("env_prefix", "")
+        self.tls.check(prefix)
+        if self.insecure_listen:
+            return
+        for name in ("listen", "metrics_listen"):
+            address = getattr(self, name)
+            for missing, remedy, present in PROTECTIONS:
+                if address and not is_loopback(split(address)[0]) and not present(self):
+                    raise InvalidRequestError(
+                        f"{prefix}{name.upper()}={address} without {missing} is refused: "
+                        f"{remedy.format(prefix)}, or {prefix}INSECURE_LISTEN=true"
+                    )
+
     @classmethod
     def from_old_names(cls, environ: Mapping[str, str]) -> dict[str, Any]:
         """Values from the environment variables of the earlier system; ours take precedence."""
@@ -53,6 +95,16 @@ class ServiceSettings(BaseSettings):
         present = {name: value for name, value in os.environ.items() if value}
         old = InitSettingsSource(settings_cls, cls.from_old_names(present))
         return init_settings, env_settings, old
+
+
+PROTECTIONS: tuple[tuple[str, str, Callable[[ServiceSettings], bool]], ...] = (
+    (
+        "TLS",
+        "set {0}TLS_CERTIFICATE and {0}TLS_KEY",
+        lambda settings: bool(settings.tls.certificate),
+    ),
+)
+"""What a port beyond loopback needs: its name, how to get it, whether it is there."""
 
 
 def scaled(text: str, factor: float) -> float | str:

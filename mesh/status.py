@@ -14,6 +14,7 @@ from grpc_status import rpc_status
 from structlog import get_logger
 
 from mesh.errors import (
+    ForbiddenError,
     InternalError,
     InvalidRequestError,
     LimitExceededError,
@@ -21,6 +22,7 @@ from mesh.errors import (
     NotFoundError,
     SourceRefusedError,
     TimedOutError,
+    UnauthenticatedError,
     UnavailableError,
     UnsupportedError,
     UnusableMediaError,
@@ -33,6 +35,8 @@ DOMAIN = "ytcaption"
 
 CODES: dict[type[MeshError], grpc.StatusCode] = {
     InvalidRequestError: grpc.StatusCode.INVALID_ARGUMENT,
+    UnauthenticatedError: grpc.StatusCode.UNAUTHENTICATED,
+    ForbiddenError: grpc.StatusCode.PERMISSION_DENIED,
     NotFoundError: grpc.StatusCode.NOT_FOUND,
     UnsupportedError: grpc.StatusCode.UNIMPLEMENTED,
     SourceRefusedError: grpc.StatusCode.FAILED_PRECONDITION,

@@ -82,6 +82,7 @@ async def assembled(
             limits=limits,
             name="orchestrator",
             answer_seconds=settings.nats_seconds,
+            tls=settings.tls,
         ) as bus,
         open_stages(settings) as stages,
         asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted

@@ -1,6 +1,7 @@
 """The whole mesh as a user runs it, and a site to fetch from; both on loopback, once a session."""
 
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -57,12 +58,14 @@ def real_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
 
 
 @contextmanager
-def running_mesh(data_dir: Path, **variables: str) -> Iterator[RealMesh]:
-    """A mesh with settings of its own until the block ends."""
+def running_mesh(
+    data_dir: Path, *options: str, trusted: ssl.SSLContext | None = None, **variables: str
+) -> Iterator[RealMesh]:
+    """A mesh with settings of its own until the block ends; with TLS, if a context trusts it."""
     port, http_port = free_row(4), free_ports(1)[0]
     command = [COMMAND, "up", "--port", str(port), "--metrics-port", "0"]
     command += ["--http-port", str(http_port)]
-    command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
+    command += ["--data-dir", str(data_dir), "--allow-private-addresses", *options]
     usual = {
         "ORCHESTRATOR_RETRY_SECONDS": "0.1",
         "GATEWAY_RATE_PER_SECOND": "0",
@@ -78,19 +81,21 @@ def running_mesh(data_dir: Path, **variables: str) -> Iterator[RealMesh]:
         )
     try:
         server = f"127.0.0.1:{port}"
-        http = f"http://127.0.0.1:{http_port}"
-        _wait_until_healthy(http, process, data_dir / "up.log")
+        http = f"{'https' if trusted else 'http'}://127.0.0.1:{http_port}"
+        _wait_until_healthy(http, process, data_dir / "up.log", trusted)
         yield RealMesh(server, http, process.pid, data_dir)
     finally:
         process.terminate()
         process.wait(120)
 
 
-def _wait_until_healthy(http: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _wait_until_healthy(
+    http: str, process: "subprocess.Popen[bytes]", log: Path, trusted: ssl.SSLContext | None
+) -> None:
     """Polls the gateway: cheap, and it answers 200 only once every stage serves."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        with suppress(OSError), urlopen(f"{http}/health", timeout=10):  # noqa: S310 # our own
+        with suppress(OSError), urlopen(f"{http}/health", timeout=10, context=trusted):  # noqa: S310 # our own
             return
         time.sleep(POLL_SECONDS)
     pytest.fail(f"the mesh did not come up: {log.read_text()}")

@@ -1,4 +1,4 @@
-"""up, doctor."""
+"""up, certs, doctor."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from cli.execution import async_command
-from cli.exits import Exit
+from cli.exits import CommandError, Exit
 from cli.options import json_option
 
 
@@ -51,12 +51,56 @@ from cli.options import json_option
     is_flag=True,
     help="Let jobs fetch from this machine and its private network.",
 )
+@click.option(
+    "--certs",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Use TLS everywhere, with the certificates `ytcaption certs init` made there.",
+)
+@click.option(
+    "--insecure-listen",
+    is_flag=True,
+    help="Allow --host and --http-host beyond loopback without TLS.",
+)
 @async_command
 async def up(**options: Any) -> Exit:
     """Runs the whole mesh on this machine until Ctrl-C."""
     from cli.local.up import UpOptions, bring_up
 
     return await bring_up(UpOptions(**options))
+
+
+@click.group()
+def certs() -> None:
+    """Certificates for a mesh whose owner has no authority of their own."""
+
+
+@certs.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A host name or IP address under which services are called; may be repeated.",
+)
+@click.option(
+    "--days",
+    type=click.IntRange(1, 3650),
+    default=397,
+    show_default=True,
+    help="How long the certificates are valid.",
+)
+@async_command
+async def init(folder: Path, hosts: tuple[str, ...], days: int) -> Exit:
+    """Makes an authority and a certificate for each service; again: renews the certificates."""
+    try:
+        from cli.local.certs import make_certificates
+    except ImportError:
+        remedy = "certificates need the package cryptography: pip install 'ytcaption[certs]'"
+        raise CommandError(remedy, Exit.UNAVAILABLE) from None
+    make_certificates(folder, hosts, days)
+    return Exit.OK
 
 
 @click.command()

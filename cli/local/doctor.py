@@ -17,7 +17,7 @@ from typing import Literal
 
 import click
 
-from cli.channel import is_serving
+from cli.channel import is_serving, tls_of_command
 from cli.exits import Exit
 from cli.options import DEFAULT_SERVER
 from cli.render.text import for_terminal, size, to_json
@@ -152,7 +152,7 @@ def check_disk() -> Finding:
 
 async def check_ports() -> Finding:
     """The default ports are free, or a mesh already runs on them."""
-    if await is_serving(DEFAULT_SERVER):
+    if await is_serving(DEFAULT_SERVER, tls_of_command()):
         return Finding("ports", "ok", f"a mesh runs at {DEFAULT_SERVER}")
     taken = [str(port) for port in PORTS if is_taken(f"127.0.0.1:{port}")]
     if not taken:

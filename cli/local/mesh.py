@@ -8,11 +8,18 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from cli.channel import Server, answers_http, connected, is_serving, model_preparation
+from cli.channel import (
+    Server,
+    answers_http,
+    connected,
+    is_serving,
+    model_preparation,
+    tls_of_command,
+)
 from cli.local.directories import run_directory
 from cli.local.supervisor import ProcessSpec, StatusDisplay, supervised
 from cli.render.text import for_terminal
@@ -20,9 +27,12 @@ from mesh import broker
 from mesh.addresses import free_ports, split
 from mesh.errors import UnavailableError
 from mesh.preparation import in_words
+from mesh.tls import PLAIN, Tls
 
 STAGES = ("downloader", "normalizer", "transcriber")
 SERVICES = ("orchestrator", *STAGES)
+CALLERS = {"orchestrator": "gateway,client", "gateway": ""}
+"""Names that may call a service with TLS; a stage is called by the orchestrator alone."""
 # Model weights may have to be downloaded first.
 MODEL_SECONDS = 1800
 MIN_STORAGE_BYTES = 64 * 1024**2
@@ -54,6 +64,11 @@ class MeshPlan:
     http: str = ""
     """host:port of the gateway; empty runs none."""
 
+    tls: Mapping[str, Tls] = field(default_factory=dict)
+    """Of each service; plain text for those that are missing."""
+
+    insecure_listen: bool = False
+
 
 def phases(plan: MeshPlan) -> list[list[ProcessSpec]]:
     """The processes in the order of their dependencies: broker, stages, orchestrator, gateway."""
@@ -77,17 +92,37 @@ def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ProcessS
         # The reaper kills them after the whole of it.
         "GRACE_SECONDS": str(plan.grace_seconds / 2),
     }
+    tls = plan.tls.get(name, PLAIN)
+    common |= {f"TLS_{key.upper()}": value for key, value in asdict(tls).items()}
+    if plan.insecure_listen:
+        common["INSECURE_LISTEN"] = "true"
     if not is_gateway:  # it writes no files
         common["WORK_DIR"] = str(plan.work_dir / name)
+    # gRPC services accept the orchestrator's certificate.
+    probe = plan.tls["orchestrator"] if tls.certificate and not is_gateway else tls
     return ProcessSpec(
         name,
         # -P: a directory named like a service in the working directory must not be imported.
         (sys.executable, "-P", "-m", name),
-        partial(answers_http if is_gateway else is_serving, reachable(listen)),
+        partial(answers_http if is_gateway else is_serving, reachable(listen), probe),
         {f"{name.upper()}_{key}": value for key, value in {**common, **settings}.items()},
-        activity=partial(_model_activity, reachable(listen)) if has_model else None,
+        activity=partial(_model_activity, reachable(listen), probe) if has_model else None,
         start_seconds=MODEL_SECONDS if has_model else 60,
     )
+
+
+def tls_of_services(certs: Path | None, environ: Mapping[str, str]) -> dict[str, Tls]:
+    """The files of `ytcaption certs init`, and who may call whom; the environment wins."""
+    given = {key: value for key, value in environ.items() if value}
+    for name in (*SERVICES, "gateway") if certs else ():
+        files = {"CERTIFICATE": f"{name}.crt", "KEY": f"{name}.key", "CA": "ca.crt"}
+        values = {key: str(Path(certs or "", file).absolute()) for key, file in files.items()}
+        values["PEERS"] = CALLERS.get(name, "orchestrator")
+        given = {f"{name.upper()}_TLS_{key}": value for key, value in values.items()} | given
+    found = {name: Tls.from_environment(name, given) for name in (*SERVICES, "gateway")}
+    for name, tls in found.items():
+        tls.check(f"{name.upper()}_")
+    return found
 
 
 def _stage_settings(name: str, plan: MeshPlan) -> dict[str, str]:
@@ -118,8 +153,8 @@ def storage_bytes(data_dir: Path) -> int:
         return found
 
 
-async def _model_activity(address: str) -> str:
-    preparing = await model_preparation(address)
+async def _model_activity(address: str, tls: Tls) -> str:
+    preparing = await model_preparation(address, tls)
     return for_terminal(in_words(preparing)) if preparing else ""
 
 
@@ -133,10 +168,11 @@ def reachable(listen: str) -> str:
 @asynccontextmanager
 async def server_or_embedded(address: str | None, display: StatusDisplay) -> AsyncIterator[Server]:
     """Connects to the server at `address`; without one, to an embedded mesh for this block."""
+    tls = tls_of_command() if address else PLAIN
     async with AsyncExitStack() as stack:
         if address is None:
             address = await stack.enter_async_context(embedded_mesh(display))
-        yield await stack.enter_async_context(connected(address))
+        yield await stack.enter_async_context(connected(address, tls))
 
 
 @asynccontextmanager
@@ -152,7 +188,7 @@ async def _start(run_dir: Path, display: StatusDisplay, running: AsyncExitStack)
     """Starts the mesh; tries other ports if one was taken after it was found free."""
     attempt = 1
     while True:
-        plan = _plan(run_dir)
+        plan = embedded_plan(run_dir)
         mesh = supervised(phases(plan), run_dir, grace_seconds=plan.grace_seconds, display=display)
         try:
             await running.enter_async_context(mesh)
@@ -169,7 +205,8 @@ def _is_port_conflict(error: UnavailableError) -> bool:
     return "cannot listen" in text or "address already in use" in text
 
 
-def _plan(run_dir: Path) -> MeshPlan:
+def embedded_plan(run_dir: Path) -> MeshPlan:
+    """Free ports, and everything below one directory."""
     nats_port, *ports = free_ports(1 + len(SERVICES))
     return MeshPlan(
         listen={name: f"127.0.0.1:{port}" for name, port in zip(SERVICES, ports, strict=True)},

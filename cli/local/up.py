@@ -1,6 +1,7 @@
 """`ytcaption up`: the whole mesh in the foreground, until it is stopped."""
 
 import asyncio
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,10 +10,10 @@ from platformdirs import user_data_dir
 
 from cli.exits import CommandError, Exit
 from cli.local.directories import data_directory
-from cli.local.mesh import SERVICES, MeshPlan, phases, reachable
+from cli.local.mesh import SERVICES, MeshPlan, phases, reachable, tls_of_services
 from cli.local.supervisor import supervised
 from cli.render.screen import Screen
-from mesh.addresses import free_ports, is_taken
+from mesh.addresses import free_ports, is_loopback, is_taken, split
 
 GRACE_SECONDS = 10.0
 LOOPBACK = "127.0.0.1"
@@ -33,12 +34,18 @@ class UpOptions:
     http_port: int = 0
     """0 runs no gateway."""
 
+    certs: Path | None = None
+    """A folder as `ytcaption certs init` makes it; all services then use TLS."""
+
+    insecure_listen: bool = False
+
 
 async def bring_up(options: UpOptions) -> Exit:
     """Runs the mesh until it is cancelled, which is its normal end."""
     data_dir = (options.data_dir or Path(user_data_dir("ytcaption", appauthor=False))).absolute()
     with data_directory(data_dir), Screen() as screen:
         plan = plan_for(options, data_dir)
+        refuse_open_ports(plan)
         refuse_taken_ports(plan)
         log_dir = data_dir / "logs"
         log_dir.mkdir(exist_ok=True)
@@ -47,7 +54,7 @@ async def bring_up(options: UpOptions) -> Exit:
             async with supervised(
                 phases(plan), log_dir, grace_seconds=plan.grace_seconds, display=screen
             ):
-                _print_ready(plan)
+                _print_ready(plan, options.certs)
                 await asyncio.Event().wait()
         except asyncio.CancelledError:
             screen.line("stopped")
@@ -58,6 +65,10 @@ def plan_for(options: UpOptions, data_dir: Path) -> MeshPlan:
     """Only the orchestrator and the gateway listen beyond loopback: clients call no other."""
     hosts = dict.fromkeys(SERVICES, LOOPBACK) | {"orchestrator": _bracketed(options.host)}
     first = options.metrics_port
+    tls = tls_of_services(options.certs, os.environ)
+    if any(tls[name].certificate for name in SERVICES) and not tls["orchestrator"].ca:
+        message = "TLS of a gRPC service needs ORCHESTRATOR_TLS_CA: they are called with it"
+        raise CommandError(message, Exit.REFUSED)
     measured = (*SERVICES, "gateway") if options.http_port else SERVICES
     return MeshPlan(
         listen={name: f"{hosts[name]}:{options.port + at}" for at, name in enumerate(SERVICES)},
@@ -70,7 +81,25 @@ def plan_for(options: UpOptions, data_dir: Path) -> MeshPlan:
         grace_seconds=GRACE_SECONDS,
         allow_private_addresses=options.allow_private_addresses,
         http=f"{_bracketed(options.http_host)}:{options.http_port}" if options.http_port else "",
+        tls=tls,
+        insecure_listen=options.insecure_listen,
     )
+
+
+def refuse_open_ports(plan: MeshPlan) -> None:
+    """Fails before anything starts if strangers could reach a port without TLS.
+
+    The services refuse it too; one that may is allowed by its own variable.
+    """
+    addresses = {**plan.listen, "gateway": plan.http} if plan.http else plan.listen
+    for name, address in addresses.items():
+        allowed = plan.insecure_listen or os.environ.get(f"{name.upper()}_INSECURE_LISTEN")
+        if not (allowed or plan.tls[name].certificate or is_loopback(split(address)[0])):
+            raise CommandError(
+                f"{name} on {address} without TLS is refused: make certificates with `ytcaption "
+                "certs init FOLDER` and give --certs FOLDER, or --insecure-listen",
+                Exit.REFUSED,
+            )
 
 
 def _bracketed(host: str) -> str:
@@ -93,10 +122,15 @@ def refuse_taken_ports(plan: MeshPlan) -> None:
                 )
 
 
-def _print_ready(plan: MeshPlan) -> None:
+def _print_ready(plan: MeshPlan, certs: Path | None) -> None:
     where = ", ".join(f"{name} {address}" for name, address in plan.listen.items())
     click.echo(f"ready: {where}, nats {LOOPBACK}:{plan.nats_port}")
     if reachable(plan.listen["orchestrator"]) != "127.0.0.1:50051":
         click.echo(f"use it with: --server {reachable(plan.listen['orchestrator'])}")
+    if certs is not None:
+        files = {"CA": "ca.crt", "CERTIFICATE": "client.crt", "KEY": "client.key"}
+        given = (f"YTCAPTION_TLS_{key}={certs.absolute() / name}" for key, name in files.items())
+        click.echo(f"commands need: {' '.join(given)}")
     if plan.http:
-        click.echo(f"web page: http://{reachable(plan.http)}")
+        scheme = "https" if plan.tls["gateway"].certificate else "http"
+        click.echo(f"web page: {scheme}://{reachable(plan.http)}")

@@ -10,6 +10,7 @@ from mesh.bus import Bus
 from mesh.channel import open_direct_channel
 from mesh.correlation import call_metadata
 from mesh.preparation import in_words
+from mesh.tls import Tls
 from orchestrator.pipeline.stages import STAGES, TRANSCRIBER, Stage, Stages
 from orchestrator.settings import Settings
 from ytcaption.v1 import admin_service_pb2 as pb
@@ -23,13 +24,18 @@ ASK_SECONDS = 3.0
 async def look(settings: Settings, bus: Bus, stages: Stages) -> list[pb.ComponentHealth]:
     """Asks everyone at once."""
     own = _component("orchestrator", True, "serving", settings.listen)
-    asked = [_look_at_stage(stages, stage, stage.addresses(settings)) for stage in STAGES]
+    asked = [_look_at_stage(stages, stage, settings) for stage in STAGES]
     return [own, *await asyncio.gather(_ask_broker(settings, bus), *asked)]
 
 
-async def _look_at_stage(stages: Stages, stage: Stage, address: str) -> pb.ComponentHealth:
+async def _look_at_stage(stages: Stages, stage: Stage, settings: Settings) -> pb.ComponentHealth:
+    address = stage.addresses(settings)
     found = await _ask_stage(stage, address, stages.channels[stage.id])
-    if stage is TRANSCRIBER and not found.healthy and (preparing := await _preparing(address)):
+    if (
+        stage is TRANSCRIBER
+        and not found.healthy
+        and (preparing := await _preparing(address, settings.tls))
+    ):
         found.detail = in_words(preparing)
         found.preparing.CopyFrom(preparing)
     elif stages.circuits[stage.id].open:
@@ -60,16 +66,17 @@ async def _ask_stage(stage: Stage, address: str, channel: grpc.aio.Channel) -> p
     return _component(stage.name, serving, word.lower(), address)
 
 
-async def _preparing(addresses: str) -> media_pb2.ModelPreparation | None:
+async def _preparing(addresses: str, tls: Tls) -> media_pb2.ModelPreparation | None:
     """What the first replica that is on its way still needs."""
-    found = await asyncio.gather(*map(_ask_model, addresses.split(",")))
+    asked = (_ask_model(address, tls) for address in addresses.split(","))
+    found = await asyncio.gather(*asked)
     return next((preparing for preparing in found if preparing is not None), None)
 
 
-async def _ask_model(address: str) -> media_pb2.ModelPreparation | None:
+async def _ask_model(address: str, tls: Tls) -> media_pb2.ModelPreparation | None:
     """Asks directly: a balanced call would not reach who does not serve yet."""
     request = transcriber_pb.GetModelStateRequest()
-    async with open_direct_channel(address) as channel:
+    async with open_direct_channel(address, tls) as channel:
         try:
             state = await transcriber_rpc.TranscriberServiceStub(channel).GetModelState(
                 request, timeout=ASK_SECONDS, metadata=call_metadata()

@@ -193,7 +193,7 @@ async def _purge_stage(stage: Stage, settings: Settings, *, dry_run: bool) -> Se
     """Each replica by itself: a balanced call would reach only one. An error names the replica."""
     total = ServiceReset(stage.name)
     for address in stage.addresses(settings).split(","):
-        async with open_channel(address.strip(), stage.service) as channel:
+        async with open_channel(address.strip(), stage.service, tls=settings.tls) as channel:
             try:
                 done = await stage.stub(channel).Purge(
                     stage.purge_request(dry_run=dry_run),

@@ -129,7 +129,7 @@ async def open_stages(settings: Settings) -> AsyncIterator[Stages]:
     async with AsyncExitStack() as opened:
         channels = {
             stage.id: await opened.enter_async_context(
-                open_channel(stage.addresses(settings), stage.service)
+                open_channel(stage.addresses(settings), stage.service, tls=settings.tls)
             )
             for stage in STAGES
         }

@@ -75,6 +75,22 @@ def test_a_small_load_measures_everything_and_loses_nothing(tmp_path: Path) -> N
         assert name in ran.stdout
 
 
+def test_the_load_is_measured_with_tls_too(tmp_path: Path) -> None:
+    sizes = {"--jobs": 8, "--callers": 2, "--finished": 2, "--watchers": 2, "--segments": 2}
+    small = [str(word) for pair in sizes.items() for word in pair]
+    left_out = ["--stored", "0", "--slow", "0", "--results", str(tmp_path)]
+    command = [sys.executable, "-m", "benchmarks.load", "--tls", *small, *left_out]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
+
+    (path,) = tmp_path.glob("load-*.json")
+    result = json.loads(path.read_text())
+    figures = {figure["name"]: figure["value"] for figure in result["figures"]}
+    assert result["asked"]["tls"], ran.stderr
+    assert figures["jobs accepted durably, 2 callers"] > 0
+    assert figures["null-stage jobs finished, two orchestrators, 8 at once each"] > 0
+    assert figures["watchers of one job held to its end"] == 2
+
+
 def test_the_help_names_every_size() -> None:
     command = [sys.executable, "-m", "benchmarks.load", "--help"]
     helped = subprocess.run(

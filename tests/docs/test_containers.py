@@ -1,9 +1,11 @@
 """Container files checked without a container engine."""
 
+import os
 import re
 import subprocess
 import sys
 from asyncio import create_subprocess_exec
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,8 +17,10 @@ import yaml  # type: ignore[import-untyped]
 
 from mesh import broker
 from mesh.addresses import split
+from mesh.errors import InvalidRequestError
 from mesh.server import running_server
 from tests.docs.pages import ROOT, SERVICES, page
+from tests.support.certificates import Authority
 from tests.support.http import running_gateway
 
 DOCKERFILE = page("Dockerfile").replace("\\\n", " ")
@@ -100,6 +104,22 @@ def test_no_service_runs_as_root(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
+def test_a_container_may_start_as_compose_configures_it_and_not_without(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = import_module(f"{name}.settings").Settings
+    for variable, value in re.findall(r"\b([A-Z]+_(?:METRICS_)?LISTEN)=(\S+)", _target(name)):
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(InvalidRequestError, match=f"{name.upper()}_INSECURE_LISTEN"):
+        settings().check()
+
+    for variable, value in COMPOSE["services"][name]["environment"].items():
+        if variable.endswith("_LISTEN"):
+            monkeypatch.setenv(variable, value)
+    settings().check()
+
+
+@pytest.mark.parametrize("name", SERVICES)
 def test_every_variable_set_for_a_service_is_a_setting_of_it(name: str) -> None:
     settings = import_module(f"{name}.settings").Settings
     known = {f"{name.upper()}_{field.upper()}" for field in settings.model_fields}
@@ -169,6 +189,22 @@ async def test_the_health_check_of_a_gateway_is_an_http_get() -> None:
     assert await _health_check(f"{http.base_url}/live") == 1
 
 
+@pytest.mark.parametrize("peers", ["", "orchestrator"])
+async def test_the_health_check_uses_the_services_own_certificate(
+    tmp_path: Path, peers: str
+) -> None:
+    authority = Authority(tmp_path)
+    own, other = authority.issue("downloader", peers=peers), authority.issue("other")
+    async with running_server([], tls=own) as server:
+        address = f"127.0.0.1:{server.port}"
+        files = {"CERTIFICATE": own.certificate, "KEY": own.key}
+        wrong = {"CERTIFICATE": other.certificate, "KEY": other.key}
+
+        assert await _health_check(address, files) == 0
+        assert await _health_check(address, wrong) == 1
+        assert await _health_check(address) == 1
+
+
 async def test_the_health_check_fails_without_an_answer() -> None:
     async with running_server([]) as server:
         address = f"127.0.0.1:{server.port}"
@@ -176,7 +212,10 @@ async def test_the_health_check_fails_without_an_answer() -> None:
     assert await _health_check(address) == 1
 
 
-async def _health_check(address: str) -> int:
+async def _health_check(address: str, tls: Mapping[str, str] | None = None) -> int:
     script = Path(ROOT, "deploy", "healthcheck.py")
-    process = await create_subprocess_exec(sys.executable, str(script), address)
+    added = {f"DOWNLOADER_TLS_{key}": value for key, value in (tls or {}).items()}
+    process = await create_subprocess_exec(
+        sys.executable, str(script), address, env={**os.environ, **added}
+    )
     return await process.wait()

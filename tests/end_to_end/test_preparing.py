@@ -6,7 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from cli.local.mesh import _plan, phases
+from cli.local.mesh import embedded_plan, phases
 from cli.local.supervisor import supervised
 from tests.cli.local.children import RecordingDisplay
 from tests.support.hub_site import serving_hub
@@ -30,7 +30,7 @@ async def test_the_status_line_and_health_show_the_bytes_of_a_model_download(
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         monkeypatch.setenv("HF_HOME", str(tmp_path))
         monkeypatch.setenv("TRANSCRIBER_MODEL", NAME)
-        display, plan = RecordingDisplay(), _plan(tmp_path)
+        display, plan = RecordingDisplay(), embedded_plan(tmp_path)
         mesh = supervised(phases(plan), tmp_path, grace_seconds=1, display=display)
         starting = asyncio.ensure_future(mesh.__aenter__())
         async with grpc.aio.insecure_channel(plan.listen["orchestrator"]) as channel:

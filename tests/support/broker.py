@@ -1,7 +1,7 @@
 """Runs the embedded broker for tests and benchmarks; `ytcaption up` has a supervisor for it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,19 @@ class Broker:
 
 
 @asynccontextmanager
-async def running_broker(data_dir: Path, port: int | None = None) -> AsyncIterator[Broker]:
-    """Runs the broker until the block ends; acknowledged messages survive even SIGKILL."""
+async def running_broker(
+    data_dir: Path,
+    port: int | None = None,
+    *,
+    configure: Callable[[Path], None] = lambda _: None,
+) -> AsyncIterator[Broker]:
+    """Runs the broker until the block ends; acknowledged messages survive even SIGKILL.
+
+    `configure` may change the file of its configuration.
+    """
     port = port or free_ports(1)[0]
     configuration = write_configuration(data_dir, port)
+    configure(configuration)
     log_path = data_dir / "nats-server.log"
     with log_path.open("ab") as log_file:
         process = await asyncio.create_subprocess_exec(

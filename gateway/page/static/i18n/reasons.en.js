@@ -21,6 +21,8 @@ export default {
   DEAD_LETTER_NOT_FOUND: ["There is no such letter.", "It may have been replayed already."],
   NOT_TRANSLATED: ["Nothing of this recording was translated.", "Read it as it was spoken."],
   NOT_IMPLEMENTED: ["This is not built yet.", "See the README for what is."],
+  CERTIFICATE_REQUIRED: ["The service accepts only callers whose certificate has a name.", "Ask the operator for a certificate."],
+  CALLER_FORBIDDEN: ["This caller may not use the service.", "Ask the operator to allow its name."],
 
   UNSUPPORTED_URL: ["There is nothing at this address that can be listened to.", "Open it in a browser and check it."],
   ADDRESS_FORBIDDEN: ["This address leads into a private network.", "Use a public address, or send the file itself."],

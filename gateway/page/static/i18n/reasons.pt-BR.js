@@ -21,6 +21,8 @@ export default {
   DEAD_LETTER_NOT_FOUND: ["Não existe essa carta.", "Ela pode já ter sido repetida."],
   NOT_TRANSLATED: ["Nada desta gravação foi traduzido.", "Leia-a como foi dita."],
   NOT_IMPLEMENTED: ["Isto ainda não foi construído.", "O README diz o que já foi."],
+  CERTIFICATE_REQUIRED: ["O serviço só aceita quem apresenta um certificado com nome.", "Peça um certificado a quem opera o serviço."],
+  CALLER_FORBIDDEN: ["Este chamador não pode usar o serviço.", "Peça a quem opera o serviço que permita o nome dele."],
 
   UNSUPPORTED_URL: ["Não há nada neste endereço que se possa ouvir.", "Abra-o num navegador e confira."],
   ADDRESS_FORBIDDEN: ["Este endereço leva a uma rede privada.", "Use um endereço público, ou envie o próprio arquivo."],

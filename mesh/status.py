@@ -78,7 +78,10 @@ def retry_after_of(error: grpc.aio.AioRpcError) -> float | None:
 
 def _find(error: grpc.aio.AioRpcError, kind: ErrorInfo | RetryInfo) -> bool:
     """Fills the message with the status detail of its type, if there is one."""
-    status = rpc_status.from_call(error)  # type: ignore[arg-type] # has every method it calls
+    try:
+        status = rpc_status.from_call(error)  # type: ignore[arg-type] # has every method it calls
+    except ValueError:  # our deadline passed as the server's status arrived, and is what counts
+        return False
     return status is not None and any(detail.Unpack(kind) for detail in status.details)
 
 

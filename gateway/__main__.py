@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from structlog import get_logger
 
 from gateway.app import create_app
+from gateway.http.protocol import BACKLOG, bounded_protocol, raise_file_limit
 from gateway.settings import Settings, comma_separated
 from mesh.addresses import split
 from mesh.errors import UnavailableError
@@ -22,8 +23,6 @@ from mesh.service import run_process
 from mesh.tls import ReloadingContext
 
 log = get_logger(__name__)
-
-BACKLOG = 2048
 
 
 class _Server(uvicorn.Server):
@@ -40,7 +39,7 @@ async def main(settings: Settings) -> None:
     with _bound_socket(settings.listen) as listener:
         serve_metrics(settings.metrics_listen, settings.tls)
         app = create_app(settings)
-        server = _Server(_server_config(app, settings))
+        server = _Server(server_config(app, settings))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _stop, app, server)
@@ -55,14 +54,16 @@ def _stop(app: FastAPI, server: uvicorn.Server) -> None:
     server.should_exit = True
 
 
-def _server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """How the application is served, also in tests."""
     proxies = comma_separated(settings.trusted_proxies)
     return uvicorn.Config(
         app,
-        http="auto",
+        http=bounded_protocol(settings, raise_file_limit()),
         ws="none",
         loop="asyncio",
         lifespan="on",
+        backlog=BACKLOG,
         log_config=None,
         access_log=False,
         server_header=False,

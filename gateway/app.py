@@ -62,7 +62,7 @@ def create_app(settings: Settings) -> FastAPI:
                 orchestrator,
                 JobFeeds(orchestrator),
                 FinalEvents(orchestrator),
-                OpenStreams(settings.max_streams),
+                OpenStreams(settings.max_streams, settings.max_streams_per_client),
             )
             yield
 

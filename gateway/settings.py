@@ -32,8 +32,8 @@ class Settings(ServiceSettings):
     """Addresses of the orchestrator's replicas, separated by commas."""
 
     hosts: str = ""
-    """Host names requests may use, separated by commas; empty: loopback names if `listen` is
-    loopback, else any."""
+    """Host names requests may use, separated by commas; `*`: any. Empty: loopback names; if
+    `listen` is not loopback, IP addresses and this machine's own name, too."""
 
     cors_origins: str = ""
     """Other origins whose pages may call the gateway, separated by commas."""
@@ -55,6 +55,21 @@ class Settings(ServiceSettings):
 
     max_streams: int = Field(default=1000, ge=1)
     """Event streams open at once, over all clients."""
+
+    max_streams_per_client: int = Field(default=250, ge=1)
+    """Event streams of one client address."""
+
+    max_connections: int = Field(default=4000, ge=1)
+    """Connections open at once, over all clients; fewer if the system allows fewer open files."""
+
+    max_connections_per_client: int = Field(default=500, ge=1)
+    """Connections of one client address; trusted proxies may have more."""
+
+    head_seconds: float = Field(default=15, gt=0)
+    """Time in which the head of a request must arrive."""
+
+    body_seconds: float = Field(default=60, gt=0)
+    """A body that brings less than 100 bytes per second over this time is refused."""
 
     environment: str = "production"
     """Name of this installation in /admin/stats."""

@@ -77,6 +77,8 @@ class Group:
 MAX_TEXT = 1000
 MAX_TAG = 64
 MAX_URL = 8000
+MAX_URL_BYTES = 8 * 1024
+"""Of a source's address, wherever one comes from."""
 MAX_SECONDS = 3600
 
 

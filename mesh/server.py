@@ -1,5 +1,6 @@
 """Runs a gRPC server the same way in production and in tests."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -12,17 +13,22 @@ from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 from grpc_reflection.v1alpha import reflection
 
 from mesh.correlation import correlated
-from mesh.errors import UnavailableError
+from mesh.errors import UnavailableError, UnsupportedError
 from mesh.grpc_tls import known_peers, server_credentials
 from mesh.metrics import measured
 from mesh.reasons import Reason
-from mesh.status import errors_as_statuses
+from mesh.requests import MAX_REQUEST_BYTES, RequestInterceptor, kind_of
+from mesh.status import abort, errors_as_statuses
 from mesh.tls import PLAIN, Tls
 
-MAX_REQUEST_BYTES = 1024 * 1024
+RECEIVED_BYTES = 16 * MAX_REQUEST_BYTES
+"""Larger messages gRPC refuses itself, unread, with a status that names no reason."""
 KEEPALIVE_MS = 20_000
 MIN_PING_MS = 5_000
 """Clients that ping more often are cut off. Half of 10 s, the least Go and Java clients allow."""
+ABORT_SECONDS = 1.0
+"""For the statuses of calls that outlive the grace period."""
+MAX_METHOD = 100
 
 Guard = Callable[[Any, str], AbstractAsyncContextManager[None]]
 """Takes the servicer context and the method's full name."""
@@ -30,7 +36,7 @@ Guard = Callable[[Any, str], AbstractAsyncContextManager[None]]
 OPTIONS: tuple[tuple[str, int], ...] = (
     # Without this two servers may share one port and steal each other's calls.
     ("grpc.so_reuseport", 0),
-    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_receive_message_length", RECEIVED_BYTES),
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_MS),
@@ -88,10 +94,19 @@ async def running_server(
     tls: Tls = PLAIN,
 ) -> AsyncIterator[RunningServer]:
     """Serves until the block ends; running calls get the grace period to finish."""
-    known = (known_peers(tls),) if tls.names else ()
+    calls = OpenCalls()
+    known = [GuardInterceptor(known_peers(tls))] if tls.names else []
     server = grpc.aio.server(
         # The first one is outermost.
-        interceptors=[*map(GuardInterceptor, (correlated, measured, errors_as_statuses, *known))],
+        interceptors=[
+            _UnknownMethods(),
+            GuardInterceptor(correlated),
+            GuardInterceptor(measured),
+            GuardInterceptor(errors_as_statuses, every=True),
+            *known,
+            GuardInterceptor(calls.tracked),
+            RequestInterceptor(),
+        ],
         options=OPTIONS,
     )
     for service in services:
@@ -122,14 +137,73 @@ async def running_server(
         await checks.enter_graceful_shutdown()
         for service in services:
             service.let_go()
-        await server.stop(grace_seconds)
+        stopped = asyncio.create_task(server.stop(grace_seconds + ABORT_SECONDS))
+        await asyncio.wait({stopped}, timeout=grace_seconds)
+        await calls.abort()
+        await server.stop(0)  # what is left: health watches, which never end
+        await stopped
+
+
+class OpenCalls:
+    """The calls under way; those that outlive the grace period end with a reason, not a reset."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._ending = False
+
+    @asynccontextmanager
+    async def tracked(self, context: Any, method: str) -> AsyncIterator[None]:
+        """A guard: turns the cancellation by `abort` into an error for the caller."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 # a coroutine runs in one
+        self._tasks.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._ending:
+                raise
+            task.uncancel()
+            raise UnavailableError(
+                "the service is shutting down", reason=Reason.STAGE_UNAVAILABLE
+            ) from None
+        finally:
+            self._tasks.discard(task)
+
+    async def abort(self) -> None:
+        """Ends every call, within about a second."""
+        self._ending = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=ABORT_SECONDS)
+
+
+class _UnknownMethods(grpc.aio.ServerInterceptor):
+    """Refuses methods that no service has; they are not counted, since callers choose names."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        async def refuse(_: Any, context: Any) -> None:
+            name = handler_call_details.method[:MAX_METHOD]
+            await abort(
+                context,
+                UnsupportedError(f"there is no method {name}", reason=Reason.NOT_IMPLEMENTED),
+            )
+
+        found = await continuation(handler_call_details)
+        return grpc.stream_unary_rpc_method_handler(refuse) if found is None else found
 
 
 class GuardInterceptor(grpc.aio.ServerInterceptor):
-    """Runs a context manager around every one of our RPCs, unary or streaming."""
+    """Runs a context manager around our RPCs, unary or streaming, or around every RPC."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, *, every: bool = False) -> None:
         self._guard = guard
+        self._every = every
 
     async def intercept_service(  # noqa: D102
         self,
@@ -139,12 +213,9 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
         # Health and reflection are not ours.
-        if handler is None or not method.startswith("/ytcaption."):
+        if handler is None or not (self._every or method.startswith("/ytcaption.")):
             return handler
-        kind = "_".join(
-            "stream" if streaming else "unary"
-            for streaming in (handler.request_streaming, handler.response_streaming)
-        )
+        kind = kind_of(handler)
         behaviour = getattr(handler, kind)
 
         async def answer_once(request: Any, context: Any) -> Any:
@@ -156,8 +227,8 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
         async def answer_many(request: Any, context: Any) -> AsyncIterator[Any]:
             async with self._guard(context, method):
                 answers = behaviour(request, context)
-                if not hasattr(answers, "__aiter__"):  # a generated method that is not implemented
-                    await answers
+                if not hasattr(answers, "__aiter__"):  # a generated method that is not implemented,
+                    await answers  # or the health watch, which writes by itself
                     return
                 async with aclosing(answers):
                     async for answer in answers:

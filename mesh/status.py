@@ -82,7 +82,10 @@ def retry_after_of(error: grpc.aio.AioRpcError) -> float | None:
 
 def _find(error: grpc.aio.AioRpcError, kind: ErrorInfo | RetryInfo) -> bool:
     """Fills the message with the status detail of its type, if there is one."""
-    status = rpc_status.from_call(error)  # type: ignore[arg-type] # has every method it calls
+    try:
+        status = rpc_status.from_call(error)  # type: ignore[arg-type] # has every method it calls
+    except ValueError:  # our deadline passed as the server's status arrived, and is what counts
+        return False
     return status is not None and any(detail.Unpack(kind) for detail in status.details)
 
 
@@ -117,18 +120,19 @@ async def errors_as_statuses(context: Any, method: str) -> AsyncIterator[None]:
     try:
         yield
     except MeshError as error:
-        await _abort(context, error)
+        await abort(context, error)
     except grpc.aio.AbortError:
         raise
     except NotImplementedError:
         missing = UnsupportedError(f"{method} is not implemented", reason=Reason.NOT_IMPLEMENTED)
-        await _abort(context, missing)
+        await abort(context, missing)
     except Exception:
         # Callers get no internals; the traceback goes to the log.
         log.exception("unhandled error", method=method)
-        await _abort(context, InternalError("internal error", reason=Reason.INTERNAL))
+        await abort(context, InternalError("internal error", reason=Reason.INTERNAL))
 
 
-async def _abort(context: Any, error: MeshError) -> None:
+async def abort(context: Any, error: MeshError) -> None:
+    """Ends a call with the status of an error."""
     status = to_status(error)
     await context.abort(status.code, status.details, status.trailing_metadata)

@@ -105,6 +105,9 @@ class Settings(ServiceSettings):
     max_upload_bytes: int = Field(default=8 * 1024**3, gt=0)
     """Largest file a caller may send."""
 
+    upload_idle_seconds: float = Field(default=60, gt=0)
+    """An upload that brings less than 4 KiB in this time is refused."""
+
     work_dir: Path = Path(tempfile.gettempdir()) / "ytcaption-orchestrator"
     """For uploads and kept audio on their way to the store."""
 

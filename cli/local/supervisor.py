@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ ACTIVITY_SECONDS = 0.25
 REAPER_SECONDS = reaper.KILL_SECONDS + 2
 FIRST_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 30.0
+ROTATE_SECONDS = 5.0
 STEADY_SECONDS = 10.0
 """A process that ran this long did not exit because of its start: the backoff is reset."""
 
@@ -68,9 +70,20 @@ class ManagedProcess:
                 start_new_session=True,
             )
 
+    def rotate_log(self) -> None:
+        """Moves a log that has grown too long aside; works while the process writes to it.
+
+        The process keeps its file, so that is copied and emptied; it appends, and goes on at the
+        beginning.
+        """
+        with suppress(FileNotFoundError):
+            if self.log_path.stat().st_size > MAX_LOG_BYTES:
+                shutil.copyfile(self.log_path, self.log_path.with_suffix(".log.1"))
+                os.truncate(self.log_path, 0)
+                self._log_start = 0
+
     def _open_log(self) -> BinaryIO:
-        if self.log_path.exists() and self.log_path.stat().st_size > MAX_LOG_BYTES:
-            self.log_path.replace(self.log_path.with_suffix(".log.1"))
+        self.rotate_log()
         log_file = self.log_path.open("ab")
         self._log_start = log_file.tell()
         return log_file
@@ -167,18 +180,19 @@ async def supervised(
     groups = [[ManagedProcess(spec, log_dir, grace_seconds) for spec in phase] for phase in phases]
     processes = [process for group in groups for process in group]
     startup = _Startup(processes, display)
-    restarts: list[asyncio.Task[None]] = []
+    tasks: list[asyncio.Task[None]] = []
     try:
         await startup.start(groups[0])
         await startup.start([process for group in groups[1:] for process in group])
         display.status("")
-        restarts = [asyncio.ensure_future(_keep_running(one, display)) for one in processes]
+        tasks = [asyncio.ensure_future(_keep_running(one, display)) for one in processes]
+        tasks.append(asyncio.ensure_future(_rotate_logs(processes)))
         yield
     finally:
         display.status("")
-        for restart in restarts:
-            restart.cancel()
-        await asyncio.gather(*restarts, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for group in reversed(groups):
             await asyncio.gather(*(process.stop() for process in group))
 
@@ -213,6 +227,14 @@ class _Startup:
     def _show(self) -> None:
         states = ", ".join(f"{name} {state}" for name, state in self._states.items())
         self._display.status(f"starting {states}")
+
+
+async def _rotate_logs(processes: Sequence[ManagedProcess]) -> None:
+    while True:
+        await asyncio.sleep(ROTATE_SECONDS)
+        for process in processes:
+            with suppress(OSError):  # a full disk: the log stays as it is
+                await asyncio.to_thread(process.rotate_log)
 
 
 async def _keep_running(process: ManagedProcess, display: StatusDisplay) -> None:

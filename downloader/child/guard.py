@@ -41,7 +41,8 @@ class Guard:
             return
         host = str(address[0]) if isinstance(address, tuple) and address else str(address)
         if host not in self._exempt and not is_public(host):
-            raise self.refusal(f"{host} is not a public address")
+            # Without the address: callers must not learn what an internal name resolves to.
+            raise self.refusal("the source is not at a public address, or leads away from one")
 
     def check_url(self, url: str) -> None:
         """Raises unless the URL is HTTP; called on every redirect, before the request is sent."""

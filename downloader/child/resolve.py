@@ -14,6 +14,7 @@ from downloader.child.task import ChildTask, Send
 from downloader.child.ytdlp_client import Refusal, YtDlpClient
 from downloader.commands import ResolveCommand
 from downloader.reasons import Failure, reason_for
+from mesh.job_options import MAX_URL_BYTES
 from mesh.period import Days
 from mesh.reasons import RETRYABLE, Reason
 
@@ -57,7 +58,7 @@ class ResolveTask(ChildTask[ResolveCommand]):
         start = self._command.source_url
         info = _follow(client, {"url": start})
         for source_url, entry in self._walk(client, info, start, MAX_DEPTH):
-            if source_url in self._seen:
+            if source_url in self._seen or len(source_url.encode()) > MAX_URL_BYTES:
                 continue
             self._seen.add(source_url)
             wanted = self.in_period(client, source_url, entry) if self._days else entry

@@ -1,6 +1,7 @@
 """Protects users of the web page: security headers, host name and origin checks."""
 
-from urllib.parse import urlsplit
+from ipaddress import ip_address
+from socket import gethostname
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,10 +32,14 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Jobs, transcripts and audio are private; static files say otherwise themselves.
+    "Cache-Control": "private, no-store",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+ANY = "*"
 
 
 class SecurityMiddleware:
@@ -47,8 +52,18 @@ class SecurityMiddleware:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
-        self._hosts = _allowed_hosts(settings)
+        self._hosts = frozenset(name.lower() for name in comma_separated(settings.hosts))
+        self._allows_addresses = False
+        if not self._hosts:
+            self._hosts = LOOPBACK
+            if split(settings.listen)[0] not in LOOPBACK:
+                # An address cannot be rebound; only names can.
+                self._hosts, self._allows_addresses = LOOPBACK | {gethostname().lower()}, True
         self._origins = frozenset(comma_separated(settings.cors_origins))
+
+    def _is_allowed(self, host: str) -> bool:
+        named = host in self._hosts or ANY in self._hosts
+        return named or (self._allows_addresses and _is_address(host))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes the request on, or responds with a problem; adds headers in both cases."""
@@ -63,23 +78,27 @@ class SecurityMiddleware:
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = self._refusal(scope["method"], Headers(scope=scope))
+        refusal = self._refusal(scope, Headers(scope=scope))
         if refusal is not None:
             await respond(refusal)(scope, receive, send_with_headers)
         else:
             await self._app(scope, receive, send_with_headers)
 
-    def _refusal(self, method: str, headers: Headers) -> RefusedError | None:
-        host = headers.get("host", "")
-        if self._hosts is not None and _without_port(host) not in self._hosts:
+    def _refusal(self, scope: Scope, headers: Headers) -> RefusedError | None:
+        hosts = headers.getlist("host")
+        if len(hosts) != 1:
+            return RefusedError(400, "a request must name one host", field="Host")
+        host = hosts[0]
+        if not self._is_allowed(_without_port(host)):
             return RefusedError(
                 403, f"host {host[:100]!r} is not allowed; see GATEWAY_HOSTS", field="Host"
             )
-        if method in SAFE_METHODS:
+        if scope["method"] in SAFE_METHODS:
             return None
         origin = headers.get("origin")
         if origin is not None:
-            cross_site = urlsplit(origin).netloc != host and origin not in self._origins
+            own = f"{scope['scheme']}://{host}"
+            cross_site = origin != own and origin not in self._origins
         else:
             cross_site = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
         if cross_site:
@@ -89,12 +108,12 @@ class SecurityMiddleware:
         return None
 
 
-def _allowed_hosts(settings: Settings) -> frozenset[str] | None:
-    """Returns None if any host name is allowed."""
-    if settings.hosts:
-        return frozenset(name.lower() for name in comma_separated(settings.hosts))
-    host, _ = split(settings.listen)
-    return LOOPBACK if host in LOOPBACK else None
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _without_port(host: str) -> str:

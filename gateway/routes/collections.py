@@ -152,7 +152,6 @@ async def get_report(
         "Content-Disposition": content_disposition(
             first.file_name, fallback, attachment=attachment
         ),
-        "Cache-Control": "no-cache",
     }
     if query.format not in NOT_SANDBOXED:
         headers["Content-Security-Policy"] = SANDBOX

@@ -94,7 +94,6 @@ async def get_captions(
         "Content-Disposition": content_disposition(
             found.file_name, fallback, attachment=asked.download
         ),
-        "Cache-Control": "no-cache",
         "X-Captions-Complete": str(found.complete).lower(),
     }
     return Response(found.content, media_type=found.media_type, headers=headers)
@@ -131,7 +130,6 @@ async def get_audio(
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": etag,
-        "Cache-Control": "no-cache",
         "Content-Disposition": content_disposition(artifact.name, "audio.webm", attachment=False),
     }
     if asked.has(etag):

@@ -2,8 +2,9 @@
 
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, contextmanager
+from contextlib import aclosing, contextmanager
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Depends, Header, Query
@@ -12,8 +13,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 from structlog import get_logger
 
+from gateway.http.limits import client_of
 from gateway.http.observability import STREAMS_OPEN
-from gateway.http.problems import RefusedError
+from gateway.http.problems import RefusedError, respond
 from gateway.sse.buffer import ClosedError, Updates
 from mesh.errors import MeshError, UnavailableError
 from mesh.reasons import Reason
@@ -21,7 +23,7 @@ from mesh.reasons import Reason
 log = get_logger(__name__)
 
 MEDIA_TYPE = "text/event-stream"
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+HEADERS = {"X-Accel-Buffering": "no"}
 RETRY = b"retry: 1000\n\n"
 HEARTBEAT = b": still here\n\n"
 HEARTBEAT_SECONDS = 15.0
@@ -130,15 +132,21 @@ class ResumableStream(Stream[UpdateT]):
 class OpenStreams:
     """Event streams open now: limits their number, and stops them when the gateway stops."""
 
-    def __init__(self, max_streams: int) -> None:
+    def __init__(self, max_streams: int, max_per_client: int) -> None:
         self._max_streams = max_streams
-        self._open: set[Stream[Any]] = set()
+        self._max_per_client = max_per_client
+        self._open: dict[Stream[Any], str] = {}
+        self._clients: Counter[str] = Counter()
 
-    def check_capacity(self) -> None:
-        """Rejects a stream over the limit."""
+    def check_capacity(self, client: str = "") -> None:
+        """Rejects a stream over the limit, of all clients or of the one that is named."""
         if len(self._open) >= self._max_streams:
             raise RefusedError(
                 503, "too many event streams are open", reason=Reason.STAGE_UNAVAILABLE
+            )
+        if self._clients[client] >= self._max_per_client:
+            raise RefusedError(
+                429, "too many event streams of one client are open", reason=Reason.RATE_LIMITED
             )
 
     def stop(self) -> None:
@@ -148,7 +156,7 @@ class OpenStreams:
 
     def response(self, stream: Stream[Any]) -> Response:
         """Responds with the stream."""
-        return _StreamResponse(stream, self._counted(stream))
+        return _StreamResponse(stream, self)
 
     async def resume(self, stream: ResumableStream[Any], position: int, *, ended: bool) -> Response:
         """Responds with the stream, or with 204 to a client that has all events of its subject."""
@@ -157,28 +165,38 @@ class OpenStreams:
         return self.response(stream)
 
     @contextmanager
-    def _counted(self, stream: Stream[Any]) -> Iterator[None]:
-        self._open.add(stream)
+    def counted(self, stream: Stream[Any], client: str) -> Iterator[None]:
+        """Counts the stream until the block ends; raises if it is over a limit."""
+        self.check_capacity(client)
+        self._open[stream] = client
+        self._clients[client] += 1
         STREAMS_OPEN.set(len(self._open))
         try:
             yield
         finally:
-            self._open.discard(stream)
+            del self._open[stream]
+            self._clients[client] -= 1
+            self._clients += Counter()  # drops clients that have no more
             STREAMS_OPEN.set(len(self._open))
 
 
 class _StreamResponse(StreamingResponse):
     """Sends a stream, and closes it however the response ends."""
 
-    def __init__(self, stream: Stream[Any], counted: AbstractContextManager[None]) -> None:
+    def __init__(self, stream: Stream[Any], streams: OpenStreams) -> None:
+        self._stream = stream
+        self._streams = streams
         self._encoded = stream.encoded()
-        self._counted = counted
         super().__init__(self._encoded, media_type=MEDIA_TYPE, headers=HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._counted:
-            async with aclosing(self._encoded):
-                await super().__call__(scope, receive, send)
+        try:
+            with self._streams.counted(self._stream, client_of(scope)):
+                async with aclosing(self._encoded):
+                    await super().__call__(scope, receive, send)
+        except RefusedError as error:
+            self._stream.stop()
+            await respond(error)(scope, receive, send)
 
 
 def _position(

@@ -13,7 +13,7 @@ from mesh.frames import read_data, read_start
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
 from orchestrator.api.stats import limits_of
-from orchestrator.api.uploads import received
+from orchestrator.api.uploads import in_time, received, steady
 from orchestrator.jobs.artifacts import UPLOAD
 from orchestrator.jobs.caption_files import CaptionReader
 from orchestrator.jobs.captions import format_infos
@@ -63,14 +63,15 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     async def CreateJobFromUpload(
         self, request_iterator: AsyncIterator[pb.CreateJobFromUploadRequest], context: Any
     ) -> pb.CreateJobFromUploadResponse:
-        start: pb.UploadStart = await read_start(request_iterator)
+        idle_seconds = self.settings.upload_idle_seconds
+        start: pb.UploadStart = await in_time(read_start(request_iterator), idle_seconds)
         spec, reserved = await self._checked(start)
         if reserved.accepted:
             return pb.CreateJobFromUploadResponse(job=reserved.accepted.job)
         announced = start.size_bytes if start.HasField("size_bytes") else None
         await self.capacity.check(announced or 0)
         async with received(
-            self.capacity.guarded(read_data(request_iterator, "chunk")),
+            self.capacity.guarded(steady(read_data(request_iterator, "chunk"), idle_seconds)),
             start.file_name,
             self.settings.work_dir,
             max_bytes=self.settings.max_upload_bytes,

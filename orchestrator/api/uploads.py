@@ -2,16 +2,47 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TypeVar
 
-from mesh.errors import InvalidRequestError, LimitExceededError, UnusableMediaError
+from mesh.errors import InvalidRequestError, LimitExceededError, TimedOutError, UnusableMediaError
 from mesh.reasons import Reason
 from ytcaption.v1 import job_pb2
 
+FrameT = TypeVar("FrameT")
+
 MAX_NAME = 200
+MIN_BYTES = 4 * 1024
+"""Fewer in the time that is allowed count as no progress."""
+
+
+async def in_time(frame: Awaitable[FrameT], seconds: float) -> FrameT:
+    """The next frame of an upload; raises if it does not arrive in that time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await frame
+    except TimeoutError:
+        raise TimedOutError(
+            f"the upload stopped: less than {MIN_BYTES} bytes arrived in the time allowed",
+            reason=Reason.STALLED,
+        ) from None
+
+
+async def steady(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """The chunks; raises if the caller sends too little for that long. Only waiting counts."""
+    waited, received, clock = 0.0, 0, asyncio.get_running_loop().time
+    while True:
+        began = clock()
+        chunk = await in_time(anext(chunks, None), seconds - waited)
+        if chunk is None:
+            return
+        waited, received = waited + clock() - began, received + len(chunk)
+        if received >= MIN_BYTES:
+            waited, received = 0.0, 0
+        yield chunk
 
 
 @asynccontextmanager

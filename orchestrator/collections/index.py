@@ -12,7 +12,7 @@ from orchestrator.collections.members import RUNNING
 from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import ROOT, CollectionStore, VersionedCollection
 from orchestrator.jobs.index import JobIndex, ListQuery, RecordTable
-from orchestrator.queue.paging import MAX_PAGE, Page
+from orchestrator.queue.paging import MAX_PAGE, MAX_PAGE_BYTES, Page, fitting, sequence_of
 from ytcaption.v1 import collection_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
@@ -73,17 +73,22 @@ class CollectionReader:
 
     async def page(self, collection_id: str, size: int, token: str) -> pb.GetCollectionResponse:
         """Members in the order in which they were found; a token is the last number shown."""
-        if size < 0 or not (token == "" or token.isdecimal()):
-            raise InvalidRequestError("page_size must not be negative, and page_token one of ours")
+        if size < 0:
+            raise InvalidRequestError("page_size must not be negative")
+        begin = sequence_of(token) or 0
         if not size:
             versioned = await self.records.get(collection_id)
             if not await self._is_behind(versioned):
                 return pb.GetCollectionResponse(collection=versioned.collection)
         projection = await self.projections.read(collection_id)
-        begin = int(token or 0)
-        end = begin + min(size, MAX_PAGE)
-        members = [self._with_progress(member) for member in projection.members[begin:end]]
-        more = bool(size) and end < len(projection.members)
+        members = [
+            self._with_progress(member)
+            for member in projection.members[begin : begin + min(size, MAX_PAGE)]
+        ]
+        budget = MAX_PAGE_BYTES - projection.collection.ByteSize()
+        members = members[: fitting((one.ByteSize() for one in members), budget)]
+        end = begin + len(members)
+        more = bool(members) and end < len(projection.members)
         return pb.GetCollectionResponse(
             collection=projection.collection,
             members=members,

@@ -7,6 +7,7 @@ from structlog import get_logger
 
 from mesh.correlation import current, new_id
 from mesh.errors import InvalidRequestError
+from mesh.job_options import MAX_URL_BYTES
 from mesh.messages import copy_shared
 from mesh.period import wanted_days
 from mesh.searches import is_search
@@ -37,7 +38,6 @@ MAX_IN_FLIGHT = 1000
 MAX_TITLE = 200
 MAX_DAYS = 30
 """Retention removes event logs after this."""
-MAX_ADDRESS_BYTES = 8 * 1024
 MAX_BYTES = 512 * 1024
 """All addresses together: they are one message of the event log."""
 
@@ -69,8 +69,8 @@ def _distinct(given: Iterable[str], field: str) -> list[str]:
     found = list(dict.fromkeys(one.strip() for one in given))
     if "" in found:
         raise InvalidRequestError(f"one of {field} is empty")
-    if any(len(one.encode()) > MAX_ADDRESS_BYTES for one in found):
-        raise InvalidRequestError(f"one of {field} has more than {MAX_ADDRESS_BYTES} bytes")
+    if any(len(one.encode()) > MAX_URL_BYTES for one in found):
+        raise InvalidRequestError(f"one of {field} has more than {MAX_URL_BYTES} bytes")
     return found
 
 

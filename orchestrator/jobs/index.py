@@ -20,7 +20,7 @@ from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError
 from mesh.tasks import SingleFlight
 from orchestrator.pipeline.stages import StateId
-from orchestrator.queue.paging import Page, page_size
+from orchestrator.queue.paging import Page, fitting, page_size
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
@@ -29,6 +29,9 @@ IDLE_SECONDS = 1.0
 READ_BATCH = 1000
 MAX_QUERY = 200
 ID_BEGINS = re.compile("[0-9a-f-]+")
+TOKEN = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The id of the last job or collection of a page."""
+STATES = frozenset(job_pb2.JobState.values()) - {job_pb2.JOB_STATE_UNSPECIFIED}
 
 
 JobPage: TypeAlias = Page[job_pb2.Job]
@@ -50,6 +53,10 @@ class ListQuery:
         """A caller's query; InvalidRequestError if it is invalid."""
         if len(query) > MAX_QUERY:
             raise InvalidRequestError(f"query is over {MAX_QUERY} characters")
+        if token and not TOKEN.fullmatch(token):
+            raise InvalidRequestError("page_token is not one we gave out")
+        if unknown := sorted(set(states) - STATES):
+            raise InvalidRequestError(f"states: {unknown[0]} is not a state a job can be in")
         return cls(page_size(size), token, frozenset(states), query)
 
 
@@ -123,8 +130,10 @@ class RecordTable(ABC, Generic[GroupT]):
         """Records older than the token's, newest first, and the next token."""
         newest_first = heapq.merge(*(_before(ids, token) for ids in lists), reverse=True)
         found = list(islice(newest_first, size + 1))
-        next_token = found[size - 1] if len(found) > size else ""
-        return [self._records[id_][1] for id_ in found[:size]], next_token
+        records = [self._records[id_][1] for id_ in found[:size]]
+        end = fitting(map(len, records))
+        next_token = found[end - 1] if len(found) > end else ""
+        return records[:end], next_token
 
 
 def _before(ids: list[str], token: str) -> "map[str]":

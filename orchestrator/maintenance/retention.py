@@ -140,4 +140,4 @@ def _end_of(job: job_pb2.Job) -> datetime:
 def _first_id_after(moment: datetime) -> str:
     """Sorts after the id of every job accepted until then: ids are UUIDv7."""
     milliseconds = f"{max(0, int(moment.timestamp() * 1000)) + 1:012x}"
-    return f"{milliseconds[:8]}-{milliseconds[8:]}"
+    return f"{milliseconds[:8]}-{milliseconds[8:]}-0000-0000-000000000000"

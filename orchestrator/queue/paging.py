@@ -1,10 +1,12 @@
 """Pages of a stream, newest first. The broker only reads forwards, so windows are read."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from itertools import compress
+from itertools import accumulate, compress, takewhile
 from typing import Generic, TypeVar
+
+from google.protobuf.message import Message
 
 from mesh.bus import Bus, Stored
 from mesh.errors import InvalidRequestError
@@ -12,11 +14,13 @@ from mesh.tasks import map_concurrently
 
 DEFAULT_PAGE = 50
 MAX_PAGE = 200
+MAX_PAGE_BYTES = 4 * 1024**2 - 64 * 1024
+"""Clients receive at most 4 MiB by default; what is left frames the items."""
 FIRST_WINDOW = 256
 LAST_WINDOW = 65_536
 CHECKS_AT_ONCE = 64
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,11 @@ def page_size(asked: int) -> int:
     if asked < 0:
         raise InvalidRequestError("page_size must not be negative")
     return min(asked or DEFAULT_PAGE, MAX_PAGE)
+
+
+def fitting(sizes: Iterable[int], budget: int = MAX_PAGE_BYTES) -> int:
+    """How many of the first items fit into one answer; at least one, or no page would follow."""
+    return max(1, len(list(takewhile(lambda total: total <= budget, accumulate(sizes)))))
 
 
 def sequence_of(token: str) -> int | None:
@@ -65,8 +74,9 @@ async def stream_page(  # noqa: PLR0913 # what is read, from where, and which of
         found += batch if check is None else await _checked(batch, check)
         if len(found) > size:
             break
-    next_token = str(found[size - 1][0]) if len(found) > size else ""
-    return Page([one for _, one in found[:size]], next_token)
+    end = fitting(one.ByteSize() for _, one in found[:size])
+    next_token = str(found[end - 1][0]) if len(found) > end else ""
+    return Page([one for _, one in found[:end]], next_token)
 
 
 async def _checked(

@@ -175,8 +175,7 @@ class _Checked(httpcore.AsyncNetworkBackend):
         except (OSError, UnicodeError) as error:
             raise httpcore.ConnectError(f"{host} cannot be resolved") from error
         addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
-        if not self._private:
-            for address in addresses:
-                if not is_public(address):
-                    raise httpcore.ConnectError(f"{host} is at {address}: not a public address")
+        if not self._private and not all(map(is_public, addresses)):
+            # Without the address: callers must not learn what an internal name resolves to.
+            raise httpcore.ConnectError(f"{host} is not at a public address")
         return addresses

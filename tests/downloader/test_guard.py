@@ -58,7 +58,8 @@ def test_an_address_that_is_not_public_is_refused(host: str) -> None:
     with pytest.raises(ForbiddenAddressError):
         guard.check((host, 80))
 
-    assert guard.refused == [f"{host} is not a public address"]
+    assert len(guard.refused) == 1
+    assert not host or host not in guard.refused[0]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import grpc
 import pytest
 
-from mesh.errors import InternalError, MeshError, UnusableMediaError
+from mesh.errors import InternalError, InvalidRequestError, MeshError, UnusableMediaError
 from mesh.reasons import RETRYABLE, Reason
 from mesh.server import running_server
 from mesh.status import CODES, reason_of, to_error, to_status
@@ -20,6 +20,17 @@ def test_subclasses_inherit_the_code_of_their_parent() -> None:
     for kind in CODES:
         narrower = type("NarrowerError", (kind,), {})
         assert to_status(narrower("x", reason=Reason.INTERNAL)).code is CODES[kind]
+
+
+def test_a_deadline_that_passes_as_a_status_arrives_counts_as_a_deadline() -> None:
+    late = to_status(InvalidRequestError("wrong"))
+    metadata = grpc.aio.Metadata(*late.trailing_metadata)
+    error = grpc.aio.AioRpcError(
+        grpc.StatusCode.DEADLINE_EXCEEDED, grpc.aio.Metadata(), metadata, "late"
+    )
+
+    assert reason_of(error) == ""
+    assert to_error(error).reason is Reason.DEADLINE
 
 
 def test_every_reason_spells_its_own_name() -> None:

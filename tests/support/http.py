@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import uvicorn
 
+from gateway.__main__ import server_config
 from gateway.app import create_app
 from gateway.settings import Settings
 from tests.support.polling import until
@@ -23,9 +24,11 @@ END_STATUSES = ("completed", "failed", "cancelled")
 @asynccontextmanager
 async def running_gateway(**changes: Any) -> AsyncIterator[httpx2.AsyncClient]:
     """Runs a gateway on a real socket, in this process; yields a client of it."""
-    app = create_app(Settings(**({"rate_per_second": 0} | changes)))
+    settings = Settings(**({"rate_per_second": 0, "grace_seconds": 1} | changes))
+    app = create_app(settings)
     app.openapi_schema = _openapi_schema()
-    config = uvicorn.Config(app, port=0, log_config=None, ws="none", timeout_graceful_shutdown=1)
+    config = server_config(app, settings)
+    config.port = 0
     server = uvicorn.Server(config)
     serving = asyncio.ensure_future(server._serve())
     try:

@@ -1,5 +1,7 @@
 """HTTP mechanics: statuses, file headers, ranges, rate limits, host names."""
 
+import socket
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,7 +121,12 @@ def test_a_client_is_an_ipv4_address_or_an_ipv6_network(
         ("127.0.0.1:8000", "", "[::1]:8000", True),
         ("127.0.0.1:8000", "", "evil.test", False),
         ("127.0.0.1:8000", "", "", False),
-        ("0.0.0.0:8000", "", "anything.test", True),
+        ("0.0.0.0:8000", "", "anything.test", False),
+        ("0.0.0.0:8000", "", "", False),
+        ("0.0.0.0:8000", "", "10.1.2.3:8000", True),
+        ("0.0.0.0:8000", "", "[2001:db8::1]:8000", True),
+        ("0.0.0.0:8000", "", socket.gethostname(), True),
+        ("0.0.0.0:8000", "*", "anything.test", True),
         ("0.0.0.0:8000", "captions.test", "CAPTIONS.test:80", True),
         ("0.0.0.0:8000", "captions.test", "evil.test", False),
     ],
@@ -131,4 +138,4 @@ def test_only_allowed_host_names_are_answered(
 
     middleware = SecurityMiddleware(nothing, Settings(listen=listen, hosts=hosts))
 
-    assert (middleware._refusal("GET", Headers({"host": host})) is None) is allowed
+    assert (middleware._refusal({"method": "GET"}, Headers({"host": host})) is None) is allowed

@@ -75,7 +75,7 @@ async def test_a_name_with_any_private_address_is_refused_before_connecting(
     answer = await post(named(receiver), private=False)
 
     assert (answer.status, answer.taken) == (0, False)
-    assert "not a public address" in answer.error
+    assert "not at a public address" in answer.error
     assert (connections, receiver.received) == ([], [])
 
 
@@ -96,7 +96,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked_under_its_nam
 async def test_a_loopback_address_is_refused_when_connecting_too(receiver: Receiver) -> None:
     answer = await post(receiver.url, private=False)
 
-    assert "not a public address" in answer.error
+    assert "not at a public address" in answer.error
     assert receiver.received == []
 
 

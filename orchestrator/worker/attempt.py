@@ -41,6 +41,17 @@ class _CancelRequestedError(Exception):
     """A caller asked to cancel the job."""
 
 
+def begin(job: job_pb2.Job) -> None:
+    """Makes the job look as at the beginning of an attempt."""
+    job.state = job_pb2.JOB_STATE_RUNNING
+    if not job.HasField("start_time"):
+        job.start_time.CopyFrom(from_current_time())
+    job.ClearField("failure")
+    job.ClearField("progress")
+    job.ClearField("warnings")  # each attempt finds them anew
+    reset_stages(job)
+
+
 class Attempt:
     """Runs a job whose lease this runner holds."""
 
@@ -75,7 +86,7 @@ class Attempt:
             tracker = JobTracker(self._lease, self._event_log, self._resume_state, spool)
             source_store = SourceStore(self._artifacts, self._job.job_id, source)
             try:
-                await self._begin(tracker)
+                await self._begin()
                 request = await self._request(source)
                 await self._run_unless_cancelled(request, tracker, source_store)
             except StageError as error:
@@ -94,20 +105,11 @@ class Attempt:
         """Whether an earlier attempt may have stored its download."""
         return self._job.attempt > 1
 
-    async def _begin(self, tracker: JobTracker) -> None:
+    async def _begin(self) -> None:
         job = self._job
-        job.state = job_pb2.JOB_STATE_RUNNING
-        if not job.HasField("start_time"):
-            job.start_time.CopyFrom(from_current_time())
-        job.ClearField("failure")
-        job.ClearField("progress")
-        job.ClearField("warnings")  # each attempt finds them anew
-        reset_stages(job)
         started = event_pb2.AttemptStarted(
             resume_offset=self._resume_state.settled_offset, runner_id=self._lease.runner_id
         )
-        # The lease is confirmed after the event log was read: its fence stops later owners only.
-        await self._lease.save()
         await self._event_log.append(attempt_started=started)
         crashes = (
             job.attempt - 1 - self._resume_state.earlier_attempts - self._resume_state.failures
@@ -196,7 +198,9 @@ class Attempt:
         )
         if self._job.HasField("language_probability"):
             transcript.language_probability = self._job.language_probability
-        segments = await outlast(partial(self._segments, tracker.segments), PATIENCE_SECONDS)
+        segments = tracker.settled
+        if len(segments) != tracker.segments:  # earlier attempts settled the others
+            segments = await outlast(partial(self._segments, tracker.segments), PATIENCE_SECONDS)
         transcript.segments.extend(segments)
         if into := translated_into(transcript, self._job.options.language_out):
             transcript.language_out = self._job.language_out = into

@@ -32,6 +32,8 @@ class JobTracker(Sink):
         self._event_log = event_log
         self.segments = resume_state.segments
         """Settled by this attempt and those before it."""
+        self.settled: list[media_pb2.Segment] = []
+        """Those of this attempt, each of them stored in the event log."""
         self._spool = spool.open("wb")
         self._bytes = 0
         self._unpublished = False
@@ -187,6 +189,7 @@ class JobTracker(Sink):
         self._unpublished = True
         SEGMENTS.inc()
         await self._event_log.append(segment_settled=event_pb2.SegmentSettled(segment=segment))
+        self.settled.append(segment)
 
     async def finished(self, finished: transcriber_pb.TranscribeFinished) -> None:
         self.transcribed = finished

@@ -33,7 +33,7 @@ from orchestrator.jobs.dedup import Dedup
 from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.replay import Replays
 from orchestrator.jobs.storage import JobStorage
-from orchestrator.jobs.store import ACTIVE, JobStore
+from orchestrator.jobs.store import ACTIVE
 from orchestrator.jobs.submission import Rerun, Submission
 from orchestrator.maintenance.eviction import Eviction
 from orchestrator.maintenance.housekeeper import Housekeeper
@@ -146,12 +146,11 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     """Builds everything a job needs."""
     storage = JobStorage.on(bus)
     pipeline = Pipeline(stages, settings)
-    queue_on = partial(
-        WorkQueue,
+    queue = WorkQueue(
+        bus,
         ack_wait_seconds=settings.ack_wait_seconds,
         max_deliveries=settings.max_deliveries,
     )
-    queue, prompt = queue_on(bus), bus.prompt(settings.accept_seconds)
     index = JobIndex(bus)
     feeds = FeedPool(partial(JobFeed, bus, storage.event_logs))
     capacity = Capacity(bus, settings)
@@ -170,9 +169,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         on_member_revived=collection_queue.put,
     )
     dedup = Dedup(storage, settings, partial(selected_models, stages))
-    submission = Submission(
-        prompt, JobStore(prompt), queue_on(prompt), max_attempts=settings.max_attempts
-    )
+    submission = Submission(storage, queue, settings)
     return Core(
         settings=settings,
         storage=storage,
@@ -210,7 +207,6 @@ def build_collections(core: Core) -> Collections:
     records, index = CollectionStore(storage.bus), CollectionIndex(core.index)
     feeds = FeedPool(partial(CollectionFeed, storage.bus, storage.event_logs, core.index.progress))
     projections = Projections(storage.event_logs, records)
-    prompt = storage.bus.prompt(settings.accept_seconds)
     dependencies = Dependencies(
         storage=storage,
         records=records,
@@ -226,12 +222,7 @@ def build_collections(core: Core) -> Collections:
         live_pages=core.live_pages,
         feeds=feeds,
         submission=CollectionSubmission(
-            JobStorage.on(prompt),
-            CollectionStore(prompt),
-            CollectionQueue(prompt),
-            settings,
-            core.capabilities,
-            core.capacity,
+            storage, records, queue, settings, core.capabilities, core.capacity
         ),
         reading=CollectionReader(storage.bus, records, projections, core.index),
         control=CollectionControl(

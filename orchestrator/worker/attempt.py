@@ -1,7 +1,8 @@
 """One attempt at one job: runs the pipeline and records how it ended."""
 
 import asyncio
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,8 @@ log = get_logger(__name__)
 
 AUDIO = "audio.webm"
 """The artifact name of the normalized audio."""
+SCRATCH_PREFIX = "tmp-"
+"""Of the files of an attempt in the working folder."""
 
 
 class _CancelRequestedError(Exception):
@@ -78,11 +81,7 @@ class Attempt:
 
     async def run(self) -> float | None:
         """Seconds until the next attempt, or None if the job is terminal now."""
-        with (
-            JOBS_RUNNING.track_inprogress(),
-            tempfile.TemporaryDirectory(dir=self._settings.work_dir) as folder,
-        ):
-            spool, source = Path(folder) / AUDIO, Path(folder) / SOURCE
+        with JOBS_RUNNING.track_inprogress(), self._scratch() as (spool, source):
             tracker = JobTracker(self._lease, self._event_log, self._resume_state, spool)
             source_store = SourceStore(self._artifacts, self._job.job_id, source)
             try:
@@ -99,6 +98,19 @@ class Attempt:
                 await source_store.close()
             await self._succeeded(tracker, spool, source_store)
         return None
+
+    @contextmanager
+    def _scratch(self) -> Iterator[tuple[Path, Path]]:
+        """Where audio and download are spooled; not in a folder of their own, which costs more."""
+        paths = [
+            self._settings.work_dir / f"{SCRATCH_PREFIX}{self._lease.runner_id}-{name}"
+            for name in (AUDIO, SOURCE)
+        ]
+        try:
+            yield paths[0], paths[1]
+        finally:
+            for path in paths:
+                path.unlink(missing_ok=True)
 
     @property
     def _may_have_source(self) -> bool:

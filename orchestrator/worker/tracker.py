@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from google.protobuf.timestamp import from_current_time
 
@@ -34,7 +35,8 @@ class JobTracker(Sink):
         """Settled by this attempt and those before it."""
         self.settled: list[media_pb2.Segment] = []
         """Those of this attempt, each of them stored in the event log."""
-        self._spool = spool.open("wb")
+        self._spool_path = spool
+        self._spool: BinaryIO | None = None
         self._bytes = 0
         self._unpublished = False
         self.audio_media_type = ""
@@ -72,7 +74,8 @@ class JobTracker(Sink):
 
     def close(self) -> None:
         """Ends the spooled audio file."""
-        self._spool.close()
+        if self._spool is not None:
+            self._spool.close()
 
     async def stage_started(self, stage: StageId) -> None:
         status = self._stage(stage)
@@ -159,6 +162,8 @@ class JobTracker(Sink):
             self._job.progress = max(self._job.progress, min(1.0, done / total))
 
     async def audio_kept(self, frame: bytes) -> None:
+        if self._spool is None:
+            self._spool = self._spool_path.open("wb")
         self.audio_bytes += self._spool.write(frame)
 
     async def normalized(self, finished: normalizer_pb.NormalizeFinished) -> None:

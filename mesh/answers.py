@@ -2,7 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, TypeVar
@@ -14,7 +16,7 @@ from mesh.tasks import mark_retrieved
 T = TypeVar("T")
 Request = Callable[[], Coroutine[Any, Any, T]]
 
-LEAVE_SECONDS, LONGEST_LEAVE_SECONDS = 3.0, 15.0
+LEAVE_SECONDS, LONGEST_LEAVE_SECONDS = 3.0, 6.0
 """A server whose JetStream has not answered for this long is left for another of the cluster."""
 STEPS = 5
 """A prompt request waits in steps, so that a pause of this process counts as one step at most."""
@@ -26,6 +28,42 @@ NEVER_LOST, OVERTAKEN = 2**63, 0
 
 class LostError(TimeoutError):
     """A request that was sent later has been answered, and this one has not."""
+
+
+class Patience:
+    """How long one caller waits for a store that does not answer, over all its requests."""
+
+    def __init__(self, seconds: float) -> None:
+        self.step = seconds / STEPS
+        self.left = seconds
+
+    @property
+    def over(self) -> bool:
+        """Whether less than half a step is left, which is too little to wait for."""
+        return self.left < self.step / 2
+
+
+_current: ContextVar[Patience | None] = ContextVar("patience", default=None)
+
+
+def current_patience() -> Patience | None:
+    """That of the present caller; None if it waits as long as it takes."""
+    return _current.get()
+
+
+@contextmanager
+def prompt(seconds: float, *, alone: bool = False) -> Iterator[None]:
+    """Requests inside this block share one patience; inside another block they share that one's.
+
+    Only a store at a standstill uses it up, or a request that the store lost: not a slow store
+    that answers earlier requests meanwhile. `alone`: the block shares nothing with others.
+    """
+    patience = None if alone else _current.get()
+    token = _current.set(patience or Patience(seconds))
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 @dataclass(slots=True)
@@ -44,7 +82,8 @@ class Answers:
     """When we last left a server."""
     _left_for: str = ""
     """The kind of request that was not answered there."""
-    _leave_seconds: float = LEAVE_SECONDS
+    _changes: int = 0
+    """Servers left since that kind was answered."""
 
     def note(self, kind: str, number: int) -> None:
         """Counts the request of that number as carried out.
@@ -56,49 +95,51 @@ class Answers:
         self._newest[kind] = max(number, self._newest[kind])
         self._failing_since.pop(kind, None)
         if kind == self._left_for:
-            self._left_for, self._leave_seconds = "", LEAVE_SECONDS
+            self._left_for, self._changes = "", 0
 
-    def must_leave(self, kind: str, began: float) -> bool:
-        """Notes a request without an answer; True if this server must be left now.
+    def must_leave(self, kind: str, began: float, servers: int) -> bool:
+        """Notes a request without an answer; True if this one of the servers must be left now.
 
-        Waits longer each time, until that kind is answered: another server may be no better.
+        Every server is tried once before any is given more time, until that kind is answered: one
+        of them may be cut off, and all of them without an answer only hold an election.
         """
         now, since = monotonic(), self._failing_since.setdefault(kind, began)
-        if now - since < self._leave_seconds or began < self._changed_at:
+        rounds = self._changes // servers
+        leave_seconds = min(LEAVE_SECONDS * 2**rounds, LONGEST_LEAVE_SECONDS)
+        if servers == 1 or now - since < leave_seconds or began < self._changed_at:
             return False
         self._failing_since.clear()
         self._changed_at, self._left_for = now, kind
-        self._leave_seconds = min(2 * self._leave_seconds, LONGEST_LEAVE_SECONDS)
+        self._changes += 1
         return True
 
-    async def to(
-        self, kind: str, request: Request[T], seconds: float | None, *, repeatable: bool
-    ) -> T:
-        """Sends a request and waits for its answer: as long as it takes without `seconds`.
+    async def to(self, kind: str, request: Request[T], *, repeatable: bool) -> T:
+        """Sends a request and waits for its answer: as long as it takes, unless it is prompt.
 
-        With it, TimeoutError after that long without any answer of this kind, or if the request
-        was lost. A lost request that is repeatable is sent again once before that. A slow store
-        that answers in order is waited for.
+        Then TimeoutError after as long as its caller has patience without any answer of this kind,
+        or if the request was lost. A lost request that is repeatable is sent again once before
+        that. A slow store that answers in order is waited for.
         """
         number = self._next()
         sent = self._noted(kind, request, number)
-        if seconds is None:
+        patience = current_patience()
+        if patience is None:
             return await sent
-        step = seconds / STEPS
         try:
-            steps = STEPS - AGAIN_STEPS if repeatable else STEPS
-            return await self._promptly(kind, sent, number, step, steps)
+            kept = AGAIN_STEPS * patience.step if repeatable else 0
+            return await self._promptly(kind, sent, number, patience, kept)
         except LostError:
-            if not repeatable:
+            if not repeatable or patience.over:
                 raise
         sent = self._noted(kind, request, self._next())
-        return await self._promptly(kind, sent, OVERTAKEN, step, AGAIN_STEPS)
+        return await self._promptly(kind, sent, OVERTAKEN, patience)
 
-    async def while_moving(self, kind: str, request: Request[T], seconds: float | None) -> T:
+    async def while_moving(self, kind: str, request: Request[T]) -> T:
         """Waits for what depends on later requests of this kind; TimeoutError as above."""
-        if seconds is None:
+        patience = current_patience()
+        if patience is None:
             return await request()
-        return await self._promptly(kind, request(), NEVER_LOST, seconds / STEPS)
+        return await self._promptly(kind, request(), NEVER_LOST, patience)
 
     def _next(self) -> int:
         self._sent += 1
@@ -118,24 +159,29 @@ class Answers:
         kind: str,
         request: Coroutine[Any, Any, T],
         number: int,
-        step: float,
-        steps: int = STEPS,
+        patience: Patience,
+        kept: float = 0,
     ) -> T:
-        """LostError after so many steps if it was overtaken."""
+        """LostError if it was overtaken and no more patience is left than is to be kept."""
         task = asyncio.create_task(request)
         task.add_done_callback(mark_retrieved)
-        waited = idle = 0
+        allowed, step = patience.left, patience.step
+        waited = idle = 0.0
         try:
             while True:
-                count, overtaken = self.counts[kind], self._newest[kind] > number
+                began, count = monotonic(), self.counts[kind]
+                overtaken = self._newest[kind] > number
                 await asyncio.wait([task], timeout=step)
+                passed = min(step, monotonic() - began) if task.done() else step
+                waited += passed
+                others = self.counts[kind] - count - task.done()
+                idle = 0 if others > 0 else idle + passed
+                patience.left = allowed - (waited if overtaken else idle)
                 if task.done():
                     return task.result()
-                waited += 1
-                idle = idle + 1 if self.counts[kind] == count else 0
-                if overtaken and waited >= steps:
+                if overtaken and patience.left - kept < step / 2:
                     raise LostError
-                if idle >= STEPS:
+                if idle and patience.over:
                     raise TimeoutError
         finally:
             task.cancel()

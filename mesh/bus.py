@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -21,7 +20,7 @@ from nats.js.kv import KeyValue
 from nats.js.object_store import ObjectStore
 from structlog import get_logger
 
-from mesh.answers import Answers, Request
+from mesh.answers import Answers, Request, current_patience, prompt
 from mesh.errors import LimitExceededError, UnavailableError
 from mesh.reasons import Reason
 from mesh.stores import Limits, Names, key_value, make_streams, object_store
@@ -77,7 +76,6 @@ class Bus:
         self.client = client
         self.names = names
         self._answer_seconds = answer_seconds
-        self._prompt_seconds: float | None = None
         self._answers = Answers()
         self._replicated = False
         self._quorum = SingleFlight(self._prove_quorum)
@@ -119,16 +117,6 @@ class Bus:
             records = await self.jetstream.stream_info(self._place_of(BARRIER)[0])
             self._replicated = (records.config.num_replicas or 1) > 1
 
-    def prompt(self, seconds: float) -> Self:
-        """This connection for callers that wait: unanswered requests fail after that time.
-
-        Only a store at a standstill counts, or a request that it lost: not a slow store that
-        answers earlier requests meanwhile.
-        """
-        bus = copy(self)
-        bus._prompt_seconds = seconds
-        return bus
-
     async def publish(
         self,
         subject: str,
@@ -146,12 +134,12 @@ class Bus:
 
     async def _ask(self, kind: str, request: Request[T], *, repeatable: bool) -> T:
         """Waits for an answer; leaves a server that has not answered this kind for a while."""
-        began, seconds = monotonic(), self._prompt_seconds
+        began = monotonic()
         try:
             async with storing():
-                return await self._answers.to(kind, request, seconds, repeatable=repeatable)
+                return await self._answers.to(kind, request, repeatable=repeatable)
         except UnavailableError:
-            if self._answers.must_leave(kind, began) and len(self.client.servers) > 1:
+            if self._answers.must_leave(kind, began, len(self.client.servers)):
                 # It may be frozen, or cut off from its peers.
                 log.warning("nats does not answer; trying another server")
                 await self.client.force_reconnect()
@@ -177,7 +165,7 @@ class Bus:
             "Nats-Msg-Id": message_id,
         }
         headers = {name: value for name, value in headers.items() if value}
-        give_up = monotonic() + (self._prompt_seconds or inf)
+        patience = current_patience()
         for _ in range(MAX_IN_FLIGHT):
             try:
                 return await self.publish(subject, data, headers, repeatable=True)
@@ -186,14 +174,16 @@ class Bus:
                     raise
             there = await self.newest(stream, fence or subject)
             if (there.sequence if there else 0) != last:
-                if there is None or not self._prompt_seconds:
+                if there is None or patience is None:
                     return None
                 # It may be ours: a prompt request that was lost is sent again.
                 return there.sequence if (there.subject, there.data) == (subject, data) else None
             # The other message is on its way to the replicas, and may not arrive.
-            if monotonic() > give_up:
-                break
             await asyncio.sleep(IN_FLIGHT_SECONDS)
+            if patience is not None:
+                patience.left -= IN_FLIGHT_SECONDS
+                if patience.over:
+                    break
         raise UnavailableError(
             "another write is not settled yet", reason=Reason.STORAGE_UNAVAILABLE
         )
@@ -228,7 +218,7 @@ class Bus:
         """Returns after a proof that began after this call; all that wait share it."""
         kind = _write_to(self._place_of(BARRIER)[1])
         async with storing(), asyncio.timeout(self._answer_seconds):
-            await self._answers.while_moving(kind, self._quorum, self._prompt_seconds)
+            await self._answers.while_moving(kind, self._quorum)
 
     async def _prove_quorum(self) -> None:
         """Writes to the bucket: only a leader with a quorum can acknowledge that."""
@@ -236,7 +226,8 @@ class Bus:
         try:
             # Promptly, since all that wait share it: one that is lost would hold them up.
             tombstone = {"KV-Operation": "DEL"}
-            await self.prompt(PROOF_SECONDS).publish(subject, b"", tombstone, repeatable=True)
+            with prompt(PROOF_SECONDS, alone=True):
+                await self.publish(subject, b"", tombstone, repeatable=True)
         except LimitExceededError:
             # A full bucket. A purge needs the quorum, too, and no room; but it reads the bucket.
             await self.purge(stream, subject)

@@ -33,7 +33,7 @@ from orchestrator.jobs.dedup import Dedup
 from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.replay import Replays
 from orchestrator.jobs.storage import JobStorage
-from orchestrator.jobs.store import ACTIVE, JobStore
+from orchestrator.jobs.store import ACTIVE
 from orchestrator.jobs.submission import Rerun, Submission
 from orchestrator.maintenance.eviction import Eviction
 from orchestrator.maintenance.housekeeper import Housekeeper
@@ -148,12 +148,11 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     """Builds everything a job needs."""
     storage = JobStorage.on(bus)
     pipeline = Pipeline(stages, settings)
-    queue_on = partial(
-        WorkQueue,
+    queue = WorkQueue(
+        bus,
         ack_wait_seconds=settings.ack_wait_seconds,
         max_deliveries=settings.max_deliveries,
     )
-    queue, prompt = queue_on(bus), bus.prompt(settings.accept_seconds)
     index = JobIndex(bus)
     feeds = FeedPool(partial(JobFeed, bus, storage.event_logs))
     capacity = Capacity(bus, settings)
@@ -172,9 +171,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         on_member_revived=collection_queue.put,
     )
     dedup = Dedup(storage, settings, partial(selected_models, stages))
-    submission = Submission(
-        prompt, JobStore(prompt), queue_on(prompt), max_attempts=settings.max_attempts
-    )
+    submission = Submission(storage, queue, settings)
     service = PipelineServicer(
         settings=settings,
         storage=storage,
@@ -217,7 +214,6 @@ def build_collections(core: Core) -> Collections:
     records, index = CollectionStore(storage.bus), CollectionIndex(jobs.index)
     feeds = FeedPool(partial(CollectionFeed, storage.bus, storage.event_logs, jobs.index.progress))
     projections = Projections(storage.event_logs, records)
-    prompt = storage.bus.prompt(settings.accept_seconds)
     dependencies = Dependencies(
         storage=storage,
         records=records,
@@ -233,12 +229,7 @@ def build_collections(core: Core) -> Collections:
         live_pages=jobs.live_pages,
         feeds=feeds,
         submission=CollectionSubmission(
-            JobStorage.on(prompt),
-            CollectionStore(prompt),
-            CollectionQueue(prompt),
-            settings,
-            jobs.capabilities,
-            jobs.capacity,
+            storage, records, queue, settings, jobs.capabilities, jobs.capacity
         ),
         reading=CollectionReader(storage.bus, records, projections, jobs.index),
         control=CollectionControl(

@@ -54,11 +54,12 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     rerun: Rerun
 
     async def CreateJob(self, request: pb.CreateJobRequest, context: Any) -> pb.CreateJobResponse:
-        spec, reserved = await self._checked(request)
-        if reserved.accepted:
-            return pb.CreateJobResponse(job=reserved.accepted.job)
-        await self.capacity.check()
-        return pb.CreateJobResponse(job=await self.submission.accept(reserved, spec))
+        with self.submission.prompt():  # the times of slow requests must not add up
+            spec, reserved = await self._checked(request)
+            if reserved.accepted:
+                return pb.CreateJobResponse(job=reserved.accepted.job)
+            await self.capacity.check()
+            return pb.CreateJobResponse(job=await self.submission.accept(reserved, spec))
 
     async def CreateJobFromUpload(
         self, request_iterator: AsyncIterator[pb.CreateJobFromUploadRequest], context: Any

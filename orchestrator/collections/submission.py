@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from structlog import get_logger
 
+from mesh.answers import prompt
 from mesh.correlation import current, new_id
 from mesh.errors import InvalidRequestError
 from mesh.job_options import MAX_URL_BYTES
@@ -139,7 +140,13 @@ class CollectionSubmission:
         start = checked(request, self.settings)
         named = check_word(request.correlation_id, "correlation_id")
         await self.capabilities.check(start.options)
-        reserved = await self.records.reserve(request.request_id)
+        with prompt(self.settings.accept_seconds):
+            return await self._store(request.request_id, named, start)
+
+    async def _store(
+        self, request_id: str, named: str, start: event_pb2.StartCollection
+    ) -> collection_pb2.Collection:
+        reserved = await self.records.reserve(request_id)
         if reserved.accepted:
             return reserved.accepted.collection
         await self.capacity.check()

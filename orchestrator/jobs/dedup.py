@@ -52,16 +52,19 @@ class Dedup:
         """An identical job under way, or a finished one to copy; None if this one must run."""
         if not self.settings.cache_hours or not record.cache_key:
             return None
+        pointer = Pointer(dedup_pointer(record))
+        if record.job.attempt:  # else most are the first of their source, so do not look first
+            pointer = await self.storage.jobs.pointer(pointer.key)
         while True:
-            pointer = await self.storage.jobs.pointer(dedup_pointer(record))
             original = None if record.force else await self._usable(pointer, record.job)
             if original is not None or pointer.id == record.job.job_id:
                 return original
             try:
                 await self.storage.jobs.point(pointer, record.job.job_id)
             except ConflictError:
-                continue
-            return None
+                pointer = await self.storage.jobs.pointer(pointer.key)
+            else:
+                return None
 
     async def _usable(self, pointer: Pointer, job: job_pb2.Job) -> job_pb2.Job | None:
         if pointer.id in ("", job.job_id):

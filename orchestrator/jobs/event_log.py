@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 from typing import TypeAlias
 
 from google.protobuf.message import Message
@@ -43,6 +44,17 @@ class EventLogReader:
         async for message in stored:
             yield message.sequence, event_pb2.Event.FromString(message.data)
 
+    async def newest(
+        self, owner_id: str, *, patience_seconds: float = 0
+    ) -> tuple[int, event_pb2.Event] | None:
+        """The last stored event and its sequence number, as the leader knows it."""
+        names = self._bus.names
+        ask = partial(self._bus.newest, names.events_stream, names.event(owner_id, "*"))
+        stored = await outlast(ask, patience_seconds)
+        if stored is None:
+            return None
+        return stored.sequence, event_pb2.Event.FromString(stored.data)
+
 
 class EventLogWriter:
     """Appends to one event log; the broker refuses it once another writer has appended."""
@@ -66,21 +78,22 @@ class EventLogWriter:
 
     async def _append(self, event: event_pb2.Event) -> None:
         async with self._turn:
-            sequence = await outlast(lambda: self._store(event), self._patience)
+            data = event.SerializeToString()
+            sequence = await outlast(lambda: self._store(event, data), self._patience)
             headers = {SEQUENCE: str(sequence), PREVIOUS: str(self.last_sequence)}
             self.last_sequence = sequence
             live = self._bus.names.live(self._owner_id, "event")
             # It is stored: watchers that miss this message read it there.
             with suppress(NatsError):
-                await self._bus.client.publish(live, event.SerializeToString(), headers=headers)
+                await self._bus.client.publish(live, data, headers=headers)
 
-    async def _store(self, event: event_pb2.Event) -> int:
+    async def _store(self, event: event_pb2.Event, data: bytes) -> int:
         kind = event_pb2.EventType.Name(event.type).removeprefix("EVENT_TYPE_").lower()
         names, owner_id = self._bus.names, self._owner_id
         sequence = await self._bus.publish_fenced(
             names.events_stream,
             names.event(owner_id, kind),
-            event.SerializeToString(),
+            data,
             self.last_sequence,
             fence=names.event(owner_id, "*"),
         )

@@ -1,6 +1,7 @@
 """Lease: one runner's right to write one attempt of a job. A lost lease writes nothing."""
 
 import asyncio
+from collections.abc import Callable
 
 from mesh.bus import outlast
 from mesh.correlation import new_id
@@ -28,10 +29,14 @@ class Lease:
         """The job; change it, then save()."""
         return self._versioned.job
 
-    async def take(self, *, next_attempt: bool = True) -> None:
-        """Takes the job; ConflictError if another runner was faster."""
+    async def take(
+        self, *, next_attempt: bool = True, begin: Callable[[job_pb2.Job], None] | None = None
+    ) -> None:
+        """Takes the job, changed by `begin`; ConflictError if another runner was faster."""
         self._versioned.record.runner_id = self.runner_id
         self.job.attempt += next_attempt
+        if begin is not None:
+            begin(self.job)
         await self._jobs.save(self._versioned)
         self._notice_cancel()
 

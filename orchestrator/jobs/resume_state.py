@@ -13,6 +13,8 @@ class ResumeState:
     """Where a new attempt resumes."""
 
     last_sequence: int = 0
+    started: bool = False
+    """Whether an attempt has appended to the event log since its job was accepted."""
     segments: int = 0
     """Settled so far; a new attempt drops repeated ones by their index."""
     settled_offset: Duration = field(default_factory=Duration)
@@ -30,7 +32,9 @@ class ResumeState:
     def note(self, sequence: int, event: event_pb2.Event) -> None:
         """Takes one event in."""
         self.last_sequence = sequence
-        match event.WhichOneof("payload"):
+        kind = event.WhichOneof("payload")
+        self.started = kind != "job_accepted"
+        match kind:
             case "segment_settled":
                 self._note_segment(event)
             case "attempt_failed":
@@ -53,10 +57,24 @@ class ResumeState:
 
 
 async def read_resume_state(
-    event_logs: EventLogReader, job_id: str, *, patience_seconds: float = 0
+    event_logs: EventLogReader,
+    job_id: str,
+    *,
+    first_attempt: bool = False,
+    patience_seconds: float = 0,
 ) -> ResumeState:
-    """Reads the whole event log once."""
+    """Reads the whole event log once.
+
+    Before its first attempt a job's log has one event at most, which is also the newest: one
+    request instead of a search through the stream.
+    """
     resume_state = ResumeState()
+    if first_attempt:
+        newest = await event_logs.newest(job_id, patience_seconds=patience_seconds)
+        if newest is None or (newest[1].HasField("job_accepted") and not newest[1].attempt):
+            if newest is not None:
+                resume_state.note(*newest)
+            return resume_state
     async for sequence, event in event_logs.events(job_id, patience_seconds=patience_seconds):
         resume_state.note(sequence, event)
     return resume_state

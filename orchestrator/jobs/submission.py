@@ -2,13 +2,14 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from google.protobuf.timestamp import from_current_time
 from structlog import get_logger
 
-from mesh.bus import Bus
+from mesh.answers import prompt
 from mesh.correlation import current, new_id
 from mesh.errors import MeshError, SourceRefusedError
 from mesh.reasons import Reason
@@ -16,11 +17,13 @@ from mesh.watching import TERMINAL
 from orchestrator.jobs.artifacts import UPLOAD, Artifacts
 from orchestrator.jobs.dedup import dedup_key
 from orchestrator.jobs.event_log import open_event_log
+from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.store import ConflictError, JobStore, ReservedId, VersionedJob
 from orchestrator.jobs.validation import SchedulingKey, check_word
 from orchestrator.pipeline.stages import reset_stages
 from orchestrator.queue.capacity import Capacity
 from orchestrator.queue.work_queue import WorkQueue
+from orchestrator.settings import Settings
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
@@ -44,19 +47,23 @@ class JobSpec:
 class Submission:
     """Turns requests into durable jobs."""
 
-    def __init__(self, bus: Bus, jobs: JobStore, queue: WorkQueue, *, max_attempts: int) -> None:
-        self._bus = bus
-        self._jobs = jobs
+    def __init__(self, storage: JobStorage, queue: WorkQueue, settings: Settings) -> None:
+        self._bus = storage.bus
+        self._jobs = storage.jobs
         self._queue = queue
-        self._max_attempts = max_attempts
+        self._max_attempts = settings.max_attempts
+        self.prompt = partial(prompt, settings.accept_seconds)
+        """In such a block all requests to the broker share one patience; else each step has one."""
 
     async def reserve(self, request_id: str) -> Reservation:
         """Reserves an id for a request; a repeated request gets the job it made before."""
-        return await self._jobs.reserve(check_word(request_id, "request_id"))
+        with self.prompt():
+            return await self._jobs.reserve(check_word(request_id, "request_id"))
 
     async def reserved(self, request_id: str) -> Reservation | None:
         """What was reserved for a request that made no job yet; None if nothing was."""
-        return await self._jobs.reserved(request_id)
+        with self.prompt():
+            return await self._jobs.reserved(request_id)
 
     async def accept(self, reservation: Reservation, spec: JobSpec) -> job_pb2.Job:
         """Returns once both the job and its work item are on disk."""
@@ -75,16 +82,21 @@ class Submission:
             webhook_url=spec.webhook_url,
         )
         reset_stages(job)
-        # The work item first: a runner that finds no job waits, then drops it. The other way
-        # round, a failure in between would leave a job that is queued for ever.
-        # An earlier try of this request may have left its item there: that one will do.
-        await self._queue.put(job)
         record = job_pb2.JobRecord(
             job=job,
             request_id=reservation.request_key,
             force=spec.force,
             cache_key=dedup_key(spec.source, spec.options),
         )
+        with self.prompt():
+            return await self._store(record)
+
+    async def _store(self, record: job_pb2.JobRecord) -> job_pb2.Job:
+        job = record.job
+        # The work item first: a runner that finds no job waits, then drops it. The other way
+        # round, a failure in between would leave a job that is queued for ever.
+        # An earlier try of this request may have left its item there: that one will do.
+        await self._queue.put(job)
         try:
             await self._jobs.create(record)
         except ConflictError:  # the same request, at the same time

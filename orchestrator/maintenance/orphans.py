@@ -26,7 +26,7 @@ SCRATCH_AGE = timedelta(hours=24)
 """Kept audio may lie untouched while the rest of a long recording is transcribed."""
 
 SCRATCH_PATTERNS = ("tmp*", "upload-*")
-"""Folders of attempts and files of uploads; nothing else in the folder is touched."""
+"""Files of attempts (once their folders) and of uploads; nothing else is touched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """One attempt at one job: runs the pipeline and records how it ended."""
 
 import asyncio
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -36,10 +37,23 @@ log = get_logger(__name__)
 
 AUDIO = "audio.webm"
 """The artifact name of the normalized audio."""
+SCRATCH_PREFIX = "tmp-"
+"""Of the files of an attempt in the working folder."""
 
 
 class _CancelRequestedError(Exception):
     """A caller asked to cancel the job."""
+
+
+def begin(job: job_pb2.Job) -> None:
+    """Makes the job look as at the beginning of an attempt."""
+    job.state = job_pb2.JOB_STATE_RUNNING
+    if not job.HasField("start_time"):
+        job.start_time.CopyFrom(from_current_time())
+    job.ClearField("failure")
+    job.ClearField("progress")
+    job.ClearField("warnings")  # each attempt finds them anew
+    reset_stages(job)
 
 
 class Attempt:
@@ -68,15 +82,11 @@ class Attempt:
 
     async def run(self) -> float | None:
         """Seconds until the next attempt, or None if the job is terminal now."""
-        with (
-            JOBS_RUNNING.track_inprogress(),
-            tempfile.TemporaryDirectory(dir=self._settings.work_dir) as folder,
-        ):
-            spool, source = Path(folder) / AUDIO, Path(folder) / SOURCE
+        with JOBS_RUNNING.track_inprogress(), self._scratch() as (spool, source):
             tracker = JobTracker(self._lease, self._event_log, self._resume_state, spool)
             source_store = SourceStore(self._artifacts, self._job.job_id, source)
             try:
-                await self._begin(tracker)
+                await self._begin()
                 request = await self._request(source)
                 await self._run_unless_cancelled(request, tracker, source_store)
             except StageError as error:
@@ -90,25 +100,29 @@ class Attempt:
             await self._succeeded(tracker, spool, source_store)
         return None
 
+    @contextmanager
+    def _scratch(self) -> Iterator[tuple[Path, Path]]:
+        """Where audio and download are spooled; not in a folder of their own, which costs more."""
+        paths = [
+            self._settings.work_dir / f"{SCRATCH_PREFIX}{self._lease.runner_id}-{name}"
+            for name in (AUDIO, SOURCE)
+        ]
+        try:
+            yield paths[0], paths[1]
+        finally:
+            for path in paths:
+                path.unlink(missing_ok=True)
+
     @property
     def _may_have_source(self) -> bool:
         """Whether an earlier attempt may have stored its download."""
         return self._job.attempt > 1
 
-    async def _begin(self, tracker: JobTracker) -> None:
+    async def _begin(self) -> None:
         job = self._job
-        job.state = job_pb2.JOB_STATE_RUNNING
-        if not job.HasField("start_time"):
-            job.start_time.CopyFrom(from_current_time())
-        job.ClearField("failure")
-        job.ClearField("progress")
-        job.ClearField("warnings")  # each attempt finds them anew
-        reset_stages(job)
         started = event_pb2.AttemptStarted(
             resume_offset=self._resume_state.settled_offset, runner_id=self._lease.runner_id
         )
-        # The lease is confirmed after the event log was read: its fence stops later owners only.
-        await self._lease.save()
         await self._event_log.append(attempt_started=started)
         crashes = (
             job.attempt - 1 - self._resume_state.earlier_attempts - self._resume_state.failures
@@ -191,7 +205,9 @@ class Attempt:
     async def _transcript(self, tracker: JobTracker) -> media_pb2.Transcript:
         transcript = media_pb2.Transcript(duration=tracker.transcribed.duration)
         copy_shared(self._job, transcript)
-        segments = await outlast(partial(self._segments, tracker.segments), PATIENCE_SECONDS)
+        segments = tracker.settled
+        if len(segments) != tracker.segments:  # earlier attempts settled the others
+            segments = await outlast(partial(self._segments, tracker.segments), PATIENCE_SECONDS)
         transcript.segments.extend(segments)
         if into := translated_into(transcript, self._job.options.language_out):
             transcript.language_out = self._job.language_out = into

@@ -29,9 +29,9 @@ from orchestrator.jobs.store import ACTIVE, ConflictError, VersionedJob
 from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.queue.consumers import give_back, handle_delivery, keep_alive, wait_for_record
 from orchestrator.queue.dispatcher import Dispatcher
-from orchestrator.queue.work_queue import WorkQueue, replay_of_item
+from orchestrator.queue.work_queue import WorkQueue, id_of_subject, replay_of_item
 from orchestrator.settings import Settings
-from orchestrator.worker.attempt import Attempt
+from orchestrator.worker.attempt import Attempt, begin
 from orchestrator.worker.blocked import REQUEUE_BACKOFF, BlockedJobs, Slot
 from orchestrator.worker.readiness import Readiness
 from orchestrator.worker.retry import Backoff
@@ -73,11 +73,24 @@ class Runner:
         self._pipeline = pipeline
         self._jobs = storage.jobs
         self._replays = replays
+        self._leases: set[Lease] = set()
+        """Of the attempts under way."""
 
     async def run(self) -> None:
         """Runs until cancelled; jobs under way then go back to the queue."""
-        async with self._dispatcher.listening():
+        # One subscription for all jobs: one for each would be the brokers' work, on a cluster all
+        # of them, at the beginning and the end of every attempt.
+        async with (
+            self._dispatcher.listening(),
+            self._bus.subscribed(self._bus.names.cancel("*"), self._on_cancel),
+        ):
             await side_by_side(self._next, self._take)
+
+    async def _on_cancel(self, message: Msg) -> None:
+        job_id = id_of_subject(message.subject)
+        for lease in self._leases:
+            if lease.job.job_id == job_id:
+                lease.cancel_requested.set()
 
     async def _next(self) -> Msg:
         """Returns the next work item once there is a slot for it."""
@@ -180,30 +193,41 @@ class Runner:
     async def _attempt(self, versioned: VersionedJob) -> float | None:
         accepted = deepcopy(versioned.job)
         lease = Lease(self._jobs, versioned)
+        # Before the job is RUNNING: only then is its runner asked to cancel it.
+        self._leases.add(lease)
+        try:
+            return await self._run_attempt(accepted, lease)
+        finally:
+            self._leases.discard(lease)
+
+    async def _run_attempt(self, accepted: job_pb2.Job, lease: Lease) -> float | None:
         # First of all: a crash from here on counts as an attempt.
-        await lease.take()
+        await lease.take(begin=begin)
         resume_state = await self._resume_state(accepted, lease.save)
-
-        async def on_cancel(_: Msg) -> None:
-            lease.cancel_requested.set()
-
-        async with self._bus.subscribed(self._bus.names.cancel(versioned.job.job_id), on_cancel):
-            attempt = Attempt(self._storage, self._settings, self._pipeline, lease, resume_state)
-            return await attempt.run()
+        if resume_state.started:
+            # After the event log was read: its fence stops later owners only. A log in which no
+            # attempt has begun holds nothing of another owner.
+            await lease.save()
+        attempt = Attempt(self._storage, self._settings, self._pipeline, lease, resume_state)
+        return await attempt.run()
 
     async def _resume_state(
         self, accepted: job_pb2.Job, confirm: Callable[[], Awaitable[None]]
     ) -> ResumeState:
         """Reads the event log; opens it first if it is missing or ends with an earlier life."""
-        resume_state = await self._read_event_log(accepted.job_id)
+        read = partial(self._read_event_log, accepted.job_id, first_attempt=not accepted.attempt)
+        resume_state = await read()
         if not resume_state.last_sequence or resume_state.finished:
             # The end may be that of another runner, which took the job before the log was read.
             await confirm()
             await open_event_log(self._bus, accepted, resume_state.last_sequence)
-            resume_state = await self._read_event_log(accepted.job_id)
+            resume_state = await read()
         return resume_state
 
-    async def _read_event_log(self, job_id: str) -> ResumeState:
+    async def _read_event_log(self, job_id: str, *, first_attempt: bool = False) -> ResumeState:
         return await read_resume_state(
-            self._storage.event_logs, job_id, patience_seconds=PATIENCE_SECONDS
+            self._storage.event_logs,
+            job_id,
+            first_attempt=first_attempt,
+            patience_seconds=PATIENCE_SECONDS,
         )

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from google.protobuf.timestamp import from_current_time
 
@@ -33,7 +34,10 @@ class JobTracker(Sink):
         self._event_log = event_log
         self.segments = resume_state.segments
         """Settled by this attempt and those before it."""
-        self._spool = spool.open("wb")
+        self.settled: list[media_pb2.Segment] = []
+        """Those of this attempt, each of them stored in the event log."""
+        self._spool_path = spool
+        self._spool: BinaryIO | None = None
         self._bytes = 0
         self._unpublished = False
         self.audio_media_type = ""
@@ -69,7 +73,8 @@ class JobTracker(Sink):
 
     def close(self) -> None:
         """Ends the spooled audio file."""
-        self._spool.close()
+        if self._spool is not None:
+            self._spool.close()
 
     async def stage_started(self, stage: StageId) -> None:
         status = self._stage(stage)
@@ -156,6 +161,8 @@ class JobTracker(Sink):
             self._job.progress = max(self._job.progress, min(1.0, done / total))
 
     async def audio_kept(self, frame: bytes) -> None:
+        if self._spool is None:
+            self._spool = self._spool_path.open("wb")
         self.audio_bytes += self._spool.write(frame)
 
     async def normalized(self, finished: normalizer_pb.NormalizeFinished) -> None:
@@ -186,6 +193,7 @@ class JobTracker(Sink):
         self._unpublished = True
         SEGMENTS.inc()
         await self._event_log.append(segment_settled=event_pb2.SegmentSettled(segment=segment))
+        self.settled.append(segment)
 
     async def finished(self, finished: transcriber_pb.TranscribeFinished) -> None:
         self.transcribed = finished

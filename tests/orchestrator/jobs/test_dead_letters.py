@@ -1,6 +1,5 @@
 """Dead letters: exactly one a dead job; listed and purged."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -11,7 +10,9 @@ from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from mesh.status import reason_of
 from orchestrator.jobs.dead_letters import DeadLetters
-from orchestrator.jobs.event_log import EventLogReader, EventLogWriter
+from orchestrator.jobs.event_log import EventLogWriter
+from orchestrator.jobs.resume_state import ResumeState
+from orchestrator.worker.runner import Runner
 from tests.orchestrator.conftest import Start
 from tests.support.client import Client
 from tests.support.dead_letters import (
@@ -110,21 +111,18 @@ async def test_a_job_that_kills_every_runner_ends_as_a_crash_loop(
 async def test_a_runner_that_dies_before_the_job_runs_is_counted_too(
     start: Start, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = EventLogReader.events
+    real = Runner._read_event_log
     deaths = 0
 
-    async def dying(
-        self: EventLogReader, job_id: str, *rest: Any, **named: Any
-    ) -> AsyncIterator[Any]:
+    async def dying(self: Runner, job_id: str, **named: Any) -> ResumeState:
         nonlocal deaths
         if deaths < 3:
             deaths += 1
             raise RuntimeError("killed")
-        async for found in real(self, job_id, *rest, **named):
-            yield found
+        return await real(self, job_id, **named)
 
+    monkeypatch.setattr(Runner, "_read_event_log", dying)
     async with start(max_crashes=3) as client:
-        monkeypatch.setattr(EventLogReader, "events", dying)
         job = await client.create()
         ended = await _finished(client, job.job_id)
         await client.finished(job.job_id)

@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 from nats.js.errors import APIError
 
-from mesh.answers import AGAIN_STEPS, STEPS
+from mesh.answers import AGAIN_STEPS, STEPS, Answers, current_patience, prompt
 from mesh.bus import IN_FLIGHT_SECONDS, MAX_IN_FLIGHT, WRONG_LAST_SEQUENCE, Bus
 from mesh.correlation import new_id
 from mesh.errors import UnavailableError
 from orchestrator.jobs.store import ConflictError, JobStore
+from tests.support.client import URL, Client
 from tests.support.polling import until
 from tests.support.steps import Steps
+from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import job_pb2
 
 SECONDS = 1.23
@@ -41,7 +43,8 @@ async def test_a_record_is_stored_once(
 
     monkeypatch.setattr(broker_bus.jetstream, "publish", losing)
     record = job_pb2.JobRecord(job=job_pb2.Job(job_id=new_id()))
-    creating = asyncio.create_task(JobStore(broker_bus.prompt(SECONDS)).create(record))
+    with prompt(SECONDS):
+        creating = asyncio.create_task(JobStore(broker_bus).create(record))
     await until(lambda: broker_bus._answers.counts.total() > 0)
     await steps.pass_(STEPS - AGAIN_STEPS)
 
@@ -61,11 +64,10 @@ async def test_a_write_that_never_settles_is_not_waited_for_as_long_as_usual(
         tries += 1
         raise APIError(code=400, err_code=WRONG_LAST_SEQUENCE[0])
 
-    prompt = broker_bus.prompt(IN_FLIGHT_SECONDS / 2)
-    monkeypatch.setattr(prompt, "publish", in_flight)
+    monkeypatch.setattr(broker_bus, "publish", in_flight)
 
-    with pytest.raises(UnavailableError):
-        await prompt.put_key("filler.one", b"", 0)
+    with pytest.raises(UnavailableError), prompt(IN_FLIGHT_SECONDS / 2):
+        await broker_bus.put_key("filler.one", b"", 0)
     assert tries < MAX_IN_FLIGHT
 
 
@@ -74,5 +76,28 @@ async def test_the_record_of_another_writer_is_a_conflict_all_the_same(broker_bu
     await JobStore(broker_bus).create(record)
     record.job.attempt = 1
 
-    with pytest.raises(ConflictError):
-        await JobStore(broker_bus.prompt(60)).create(record)
+    with pytest.raises(ConflictError), prompt(60):
+        await JobStore(broker_bus).create(record)
+
+
+@pytest.mark.parametrize("what", ["job", "collection"])
+async def test_all_requests_of_a_submission_share_one_patience(
+    client: Client, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Else the times of slow ones add up, and a refusal takes longer than it may."""
+    to, seen = Answers.to, []
+
+    async def noted(self: Answers, kind: str, *given: Any, **named: Any) -> Any:
+        if (patience := current_patience()) is not None:
+            seen.append((kind, patience))
+        return await to(self, kind, *given, **named)
+
+    monkeypatch.setattr(Answers, "to", noted)
+    if what == "job":
+        await client.create(request_id="named")
+    else:
+        request = collection_pb.CreateCollectionRequest(sources=[URL], request_id="named")
+        await client.collections.CreateCollection(request)
+    kinds = [kind for kind, patience in seen if patience is seen[0][1]]
+
+    assert len(kinds) == 4  # the reservation, the work item, the record and the event log

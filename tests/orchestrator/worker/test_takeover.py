@@ -18,7 +18,7 @@ async def test_a_job_that_another_runner_ended_meanwhile_keeps_its_end(
 ) -> None:
     read, taken = Runner._read_event_log, False
 
-    async def overtaken(self: Runner, job_id: str) -> ResumeState:
+    async def overtaken(self: Runner, job_id: str, **named: Any) -> ResumeState:
         nonlocal taken
         if not taken:
             taken = True
@@ -28,7 +28,7 @@ async def test_a_job_that_another_runner_ended_meanwhile_keeps_its_end(
             state = await read_resume_state(storage.event_logs, job_id)
             event_log = EventLogWriter(storage.bus, lease.job, state.last_sequence)
             await end_job(storage, lease, event_log, job_pb2.JOB_STATE_SUCCEEDED)
-        return await read(self, job_id)
+        return await read(self, job_id, **named)
 
     monkeypatch.setattr(Runner, "_read_event_log", overtaken)
     async with start() as client:

@@ -5,6 +5,7 @@ export default {
   START_REPEATED: ["The upload began twice.", "Send the file again."],
   FRAME_TOO_LARGE: ["A piece of the upload was too large.", "Send the file again."],
   FRAME_EMPTY: ["A piece of the upload was empty.", "Send the file again."],
+  STREAM_IDLE: ["The live stream sent next to nothing for too long.", "Open another stream."],
   SIZE_MISMATCH: ["The file did not arrive whole.", "Send it again."],
   OPTION_UNSUPPORTED: ["This installation cannot do what one of the options asks for.", "Leave that option out, or install what is missing."],
   LANGUAGE_UNKNOWN: ["That language is not known here.", "Choose another one, or let it be found out."],

@@ -5,6 +5,7 @@ export default {
   START_REPEATED: ["O envio começou duas vezes.", "Envie o arquivo de novo."],
   FRAME_TOO_LARGE: ["Um pedaço do envio era grande demais.", "Envie o arquivo de novo."],
   FRAME_EMPTY: ["Um pedaço do envio estava vazio.", "Envie o arquivo de novo."],
+  STREAM_IDLE: ["A transmissão ao vivo quase não enviou dados por tempo demais.", "Abra outra."],
   SIZE_MISMATCH: ["O arquivo não chegou inteiro.", "Envie-o de novo."],
   OPTION_UNSUPPORTED: ["Esta instalação não sabe fazer o que uma das opções pede.", "Tire essa opção, ou instale o que falta."],
   LANGUAGE_UNKNOWN: ["Esse idioma não é conhecido aqui.", "Escolha outro, ou deixe que ele seja descoberto."],

@@ -81,7 +81,13 @@ class Settings(ServiceSettings):
     )
     """Folder for the temporary files of downloads."""
 
-    max_downloads: int = Field(default=4, ge=1)
+    min_rate_bytes: int = Field(default=1024, ge=0)
+    """Fewest bytes a second of one download; 0: no limit. A request that asks for less has less."""
+
+    min_rate_seconds: float = Field(default=120, gt=0)
+    """How long a download may be slower than that."""
+
+    max_downloads: int = Field(default=16, ge=1)
     """Concurrent downloads, and as many concurrent lookups; the rest wait."""
 
     max_videos: int = Field(default=1000, ge=1)

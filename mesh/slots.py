@@ -1,8 +1,9 @@
 """Slots: how many calls of a service compute at once. A call has one only while its bytes flow."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Self, TypeVar
 
 EventT = TypeVar("EventT")
 
@@ -13,16 +14,24 @@ REPORT_SECONDS = 5.0
 
 
 class Slot:
-    """One call's claim to one of the slots."""
+    """The claim of one call or job to one of the slots; released for good when its block ends."""
 
-    def __init__(self, slots: asyncio.Semaphore) -> None:
+    def __init__(self, slots: asyncio.Semaphore, *, held: bool = False) -> None:
         self._slots = slots
-        self._held = False
+        self._held = held
+        self._ended = False
         self.waiting = False
-        """Whether the call waits for a slot just now."""
+        """Whether a slot is being waited for just now."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = True
+        self.release()
 
     async def take(self) -> None:
-        """Waits for a slot, unless the call has one."""
+        """Waits for a slot, unless it is held already."""
         if self._held:
             return
         self.waiting = True
@@ -31,9 +40,11 @@ class Slot:
         finally:
             self.waiting = False
         self._held = True
+        if self._ended:
+            self.release()
 
     def release(self) -> None:
-        """Lets another call have it."""
+        """Lets another have it, until it is taken again."""
         if self._held:
             self._held = False
             self._slots.release()
@@ -51,16 +62,14 @@ class Slot:
                 await _cancel(coming)
             if chunk is None:
                 return
-            await self.take()
+            if chunk:
+                await self.take()
             yield chunk
 
     async def reporting(
         self, events: AsyncGenerator[EventT, None], waiting: EventT
     ) -> AsyncGenerator[EventT, None]:
-        """The same events, and `waiting` now and then while the call waits for its slot.
-
-        The slot is released when the events end.
-        """
+        """The same events, and `waiting` now and then while the slot is waited for."""
         coming: asyncio.Future[EventT | None] | None = None
         try:
             while True:
@@ -77,9 +86,18 @@ class Slot:
             if coming is not None:
                 await _cancel(coming)
             await events.aclose()
-            self.release()
 
 
 async def _cancel(coming: "asyncio.Future[EventT]") -> None:
     coming.cancel()
     await asyncio.gather(coming, return_exceptions=True)
+
+
+async def in_slot(
+    slots: asyncio.Semaphore, work: Callable[[Slot], AsyncGenerator[EventT, None]], waiting: EventT
+) -> AsyncGenerator[EventT, None]:
+    """The events of a call that takes a slot when it needs one; `waiting` while it has to wait."""
+    with Slot(slots) as slot:
+        async with aclosing(slot.reporting(work(slot), waiting)) as events:
+            async for event in events:
+                yield event

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from mesh.errors import InvalidRequestError, TimedOutError, UnusableMediaError
 from mesh.reasons import Reason
-from mesh.slots import Slot
+from mesh.slots import Slot, in_slot
 from normalizer.capabilities import CapabilityProbe, worker_program
 from normalizer.engine import Event, IsolatorInfo, Request, Started, Waiting
 from normalizer.ffmpeg_command import (
@@ -68,18 +68,15 @@ class FfmpegEngine:
         """Why each option does not work on this machine; empty if it does."""
         return await self._capabilities.all()
 
-    async def normalize(
+    def normalize(
         self, chunks: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
         """Yields Started, then the rest while `chunks` arrive; closing it stops the work.
 
         The call has a slot only while media flows: callers that send nothing hold none.
         """
-        slot = Slot(self._live_slots if request.live_stream else self._slots)
-        normalizing = slot.reporting(self._normalize(chunks, request, slot), Waiting())
-        async with aclosing(normalizing) as events:
-            async for event in events:
-                yield event
+        slots = self._live_slots if request.live_stream else self._slots
+        return in_slot(slots, lambda slot: self._normalize(chunks, request, slot), Waiting())
 
     async def _normalize(
         self, chunks: AsyncIterator[bytes], request: Request, slot: Slot

@@ -82,6 +82,9 @@ class DownloadTask(ChildTask[DownloadCommand]):
             # Otherwise a recording with a missing fragment would count as complete.
             "skip_unavailable_fragments": False,
             "continuedl": False,
+            # Bytes are passed on as they come: yt-dlp would wait for up to 4 MiB of them.
+            "buffersize": MAX_FRAME_BYTES,
+            "noresizebuffer": True,
         }
 
     def _fetch_parts(self, info: dict[str, Any], fetch_to: Callable[[Any, str], None]) -> None:
@@ -112,7 +115,8 @@ class DownloadTask(ChildTask[DownloadCommand]):
             return
         self._refuse_size(info.get("filesize"))
         self.has_site_metadata = info.get("extractor_key") != "Generic"
-        self.send("found", **metadata.to_json(info))
+        in_parts = info.get("_type") == "multi_video"
+        self.send("found", in_parts=in_parts, **metadata.to_json(info))
 
     def _on_progress(self, status: dict[str, Any]) -> None:
         self._complete = status["status"] == "finished"

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import pytest
 
 from mesh import slots
-from mesh.slots import Slot
+from mesh.slots import Slot, in_slot
 from tests.support.polling import until
 
 
@@ -47,14 +47,13 @@ async def test_a_call_that_waits_for_a_slot_reports_it_until_it_has_one(
     monkeypatch.setattr(slots, "REPORT_SECONDS", 0.01)
     one = asyncio.Semaphore(1)
     await one.acquire()
-    slot = Slot(one)
 
-    async def working() -> AsyncGenerator[str, None]:
+    async def working(slot: Slot) -> AsyncGenerator[str, None]:
         yield "started"
         await slot.take()
         yield "finished"
 
-    events = slot.reporting(working(), "waiting")
+    events = in_slot(one, working, "waiting")
 
     assert [await anext(events) for _ in range(3)] == ["started", "waiting", "waiting"]
     one.release()
@@ -65,9 +64,8 @@ async def test_a_call_that_waits_for_a_slot_reports_it_until_it_has_one(
 
 async def test_a_closed_call_stops_its_work_and_frees_its_slot() -> None:
     one, stopped = asyncio.Semaphore(1), asyncio.Event()
-    slot = Slot(one)
 
-    async def working() -> AsyncGenerator[str, None]:
+    async def working(slot: Slot) -> AsyncGenerator[str, None]:
         await slot.take()
         try:
             yield "started"
@@ -75,7 +73,7 @@ async def test_a_closed_call_stops_its_work_and_frees_its_slot() -> None:
         finally:
             stopped.set()
 
-    events = slot.reporting(working(), "waiting")
+    events = in_slot(one, working, "waiting")
     assert await anext(events) == "started"
     reading = asyncio.ensure_future(anext(events))
     await asyncio.sleep(0)

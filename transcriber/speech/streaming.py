@@ -11,7 +11,7 @@ from structlog import get_logger
 
 from mesh.errors import InvalidRequestError, UnavailableError, UnsupportedError
 from mesh.reasons import Reason
-from mesh.slots import Slot
+from mesh.slots import Slot, in_slot
 from transcriber.decoder import DecodeOptions, Decoder
 from transcriber.engine import (
     Event,
@@ -137,18 +137,15 @@ class StreamingEngine:
         if model := self._loaded():
             model.close()
 
-    async def transcribe(
+    def transcribe(
         self, samples: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
         """Preparing until loaded, Started, Segment in time order and Progress, then Finished.
 
         The call has a slot only while audio flows: callers that send nothing hold none.
         """
-        slot = Slot(self._live_slots if request.live_stream else self._slots)
-        transcribing = slot.reporting(self._transcribe(samples, request, slot), Waiting())
-        async with aclosing(transcribing) as events:
-            async for event in events:
-                yield event
+        slots = self._live_slots if request.live_stream else self._slots
+        return in_slot(slots, lambda slot: self._transcribe(samples, request, slot), Waiting())
 
     async def _transcribe(
         self, samples: AsyncIterator[bytes], request: Request, slot: Slot

@@ -29,7 +29,7 @@ class NormalizeRequest(_message.Message):
     START_FIELD_NUMBER: _builtins.int
     CHUNK_FIELD_NUMBER: _builtins.int
     chunk: _builtins.bytes
-    """Bytes of the media file in order, at most 64 KiB."""
+    """Bytes of the media file in order, at most 64 KiB. An empty one says that the caller is still there."""
     @_builtins.property
     def start(self) -> Global___NormalizeStart:
         """Opens the recording."""

@@ -71,7 +71,7 @@ async def test_a_call_that_waits_for_a_download_slot_says_so(
 
     async with serve(service_limits=limits) as downloader:
         holding = downloader.Download(slow)
-        assert (await holding.read()).HasField("media")
+        assert (await anext(aiter(holding))).HasField("media")
         waiting = aiter(downloader.Download(quick))
         assert (await anext(waiting)).HasField("waiting")
         holding.cancel()

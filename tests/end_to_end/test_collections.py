@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import grpc
 import pytest
@@ -44,7 +45,7 @@ JOBS_TO_THE_DEADLINE = 60
 @pytest.fixture(scope="module")
 def tiny_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
     """A mesh with long site timeouts and the fastest model."""
-    variables = {
+    variables: dict[str, Any] = {
         "TRANSCRIBER_MODEL": "tiny.en",
         "ORCHESTRATOR_CONCURRENCY": "5",
         "ORCHESTRATOR_STALL_SECONDS": str(STALL_LIMIT_SECONDS),

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from gateway.__main__ import _bound_socket, _Server, _server_config, _stop
+from gateway.__main__ import _bound_socket, _Server, _stop, server_config
 from gateway.app import create_app
 from gateway.settings import Settings
 from mesh.tls import ReloadingContext, Tls
@@ -35,7 +35,7 @@ async def serving(tls: Tls) -> AsyncIterator[str]:
     settings = Settings(orchestrator="127.0.0.1:1", rate_per_second=0, **files)
     app = create_app(settings)
     with _bound_socket("127.0.0.1:0") as listener:
-        server = _Server(_server_config(app, settings))
+        server = _Server(server_config(app, settings))
         running = asyncio.create_task(server.serve(sockets=[listener]))
         await until(lambda: server.started or running.done())
         try:

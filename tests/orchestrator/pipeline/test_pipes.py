@@ -72,7 +72,7 @@ async def test_only_so_many_jobs_go_on_without_a_slot(
         for count in range(1, 20):
             await asyncio.sleep(0.02)
             await spool.put(b"x")
-            await until(lambda count=count: len(reader.received) == count)  # type: ignore[misc]
+            await until(lambda count=count: len(reader.received) == count)
             assert one.locked()
         await spool.end()
         await reader.task

@@ -42,8 +42,7 @@ def tls_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsMesh]:
     certs = folder / "certs"
     made = run("certs", "init", str(certs))
     assert made.returncode == 0, made.stderr
-    trusted = ReloadingContext.for_client(Tls(ca=str(certs / "ca.crt")))
-    with running_mesh(folder, "--certs", str(certs), trusted=trusted) as mesh:
+    with running_mesh(folder, certs=str(certs)) as mesh:
         yield TlsMesh(mesh, certs)
 
 

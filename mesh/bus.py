@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from copy import copy
@@ -22,6 +23,7 @@ from nats.js.object_store import ObjectStore
 from structlog import get_logger
 
 from mesh.answers import Answers, Request
+from mesh.credentials import login
 from mesh.errors import LimitExceededError, UnavailableError
 from mesh.reasons import Reason
 from mesh.stores import Limits, Names, key_value, make_streams, object_store
@@ -35,6 +37,7 @@ BATCH = 500
 ANSWER_SECONDS = 5.0
 """A broker that has not answered a request after this long counts as unavailable."""
 CONNECT_SECONDS = 10
+CLOSED_SECONDS = 1.0
 WRONG_LAST_SEQUENCE = (10071, 10164)
 STORAGE_EXCEEDED = (10023, 10047, 10077)
 """JetStream error codes: insufficient resources, storage exceeded, a stream's own limit."""
@@ -90,13 +93,14 @@ class Bus:
         cls,
         url: str,
         *,
+        credentials: str = "",
         prefix: str = "YTC",
         limits: Limits | None = None,
         name: str = "",
         answer_seconds: float = ANSWER_SECONDS,
     ) -> AsyncIterator[Self]:
         """Connects, creates missing streams and stores, and reconnects until the block ends."""
-        client = await _connect(url, name or "ytcaption")
+        client = await _connect(url, name or "ytcaption", credentials)
         bus = cls(client, Names(prefix), answer_seconds=answer_seconds)
         try:
             await outlast(partial(bus._open, limits or Limits()), inf)
@@ -113,6 +117,14 @@ class Bus:
             self.artifacts = await object_store(self.jetstream, self.names.artifacts_bucket, limits)
             records = await self.jetstream.stream_info(self._place_of(BARRIER)[0])
             self._replicated = (records.config.num_replicas or 1) > 1
+
+    async def until_closed(self) -> None:
+        """Raises once the broker has ended the connection for good, as when it revokes a key."""
+        while not self.client.is_closed:
+            await asyncio.sleep(CLOSED_SECONDS)
+        raise UnavailableError(
+            f"NATS ended the connection: {self.client.last_error}", reason=Reason.STORAGE_FORBIDDEN
+        )
 
     def prompt(self, seconds: float) -> Self:
         """This connection for callers that wait: unanswered requests fail after that time.
@@ -326,9 +338,15 @@ class Bus:
         return found
 
 
-async def _connect(url: str, name: str) -> Client:
+def without_login(url: str) -> str:
+    """The addresses of brokers as they may be shown: without user and password."""
+    return re.sub(r"(?<=//)[^/,]*@", "", url)
+
+
+async def _connect(url: str, name: str, credentials: str) -> Client:
     """Connects with a deadline; the client alone would retry without end and log every attempt."""
-    client, logger = Client(), _ConnectionLogger()
+    shown = without_login(url)
+    client, logger = Client(), _ConnectionLogger(shown, credentials)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await client.connect(
@@ -340,12 +358,14 @@ async def _connect(url: str, name: str) -> Client:
                 disconnected_cb=logger.disconnected,
                 reconnected_cb=logger.reconnected,
                 connect_timeout=5,
+                **login(credentials),
             )
+        logger.connected = True
         # Round robin from here on: a server that was left must not be the next one again.
         client.options["dont_randomize"] = True
     except (NatsError, TimeoutError, OSError) as error:
         raise UnavailableError(
-            f"no NATS server answers at {url}", reason=Reason.STORAGE_UNAVAILABLE
+            f"no NATS server answers at {shown}", reason=Reason.STORAGE_UNAVAILABLE
         ) from error
     return client
 
@@ -418,11 +438,19 @@ def _is_refusal(error: UnavailableError) -> bool:
 class _ConnectionLogger:
     """Logs each connection error once; the client reports it four times a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str, credentials: str) -> None:
+        self._url = url
+        self._login = f"the credentials in {credentials}" if credentials else "this login, or none"
         self._last_error = ""
+        self.connected = False
 
     async def error(self, error: Exception) -> None:
+        """Ends a first connection that is refused: the client would try again without end."""
         message = str(error) or type(error).__name__
+        if not self.connected and "authorization violation" in message.lower():
+            raise UnavailableError(
+                f"NATS at {self._url} refuses {self._login}", reason=Reason.STORAGE_FORBIDDEN
+            ) from error
         if message != self._last_error:
             self._last_error = message
             log.warning("nats", error=message)

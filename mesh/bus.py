@@ -37,7 +37,8 @@ BATCH = 500
 ANSWER_SECONDS = 5.0
 """A broker that has not answered a request after this long counts as unavailable."""
 CONNECT_SECONDS = 10
-CLOSED_SECONDS = 1.0
+REFUSALS, REFUSED_SECONDS = 20, 1.0
+"""Logins in a row, four a second: servers of a cluster may get their users one after the other."""
 WRONG_LAST_SEQUENCE = (10071, 10164)
 STORAGE_EXCEEDED = (10023, 10047, 10077)
 """JetStream error codes: insufficient resources, storage exceeded, a stream's own limit."""
@@ -86,10 +87,11 @@ class Bus:
         self.jetstream: JetStreamContext = client.jetstream(timeout=answer_seconds)
         self.jobs: KeyValue
         self.artifacts: ObjectStore
+        self._connection: _Connection
 
     @classmethod
     @asynccontextmanager
-    async def connected(
+    async def connected(  # noqa: PLR0913 # where, who, and what exists there
         cls,
         url: str,
         *,
@@ -100,8 +102,10 @@ class Bus:
         answer_seconds: float = ANSWER_SECONDS,
     ) -> AsyncIterator[Self]:
         """Connects, creates missing streams and stores, and reconnects until the block ends."""
-        client = await _connect(url, name or "ytcaption", credentials)
+        connection = _Connection(without_login(url), credentials)
+        client = await _connect(url, name or "ytcaption", connection)
         bus = cls(client, Names(prefix), answer_seconds=answer_seconds)
+        bus._connection = connection
         try:
             await outlast(partial(bus._open, limits or Limits()), inf)
             yield bus
@@ -118,13 +122,11 @@ class Bus:
             records = await self.jetstream.stream_info(self._place_of(BARRIER)[0])
             self._replicated = (records.config.num_replicas or 1) > 1
 
-    async def until_closed(self) -> None:
-        """Raises once the broker has ended the connection for good, as when it revokes a key."""
-        while not self.client.is_closed:
-            await asyncio.sleep(CLOSED_SECONDS)
-        raise UnavailableError(
-            f"NATS ended the connection: {self.client.last_error}", reason=Reason.STORAGE_FORBIDDEN
-        )
+    async def until_refused(self) -> None:
+        """Raises once no broker accepts our login any more, as when a key was replaced."""
+        while self._connection.refusals < REFUSALS:  # noqa: ASYNC110 # checked now and then
+            await asyncio.sleep(REFUSED_SECONDS)
+        raise self._connection.refused()
 
     def prompt(self, seconds: float) -> Self:
         """This connection for callers that wait: unanswered requests fail after that time.
@@ -343,10 +345,9 @@ def without_login(url: str) -> str:
     return re.sub(r"(?<=//)[^/,]*@", "", url)
 
 
-async def _connect(url: str, name: str, credentials: str) -> Client:
+async def _connect(url: str, name: str, connection: "_Connection") -> Client:
     """Connects with a deadline; the client alone would retry without end and log every attempt."""
-    shown = without_login(url)
-    client, logger = Client(), _ConnectionLogger(shown, credentials)
+    client, credentials = Client(), login(connection.credentials)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await client.connect(
@@ -354,19 +355,22 @@ async def _connect(url: str, name: str, credentials: str) -> Client:
                 name=name,
                 max_reconnect_attempts=-1,
                 reconnect_time_wait=0.25,  # type: ignore[arg-type] # it only sleeps that long
-                error_cb=logger.error,
-                disconnected_cb=logger.disconnected,
-                reconnected_cb=logger.reconnected,
+                error_cb=connection.error,
+                disconnected_cb=connection.disconnected,
+                reconnected_cb=connection.reconnected,
                 connect_timeout=5,
-                **login(credentials),
+                **credentials,
             )
-        logger.connected = True
+        connection.established = True
         # Round robin from here on: a server that was left must not be the next one again.
         client.options["dont_randomize"] = True
     except (NatsError, TimeoutError, OSError) as error:
         raise UnavailableError(
-            f"no NATS server answers at {shown}", reason=Reason.STORAGE_UNAVAILABLE
+            f"no NATS server answers at {connection.url}", reason=Reason.STORAGE_UNAVAILABLE
         ) from error
+    except UnavailableError:
+        await client.close()
+        raise
     return client
 
 
@@ -435,22 +439,29 @@ def _is_refusal(error: UnavailableError) -> bool:
     return cause.err_code == REPLICAS_UNSUPPORTED or (cause.code or 0) // 100 == 4
 
 
-class _ConnectionLogger:
-    """Logs each connection error once; the client reports it four times a second."""
+@dataclass(slots=True)
+class _Connection:
+    """Logs each connection error once, and counts refusals; the client reports four a second."""
 
-    def __init__(self, url: str, credentials: str) -> None:
-        self._url = url
-        self._login = f"the credentials in {credentials}" if credentials else "this login, or none"
-        self._last_error = ""
-        self.connected = False
+    url: str
+    credentials: str
+    established: bool = False
+    refusals: int = 0
+    """Logins that were refused since we were connected."""
+    _last_error: str = ""
+
+    def refused(self) -> UnavailableError:
+        login = f"the credentials in {self.credentials}" if self.credentials else "our login"
+        return UnavailableError(
+            f"NATS at {self.url} refuses {login}", reason=Reason.STORAGE_FORBIDDEN
+        )
 
     async def error(self, error: Exception) -> None:
         """Ends a first connection that is refused: the client would try again without end."""
         message = str(error) or type(error).__name__
-        if not self.connected and "authorization violation" in message.lower():
-            raise UnavailableError(
-                f"NATS at {self._url} refuses {self._login}", reason=Reason.STORAGE_FORBIDDEN
-            ) from error
+        self.refusals += "authorization violation" in message.lower()
+        if self.refusals and not self.established:
+            raise self.refused() from error
         if message != self._last_error:
             self._last_error = message
             log.warning("nats", error=message)
@@ -459,5 +470,5 @@ class _ConnectionLogger:
         log.warning("disconnected from nats")
 
     async def reconnected(self) -> None:
-        self._last_error = ""
+        self._last_error, self.refusals = "", 0
         log.info("connected to nats again")

@@ -124,7 +124,7 @@ async def assembled(
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
         tasks = [background.create_task(outlast(run, inf)) for run in work]
-        tasks.append(background.create_task(bus.until_closed()))
+        tasks.append(background.create_task(bus.until_refused()))
         try:
             ready = partial(outlast, core.service.index.catch_up, inf)
             yield services_of(core.service, admin, collections.service), ready

@@ -6,13 +6,16 @@ import socket
 import subprocess
 from pathlib import Path
 
+import nats
 import pytest
 from nats.js.api import StorageType
 
 from mesh import broker
+from mesh.addresses import free_ports
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
 from tests.support.broker import Broker, running_broker
+from tests.support.polling import until
 from tests.support.processes import kill
 
 
@@ -128,3 +131,26 @@ def test_a_missing_binary_says_how_to_get_it(
         broker.find_binary()
 
     assert caught.value.reason is Reason.TOOL_MISSING
+
+
+async def test_data_stored_before_connections_had_to_log_in_is_kept(tmp_path: Path) -> None:
+    configuration = broker.write_configuration(tmp_path, free_ports(1)[0])
+    open_to_all = configuration.read_text().partition("include ")[0]
+    configuration.write_text(open_to_all)
+    port = int(open_to_all.partition('listen: "127.0.0.1:')[2].partition('"')[0])
+    process = await asyncio.create_subprocess_exec(
+        *broker.command(configuration), stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        await until(lambda: broker.answers(port))
+        client = await nats.connect(broker.url_of(port))
+        await client.jetstream(timeout=60).add_stream(name="T", subjects=["t"])
+        await client.jetstream(timeout=60).publish("t", b"kept")
+        await client.close()
+    finally:
+        process.terminate()
+        await process.wait()
+    assert (tmp_path / "jetstream" / "$G").exists()
+
+    async with running_broker(tmp_path) as upgraded:
+        assert await _stored(upgraded) == [b"kept"]

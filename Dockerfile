@@ -5,7 +5,8 @@ ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_
 WORKDIR /opt/ytcaption
 COPY deploy/healthcheck.py /usr/local/lib/ytcaption/healthcheck.py
 RUN useradd --system --uid 10001 --home-dir /var/lib/ytcaption --create-home ytcaption \
-    && install -d -o ytcaption -g ytcaption /var/lib/ytcaption/work /var/lib/ytcaption/cache
+    && install -d -m 0700 -o ytcaption -g ytcaption /var/lib/ytcaption/work /var/lib/ytcaption/cache \
+        /var/lib/ytcaption/credentials
 ENV HOME=/var/lib/ytcaption
 COPY pyproject.toml constraints.txt ./
 # Each target installs its dependencies from pyproject.toml alone and our code after them, so an edit

@@ -20,7 +20,7 @@ from nats.js import api
 from benchmarks.cluster_links import Way, forwarding
 from mesh.addresses import free_ports
 from mesh.broker import HOST, command
-from tests.support.cluster import SIZE, Cluster, Node
+from tests.support.cluster import LOGIN, SIZE, Cluster, Node, secured
 from tests.support.polling import until
 
 Network = Literal["direct", "links", "namespaces"]
@@ -48,7 +48,7 @@ cluster {{
 feature_flags {{
   js_ack_fc_v2: false
 }}
-"""
+{accounts}"""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Broker(Node):
 
     @property
     def url(self) -> str:  # noqa: D102 # of Node
-        return f"nats://{self.host}:{self.port}"
+        return f"nats://{LOGIN}@{self.host}:{self.port}"
 
     @property
     def alive(self) -> bool:
@@ -398,6 +398,7 @@ def _configured(
         host=listen[0],
         port=listen[1],
         store_dir=path.parent,
+        accounts=secured(folder),
         route_host=route[0],
         route_port=route[1],
         routes=", ".join(f'"nats://{address}"' for address in routes),

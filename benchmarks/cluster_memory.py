@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from benchmarks.cluster_brokers import Broker
+from tests.support.cluster import LOGIN
 
 MIB = 1024**2
 MARGIN_BYTES = 16 * MIB
@@ -18,7 +19,9 @@ READERS = 4
 """Each may leave 64 MiB unread before the broker cuts it off."""
 DEATH_SECONDS = 60
 SUBJECT = b"chaos.unread"
-HELLO = b'CONNECT {"verbose": false}\r\n'
+HELLO = b'CONNECT {"verbose": false, "user": "%b", "pass": "%b"}\r\n' % tuple(
+    LOGIN.encode().split(b":")
+)
 LAST_WORDS = re.compile(rb"^fatal error: .*(out of memory|cannot allocate|newosproc)", re.MULTILINE)
 """What Go prints if it gets no memory: for the heap, for its own records, for a thread."""
 

@@ -9,7 +9,6 @@ from time import perf_counter
 from typing import Any
 
 import grpc
-import nats
 from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
@@ -19,6 +18,7 @@ from benchmarks.load_stages import Plan
 from benchmarks.load_state import LANES, POLL_SECONDS, create_jobs, succeeded
 from benchmarks.load_watch import SETTLE_SECONDS, peak_of
 from mesh.stores import Names
+from tests.support.broker import Broker
 from ytcaption.v1 import collection_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 from ytcaption.v1 import collection_service_pb2_grpc as rpc
@@ -131,7 +131,7 @@ async def gathered(site: Site, members: int, in_flight: int, watchers: int) -> G
     async with (
         running_orchestrator(site, prefix, concurrency=LANES) as orchestrator,
         running_stages(site),
-        _saves_counted(site.broker.url, Names(prefix)) as (client, saves),
+        _saves_counted(site.broker, Names(prefix)) as (client, saves),
         memory_of(orchestrator) as memory,
     ):
         await _until_stages_answer(orchestrator)
@@ -179,9 +179,9 @@ async def _to_the_end(call: Any) -> Received:
 
 
 @asynccontextmanager
-async def _saves_counted(url: str, names: Names) -> AsyncIterator[tuple[Nats, list[int]]]:
+async def _saves_counted(broker: Broker, names: Names) -> AsyncIterator[tuple[Nats, list[int]]]:
     """Sizes of all records of collections, as they are written."""
-    client, saves = await nats.connect(url), list[int]()
+    client, saves = await broker.connect("orchestrator"), list[int]()
 
     async def on_save(message: Msg) -> None:
         saves.append(len(message.data))

@@ -16,10 +16,10 @@ from benchmarks.children import child, last_words
 from benchmarks.processes import Observed
 from cli.local.mesh import STAGES, tls_of_services
 from mesh.addresses import free_ports
-from mesh.broker import answers, command, url_of, write_configuration
+from mesh.broker import answers, command, write_configuration
 from mesh.grpc_tls import channel_to
 from mesh.tls import PLAIN, Tls
-from tests.support.broker import Broker
+from tests.support.broker import Broker, broker_in
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
 
@@ -76,17 +76,17 @@ class Orchestrator(Observed):
 
 
 @asynccontextmanager
-async def hasty_broker(data_dir: Path) -> AsyncIterator[str]:
+async def hasty_broker(data_dir: Path) -> AsyncIterator[Broker]:
     """A broker that leaves syncing to its end: to fill the stores of one that is measured later."""
     port = free_ports(1)[0]
     configuration = write_configuration(data_dir, port)
     hasty = configuration.read_text(encoding="utf-8").replace("sync_interval: always", "")
     configuration.write_text(hasty, encoding="utf-8")
-    async with child(command(configuration), {}, data_dir / "nats-server.log"):
+    async with child(command(configuration), {}, data_dir / "nats-server.log") as process:
         async with asyncio.timeout(START_SECONDS):
             while not await answers(port):  # noqa: ASYNC110 # another process
                 await asyncio.sleep(0.02)
-        yield url_of(port)
+        yield broker_in(data_dir, port, process.pid)
 
 
 @asynccontextmanager
@@ -108,6 +108,7 @@ async def running_orchestrator(
         "LISTEN": listen,
         "METRICS_LISTEN": "",
         "NATS_URL": site.broker.url,
+        "NATS_CREDENTIALS": site.broker.credentials,
         "PREFIX": prefix,
         "STORAGE_BYTES": str(storage),
         **{name.upper(): site.stages for name in STAGES},

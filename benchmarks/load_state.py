@@ -7,7 +7,6 @@ from itertools import chain, cycle
 from pathlib import Path
 from time import perf_counter, time
 
-import nats
 from google.protobuf.timestamp_pb2 import Timestamp
 from nats.js import JetStreamContext, api
 
@@ -59,7 +58,10 @@ async def in_parallel(count: int, callers: int, act: Callable[[int], Awaitable[o
 
 async def publishing(site: Site, messages: int) -> list[Figure]:
     """The machine's own limit: what JetStream stores a second, without us."""
-    async with Bus.connected(site.broker.url, prefix="RAW", limits=_small()) as bus:
+    broker = site.broker
+    async with Bus.connected(
+        broker.url, credentials=broker.credentials, prefix="RAW", limits=_small()
+    ) as bus:
         js: JetStreamContext = bus.jetstream
         await js.add_stream(api.StreamConfig(name="RAW_SCRATCH", subjects=["raw.scratch.*"]))
 
@@ -100,7 +102,7 @@ async def accepting(
 
 async def _stored(site: Site, prefix: str) -> int:
     """Messages ever stored in the streams and buckets with that prefix."""
-    client = await nats.connect(site.broker.url)
+    client = await site.broker.connect("orchestrator")
     try:
         found = await client.jetstream().streams_info()
     finally:
@@ -224,8 +226,10 @@ async def seed(data_dir: Path, stored: int) -> None:
     """Writes the records past any orchestrator, into a broker that need not hurry to the disk."""
     limits = Limits(storage_bytes=_storage_for(stored))
     async with (
-        hasty_broker(data_dir) as url,
-        Bus.connected(url, prefix="STORED", limits=limits) as bus,
+        hasty_broker(data_dir) as broker,
+        Bus.connected(
+            broker.url, credentials=broker.credentials, prefix="STORED", limits=limits
+        ) as bus,
     ):
         subject = f"$KV.{bus.names.jobs_bucket}."
 

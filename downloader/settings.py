@@ -1,9 +1,9 @@
 """Everything an operator can change about the downloader."""
 
 import shutil
-import tempfile
 from dataclasses import fields
 from datetime import timedelta
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ from downloader.admission import checked_proxy, checked_user_agent
 from downloader.commands import ClientOptions
 from downloader.engine import MediaLimits
 from downloader.ytdlp_engine import ServiceLimits
-from mesh.settings import ServiceSettings
+from mesh.settings import ServiceSettings, default_work_dir
 
 
 class Settings(ServiceSettings):
@@ -76,9 +76,7 @@ class Settings(ServiceSettings):
     """Path of ffmpeg, which joins recordings that come in parts; empty: the one on PATH, else the
     one installed as a wheel."""
 
-    work_dir: Path = Field(
-        default_factory=lambda: Path(tempfile.gettempdir(), "ytcaption-downloader")
-    )
+    work_dir: Path = Field(default_factory=partial(default_work_dir, "downloader"))
     """Folder for the temporary files of downloads."""
 
     min_rate_bytes: int = Field(default=1024, ge=0)

@@ -1,4 +1,4 @@
-"""The embedded broker: nats-server from its wheel, with JetStream on disk, and its command."""
+"""The embedded broker: nats-server from its wheel, JetStream on disk, its users and its command."""
 
 import asyncio
 import json
@@ -7,11 +7,17 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from mesh.credentials import PUBLIC_KEYS, ROLES, make_keys
 from mesh.errors import UnavailableError
+from mesh.private import private_folder, write_private
 from mesh.reasons import Reason
 
 HOST = "127.0.0.1"
 BINARY = "nats-server"
+CREDENTIALS = "credentials"
+"""The folder with the key of each role, beside the server's configuration."""
+FORMER_ACCOUNT, ACCOUNT = "$G", "ORCHESTRATOR"
+"""What streams belong to: the first until connections had to log in."""
 
 CONFIGURATION = """\
 server_name: "ytcaption"
@@ -30,7 +36,9 @@ jetstream {{
 feature_flags {{
   js_ack_fc_v2: false
 }}
-"""
+
+include "{credentials}/{keys}"
+{accounts}"""
 
 
 def find_binary() -> Path:
@@ -46,15 +54,87 @@ def find_binary() -> Path:
     )
 
 
-def write_configuration(data_dir: Path, port: int) -> Path:
-    """Writes the server's configuration file; leaves its data as it is."""
-    data_dir.mkdir(parents=True, exist_ok=True)
-    # The server's own name for its store. It holds every transcript, so only the owner may read it.
-    (data_dir / "jetstream").mkdir(mode=0o700, exist_ok=True)
+def write_configuration(data_dir: Path, port: int, prefix: str = "YTC") -> Path:
+    """Writes the server's configuration and the missing keys; its data stays."""
+    # It holds every transcript, so only the owner may read it.
+    private_folder(data_dir)
+    make_keys(data_dir / CREDENTIALS)
+    stores = data_dir / "jetstream"  # the server's own name
+    if (stores / FORMER_ACCOUNT).exists() and not (stores / ACCOUNT).exists():
+        (stores / FORMER_ACCOUNT).rename(stores / ACCOUNT)
     path = data_dir / "nats-server.conf"
-    text = CONFIGURATION.format(host=HOST, port=port, store_dir=_quoted(data_dir))
-    path.write_text(text, encoding="utf-8")
+    text = CONFIGURATION.format(
+        host=HOST,
+        port=port,
+        store_dir=_quoted(data_dir),
+        credentials=CREDENTIALS,
+        keys=PUBLIC_KEYS,
+        accounts=accounts(prefix),
+    )
+    write_private(path, text)
     return path
+
+
+def accounts(prefix: str = "YTC") -> str:
+    """The part of the configuration with an account and a user for each role.
+
+    One account for all would not do: the broker sends its answer to any reply subject a client
+    names, so a producer could have one stored as a record. Between accounts the answer goes back
+    to the client's own. Consumers are the orchestrator's for the same reason: one that a listener
+    makes could deliver to any subject.
+    """
+    root, outbox = prefix.lower(), f"{prefix}_OUTBOX"
+
+    def outgoing(consumer: str) -> dict[str, str]:
+        return {
+            f"{root}.out.>": "stream",
+            f"$JS.API.DIRECT.GET.{outbox}": "service",
+            f"$JS.API.CONSUMER.MSG.NEXT.{outbox}.{consumer}": "service",
+            f"$JS.ACK.{outbox}.{consumer}.>": "service",
+        }
+
+    incoming = {f"{root}.in.*": "service"}
+    granted = {
+        "producer": incoming,
+        "listener": outgoing("listener"),
+        "bridge": incoming | outgoing("bridge"),
+    }
+    kinds = {subject: kind for grants in granted.values() for subject, kind in grants.items()}
+    exports = ""
+    for subject, kind in kinds.items():
+        to = ", ".join(role.upper() for role in ROLES if subject in granted.get(role, ()))
+        # One request may have many answers.
+        many = ", response_type: stream" if subject.startswith("$JS.API.") else ""
+        exports += f'\n      {{{kind}: "{subject}"{many}, accounts: [{to}]}}'
+    text = f"""accounts {{
+  {ACCOUNT} {{
+    jetstream: enabled
+    users: [{{nkey: $ORCHESTRATOR_KEY}}]
+    exports: [{exports}
+    ]
+  }}
+"""
+    for role, grants in granted.items():
+        heard = [subject for subject, kind in grants.items() if kind == "stream"]
+        sent = [subject for subject, kind in grants.items() if kind == "service"]
+        imports = "".join(
+            f'\n      {{{kind}: {{account: {ACCOUNT}, subject: "{subject}"}}}}'
+            for subject, kind in grants.items()
+        )
+        text += f"""\
+  {role.upper()} {{
+    users: [{{
+      nkey: ${role.upper()}_KEY
+      permissions: {{
+        publish: {json.dumps(sent)}
+        subscribe: {json.dumps(["_INBOX.>", *heard])}
+      }}
+    }}]
+    imports: [{imports}
+    ]
+  }}
+"""
+    return text + "}\n"
 
 
 def _quoted(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from nats.js.object_store import ObjectStore
 from structlog import get_logger
 
 from mesh.answers import Answers, Request, current_patience, prompt
+from mesh.credentials import login
 from mesh.errors import LimitExceededError, UnavailableError
 from mesh.reasons import Reason
 from mesh.stores import Limits, Names, key_value, make_streams, object_store
@@ -35,6 +37,8 @@ BATCH = 500
 ANSWER_SECONDS = 5.0
 """A broker that has not answered a request after this long counts as unavailable."""
 CONNECT_SECONDS = 10
+REFUSALS, REFUSED_SECONDS = 20, 1.0
+"""Logins in a row, four a second: servers of a cluster may get their users one after the other."""
 WRONG_LAST_SEQUENCE = (10071, 10164)
 STORAGE_EXCEEDED = (10023, 10047, 10077)
 """JetStream error codes: insufficient resources, storage exceeded, a stream's own limit."""
@@ -82,13 +86,15 @@ class Bus:
         self.jetstream: JetStreamContext = client.jetstream(timeout=answer_seconds)
         self.jobs: KeyValue
         self.artifacts: ObjectStore
+        self._connection: _Connection
 
     @classmethod
     @asynccontextmanager
-    async def connected(  # noqa: PLR0913 # where the broker is, and how it is used
+    async def connected(  # noqa: PLR0913 # where, who, and what exists there
         cls,
         url: str,
         *,
+        credentials: str = "",
         prefix: str = "YTC",
         limits: Limits | None = None,
         name: str = "",
@@ -99,8 +105,10 @@ class Bus:
 
         A URL that begins with tls:// is never connected to in plain text.
         """
-        client = await _connect(url, name or "ytcaption", tls)
+        connection = _Connection(without_login(url), credentials)
+        client = await _connect(url, name or "ytcaption", connection, tls)
         bus = cls(client, Names(prefix), answer_seconds=answer_seconds)
+        bus._connection = connection
         try:
             await outlast(partial(bus._open, limits or Limits()), inf)
             yield bus
@@ -116,6 +124,12 @@ class Bus:
             self.artifacts = await object_store(self.jetstream, self.names.artifacts_bucket, limits)
             records = await self.jetstream.stream_info(self._place_of(BARRIER)[0])
             self._replicated = (records.config.num_replicas or 1) > 1
+
+    async def until_refused(self) -> None:
+        """Raises once no broker accepts our login any more, as when a key was replaced."""
+        while self._connection.refusals < REFUSALS:  # noqa: ASYNC110 # checked now and then
+            await asyncio.sleep(REFUSED_SECONDS)
+        raise self._connection.refused()
 
     async def publish(
         self,
@@ -344,10 +358,16 @@ class _EncryptedClient(_Client):
         await super()._process_info(info, initial_connection)
 
 
-async def _connect(url: str, name: str, tls: Tls) -> Client:
+def without_login(url: str) -> str:
+    """The addresses of brokers as they may be shown: without user and password."""
+    return re.sub(r"(?<=//)[^/,]*@", "", url)
+
+
+async def _connect(url: str, name: str, connection: "_Connection", tls: Tls) -> Client:
     """Connects with a deadline; the client alone would retry without end and log every attempt."""
     encrypted = "tls://" in url
-    client, logger = _EncryptedClient() if encrypted else _Client(), _ConnectionLogger()
+    client: Client = _EncryptedClient() if encrypted else _Client()
+    credentials = login(connection.credentials)
     trusted = tls if tls.ca else replace(tls, ca=SYSTEM)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -357,17 +377,22 @@ async def _connect(url: str, name: str, tls: Tls) -> Client:
                 name=name,
                 max_reconnect_attempts=-1,
                 reconnect_time_wait=0.25,  # type: ignore[arg-type] # it only sleeps that long
-                error_cb=logger.error,
-                disconnected_cb=logger.disconnected,
-                reconnected_cb=logger.reconnected,
+                error_cb=connection.error,
+                disconnected_cb=connection.disconnected,
+                reconnected_cb=connection.reconnected,
                 connect_timeout=5,
+                **credentials,
             )
+        connection.established = True
         # Round robin from here on: a server that was left must not be the next one again.
         client.options["dont_randomize"] = True
     except (NatsError, TimeoutError, OSError) as error:
         raise UnavailableError(
-            f"no NATS server answers at {url}", reason=Reason.STORAGE_UNAVAILABLE
+            f"no NATS server answers at {connection.url}", reason=Reason.STORAGE_UNAVAILABLE
         ) from error
+    except UnavailableError:
+        await client.close()
+        raise
     return client
 
 
@@ -436,14 +461,29 @@ def _is_refusal(error: UnavailableError) -> bool:
     return cause.err_code == REPLICAS_UNSUPPORTED or (cause.code or 0) // 100 == 4
 
 
-class _ConnectionLogger:
-    """Logs each connection error once; the client reports it four times a second."""
+@dataclass(slots=True)
+class _Connection:
+    """Logs each connection error once, and counts refusals; the client reports four a second."""
 
-    def __init__(self) -> None:
-        self._last_error = ""
+    url: str
+    credentials: str
+    established: bool = False
+    refusals: int = 0
+    """Logins that were refused since we were connected."""
+    _last_error: str = ""
+
+    def refused(self) -> UnavailableError:
+        login = f"the credentials in {self.credentials}" if self.credentials else "our login"
+        return UnavailableError(
+            f"NATS at {self.url} refuses {login}", reason=Reason.STORAGE_FORBIDDEN
+        )
 
     async def error(self, error: Exception) -> None:
+        """Ends a first connection that is refused: the client would try again without end."""
         message = str(error) or type(error).__name__
+        self.refusals += "authorization violation" in message.lower()
+        if self.refusals and not self.established:
+            raise self.refused() from error
         if message != self._last_error:
             self._last_error = message
             log.warning("nats", error=message)
@@ -452,5 +492,5 @@ class _ConnectionLogger:
         log.warning("disconnected from nats")
 
     async def reconnected(self) -> None:
-        self._last_error = ""
+        self._last_error, self.refusals = "", 0
         log.info("connected to nats again")

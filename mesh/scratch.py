@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mesh.private import private_folder
+
 
 @dataclass(frozen=True, slots=True)
 class Purged:
@@ -33,7 +35,7 @@ class Scratch:
     @contextmanager
     def folder(self) -> Iterator[Path]:
         """A new, empty folder; removed when the block ends."""
-        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(self._root)
         with ExitStack() as stack:
             path = self._locked_folder(stack)
             stack.callback(shutil.rmtree, path, ignore_errors=True)

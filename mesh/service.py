@@ -12,6 +12,7 @@ from structlog import get_logger
 from mesh.errors import InvalidRequestError, MeshError
 from mesh.logs import configure_logs
 from mesh.metrics import serve_metrics
+from mesh.reasons import Reason
 from mesh.server import Service, running_server
 from mesh.settings import ServiceSettings
 
@@ -68,7 +69,9 @@ def run_process(
     try:
         asyncio.run(main(settings))
     except MeshError as error:
-        sys.exit(_report(service, f"{error} ({error.reason})", EXIT_UNAVAILABLE))
+        forbidden = error.reason == Reason.STORAGE_FORBIDDEN
+        code = EXIT_MISCONFIGURED if forbidden else EXIT_UNAVAILABLE
+        sys.exit(_report(service, f"{error} ({error.reason})", code))
     except OSError as error:
         sys.exit(_report(service, str(error), EXIT_UNAVAILABLE))
 

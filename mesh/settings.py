@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
+from platformdirs import user_cache_path
 from pydantic import Field
 from pydantic_settings import (
     BaseSettings,
@@ -105,6 +107,11 @@ PROTECTIONS: tuple[tuple[str, str, Callable[[ServiceSettings], bool]], ...] = (
     ),
 )
 """What a port beyond loopback needs: its name, how to get it, whether it is there."""
+
+
+def default_work_dir(service: str) -> Path:
+    """Scratch folder of a service; in the temporary folder another user could make it first."""
+    return user_cache_path("ytcaption", appauthor=False) / "work" / service
 
 
 def scaled(text: str, factor: float) -> float | str:

@@ -1,19 +1,13 @@
 """Everything an operator can change about the normalizer."""
 
-import os
-import tempfile
+from functools import partial
 from pathlib import Path
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from mesh.settings import ServiceSettings
+from mesh.settings import ServiceSettings, default_work_dir
 from normalizer.voice_isolator import DEFAULT
-
-
-def _default_work_dir() -> Path:
-    # One folder per user: in a shared temporary folder another user could own ours.
-    return Path(tempfile.gettempdir()) / f"ytcaption-normalizer-{os.getuid()}"
 
 
 class Settings(ServiceSettings):
@@ -54,7 +48,7 @@ class Settings(ServiceSettings):
     voice_isolator: str = DEFAULT
     """Engine behind `isolate_vocals`: "module:Class" of a VoiceIsolator that can be imported."""
 
-    work_dir: Path = Field(default_factory=_default_work_dir)
+    work_dir: Path = Field(default_factory=partial(default_work_dir, "normalizer"))
     """Folder for spooled media files; each is removed with its call."""
 
     stall_seconds: float = Field(default=300, gt=0)

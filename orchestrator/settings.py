@@ -2,15 +2,15 @@
 
 import base64
 import binascii
-import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from mesh.settings import ServiceSettings, scaled
+from mesh.settings import ServiceSettings, default_work_dir, scaled
 from orchestrator.worker.retry import Schedule
 
 
@@ -32,6 +32,9 @@ class Settings(ServiceSettings):
 
     nats_url: str = "nats://127.0.0.1:4222"
     """The broker, or several of one cluster, separated by commas."""
+
+    nats_credentials: str = ""
+    """File to log in with: an nkey seed, .creds, or a line user:password; empty: no login."""
 
     nats_seconds: float = Field(default=5, gt=0)
     """A broker that has not answered a request after this long counts as unavailable."""
@@ -111,7 +114,7 @@ class Settings(ServiceSettings):
     upload_idle_seconds: float = Field(default=60, gt=0)
     """An upload that brings less than 4 KiB in this time is refused."""
 
-    work_dir: Path = Path(tempfile.gettempdir()) / "ytcaption-orchestrator"
+    work_dir: Path = Field(default_factory=partial(default_work_dir, "orchestrator"))
     """For uploads and kept audio on their way to the store."""
 
     min_free_bytes: int = Field(default=256 * 1024**2, ge=0)

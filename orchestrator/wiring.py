@@ -8,6 +8,7 @@ from functools import partial
 from math import inf
 
 from mesh.bus import Bus, outlast
+from mesh.private import private_folder
 from mesh.server import Service
 from mesh.stores import Limits
 from mesh.tasks import stop
@@ -73,11 +74,12 @@ async def assembled(
     settings: Settings,
 ) -> AsyncIterator[tuple[list[Service], Callable[[], Awaitable[None]]]]:
     """Runs the background tasks; yields the gRPC services and the readiness check."""
-    settings.work_dir.mkdir(parents=True, exist_ok=True)
+    private_folder(settings.work_dir)
     limits = Limits(replicas=settings.replicas, storage_bytes=settings.storage_bytes)
     async with (
         Bus.connected(
             settings.nats_url,
+            credentials=settings.nats_credentials,
             prefix=settings.prefix,
             limits=limits,
             name="orchestrator",
@@ -123,6 +125,7 @@ async def assembled(
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
         tasks = [background.create_task(outlast(run, inf)) for run in work]
+        tasks.append(background.create_task(bus.until_refused()))
         try:
             ready = partial(outlast, core.service.index.catch_up, inf)
             yield services_of(core.service, admin, collections.service), ready

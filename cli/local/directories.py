@@ -10,6 +10,7 @@ from pathlib import Path
 from time import time
 
 from cli.exits import CommandError, Exit
+from mesh.private import check_owner
 
 RUN_PREFIX = "ytcaption-run-"
 LOCK_NAME = "lock"
@@ -38,6 +39,7 @@ def data_directory(directory: Path) -> Iterator[None]:
     """Locks the data directory for the block; refuses one that another process holds."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_owner(directory)
         with locked(directory) as acquired:
             if not acquired:
                 holder = (directory / LOCK_NAME).read_text(encoding="ascii", errors="replace")

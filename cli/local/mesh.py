@@ -25,6 +25,7 @@ from cli.local.supervisor import ProcessSpec, StatusDisplay, supervised
 from cli.render.text import for_terminal
 from mesh import broker
 from mesh.addresses import free_ports, split
+from mesh.credentials import seed_file
 from mesh.errors import UnavailableError
 from mesh.preparation import in_words
 from mesh.tls import PLAIN, Tls
@@ -69,10 +70,16 @@ class MeshPlan:
 
     insecure_listen: bool = False
 
+    @property
+    def credentials_dir(self) -> Path:
+        """The keys with which clients log in to the broker."""
+        return self.data_dir / broker.CREDENTIALS
+
 
 def phases(plan: MeshPlan) -> list[list[ProcessSpec]]:
     """The processes in the order of their dependencies: broker, stages, orchestrator, gateway."""
-    configuration = broker.write_configuration(plan.data_dir, plan.nats_port)
+    prefix = os.environ.get("ORCHESTRATOR_PREFIX") or "YTC"
+    configuration = broker.write_configuration(plan.data_dir, plan.nats_port, prefix)
     nats = ProcessSpec(
         "nats", broker.command(configuration), partial(broker.answers, plan.nats_port)
     )
@@ -135,7 +142,11 @@ def _orchestrator_settings(plan: MeshPlan) -> dict[str, str]:
     # A value in the user's environment wins.
     chosen = "ORCHESTRATOR_STORAGE_BYTES" in os.environ
     storage = {} if chosen else {"STORAGE_BYTES": str(storage_bytes(plan.data_dir))}
-    return {"NATS_URL": broker.url_of(plan.nats_port), **stages, **storage}
+    login = {
+        "NATS_URL": broker.url_of(plan.nats_port),
+        "NATS_CREDENTIALS": str(seed_file(plan.credentials_dir, "orchestrator")),
+    }
+    return {**login, **stages, **storage}
 
 
 def storage_bytes(data_dir: Path) -> int:

@@ -14,6 +14,7 @@ from cli.local.mesh import SERVICES, MeshPlan, phases, reachable, tls_of_service
 from cli.local.supervisor import supervised
 from cli.render.screen import Screen
 from mesh.addresses import free_ports, is_loopback, is_taken, split
+from mesh.private import private_folder
 
 GRACE_SECONDS = 10.0
 LOOPBACK = "127.0.0.1"
@@ -47,8 +48,7 @@ async def bring_up(options: UpOptions) -> Exit:
         plan = plan_for(options, data_dir)
         refuse_open_ports(plan)
         refuse_taken_ports(plan)
-        log_dir = data_dir / "logs"
-        log_dir.mkdir(exist_ok=True)
+        log_dir = private_folder(data_dir / "logs")
         screen.line(f"logs: {log_dir}")
         try:
             async with supervised(
@@ -125,6 +125,7 @@ def refuse_taken_ports(plan: MeshPlan) -> None:
 def _print_ready(plan: MeshPlan, certs: Path | None) -> None:
     where = ", ".join(f"{name} {address}" for name, address in plan.listen.items())
     click.echo(f"ready: {where}, nats {LOOPBACK}:{plan.nats_port}")
+    click.echo(f"nats keys: producer.nk, listener.nk and bridge.nk in {plan.credentials_dir}")
     if reachable(plan.listen["orchestrator"]) != "127.0.0.1:50051":
         click.echo(f"use it with: --server {reachable(plan.listen['orchestrator'])}")
     if certs is not None:

@@ -6,7 +6,7 @@ import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from mesh.bus import Bus
+from mesh.bus import Bus, without_login
 from mesh.channel import open_direct_channel
 from mesh.correlation import call_metadata
 from mesh.preparation import in_words
@@ -44,14 +44,15 @@ async def _look_at_stage(stages: Stages, stage: Stage, settings: Settings) -> pb
 
 
 async def _ask_broker(settings: Settings, bus: Bus) -> pb.ComponentHealth:
+    address = without_login(settings.nats_url)
     try:
         async with asyncio.timeout(ASK_SECONDS):
             await bus.jetstream.account_info()
     except Exception as error:  # noqa: BLE001 # whatever it is, it is the answer
-        return _component("nats", False, str(error) or type(error).__name__, settings.nats_url)
+        return _component("nats", False, str(error) or type(error).__name__, address)
     found = bus.client.connected_server_version
     version = f"{found.major}.{found.minor}.{found.patch}"
-    return _component("nats", True, f"nats-server {version}", settings.nats_url)
+    return _component("nats", True, f"nats-server {version}", address)
 
 
 async def _ask_stage(stage: Stage, address: str, channel: grpc.aio.Channel) -> pb.ComponentHealth:

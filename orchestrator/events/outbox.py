@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 from nats.js import api
 from structlog import get_logger
 
-from mesh.bus import Bus
+from mesh.bus import Bus, storing
 from mesh.messages import enum_name
 from orchestrator.events import models
 from orchestrator.events.parameters import options_of, parameters_of
@@ -29,6 +29,8 @@ DURABLE = "herald"
 ACK_WAIT_SECONDS = 10.0
 AGAIN_SECONDS = 1.0
 HEADERS_BYTES = 1024
+READERS = ("listener", "bridge")
+"""Durable consumers of the outbox stream: of each the broker keeps how far its role has read."""
 
 
 class NoJsonFormError(ValueError):
@@ -173,6 +175,17 @@ class Outbox(Consumer):
             max_ack_pending=1,
             retry_after=lambda *_: AGAIN_SECONDS,
         )
+
+    async def create(self) -> None:
+        """Also the consumers of those who read the outbox stream; they may make none."""
+        async with storing():
+            for name in READERS:
+                await self._bus.jetstream.add_consumer(
+                    self._bus.names.outbox_stream,
+                    durable_name=name,
+                    ack_policy=api.AckPolicy.EXPLICIT,
+                )
+        await super().create()
 
     async def _handle(self, message: Msg) -> None:
         if event := self._rendered(message):

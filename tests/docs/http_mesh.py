@@ -90,6 +90,7 @@ async def _orchestrator(real_mesh: RealMesh, folder: Path) -> AsyncIterator[str]
     async with running_broker(folder / "nats") as broker:
         settings = Settings(
             nats_url=broker.url,
+            nats_credentials=broker.credentials,
             nats_seconds=60,
             accept_seconds=60,
             storage_bytes=STORAGE,

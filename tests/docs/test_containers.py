@@ -10,6 +10,7 @@ from fnmatch import fnmatch
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import pytest
@@ -25,6 +26,10 @@ from tests.support.http import running_gateway
 
 DOCKERFILE = page("Dockerfile").replace("\\\n", " ")
 COMPOSE: dict[str, Any] = yaml.safe_load(page("docker-compose.yml"))
+
+
+USES = {"credentials": "orchestrator"}
+"""Services that run another command in the image of a service."""
 
 
 def _ports(name: str) -> tuple[int, int]:
@@ -132,8 +137,9 @@ def test_every_variable_set_for_a_service_is_a_setting_of_it(name: str) -> None:
 def test_compose_builds_targets_that_exist_from_files_that_exist() -> None:
     for name, service in COMPOSE["services"].items():
         if "build" in service:
-            assert service["build"]["target"] == name
-            assert f" AS {name}\n" in DOCKERFILE
+            target = service["build"]["target"]
+            assert target == USES.get(name, name)
+            assert f" AS {target}\n" in DOCKERFILE
         for volume in service.get("volumes", ()):
             source = volume.split(":")[0]
             known = (ROOT / source).is_file() if source[0] == "." else source in COMPOSE["volumes"]
@@ -157,8 +163,14 @@ def test_prometheus_scrapes_every_service() -> None:
     assert sorted(targets) == [f"{name}:{PORTS[name][1]}" for name in SERVICES]
 
 
-def test_the_real_broker_accepts_its_configuration() -> None:
-    command = [str(broker.find_binary()), "-t", "--config", str(ROOT / "deploy/nats.conf")]
+def test_the_real_broker_accepts_its_configuration_with_the_keys_that_were_made(
+    tmp_path: Path,
+) -> None:
+    [*_, module, folder] = COMPOSE["services"]["credentials"]["command"]
+    configuration = Path(copyfile(ROOT / "deploy/nats.conf", tmp_path / "nats.conf"))
+    make = [sys.executable, "-P", "-m", module, str(tmp_path / Path(folder).name)]
+    subprocess.run(make, check=True, timeout=240, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    command = [str(broker.find_binary()), "-t", "--config", str(configuration)]
 
     checked = subprocess.run(command, capture_output=True, text=True, timeout=240)
 
@@ -172,6 +184,12 @@ def test_the_real_broker_accepts_its_configuration() -> None:
 def test_the_broker_is_as_durable_as_the_embedded_one(line: str) -> None:
     assert line in page("deploy/nats.conf")
     assert line in broker.CONFIGURATION
+
+
+def test_the_broker_has_the_users_of_the_embedded_one_and_no_other() -> None:
+    assert page("deploy/nats.conf").endswith(broker.accounts())
+    for part in ("no_auth_user", "authorization"):
+        assert part not in page("deploy/nats.conf") + broker.CONFIGURATION
 
 
 @pytest.mark.parametrize(("serving", "code"), [(True, 0), (False, 1)])

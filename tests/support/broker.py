@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+import nats
+from nats.aio.client import Client
+
 from mesh.addresses import free_ports
-from mesh.broker import BINARY, answers, command, url_of, write_configuration
+from mesh.broker import BINARY, CREDENTIALS, answers, command, url_of, write_configuration
+from mesh.credentials import seed_file
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
 from tests.support.processes import stop_process
@@ -23,6 +27,22 @@ class Broker:
 
     url: str
     pid: int
+    credentials: str = ""
+    """The key file of the orchestrator; empty if the URL has its login."""
+
+    def key(self, role: str) -> str:
+        """The key file of a role."""
+        return str(Path(self.credentials).with_name(f"{role}.nk"))
+
+    async def connect(self, role: str) -> Client:
+        """A plain NATS client that logs in as the role."""
+        return await nats.connect(self.url, nkeys_seed=self.key(role), allow_reconnect=False)
+
+
+def broker_in(data_dir: Path, port: int, pid: int) -> Broker:
+    """The broker that runs there, for the orchestrator."""
+    key = seed_file(data_dir / CREDENTIALS, "orchestrator")
+    return Broker(url_of(port), pid, str(key))
 
 
 @asynccontextmanager
@@ -50,7 +70,7 @@ async def running_broker(
         )
     try:
         await _wait_until_ready(process, port, log_path)
-        yield Broker(url_of(port), process.pid)
+        yield broker_in(data_dir, port, process.pid)
     finally:
         await stop_process(process, STOP_SECONDS)
 

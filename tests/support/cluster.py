@@ -14,7 +14,8 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from mesh.addresses import free_ports
-from mesh.broker import HOST, answers, command, url_of
+from mesh.broker import CREDENTIALS, HOST, accounts, answers, command
+from mesh.credentials import PUBLIC_KEYS, make_keys
 from mesh.tasks import stop
 from tests.support.polling import until
 
@@ -38,7 +39,18 @@ cluster {{
 feature_flags {{
   js_ack_fc_v2: false
 }}
-"""
+{accounts}"""
+LOGIN = "orchestrator:tests"
+"""In the URL, beside the key: releases that know no credentials file use it, too."""
+
+
+def secured(folder: Path) -> str:
+    """Makes keys there; the accounts of brokers that are configured in folders beside it."""
+    make_keys(folder / CREDENTIALS)
+    user, _, password = LOGIN.partition(":")
+    own = "{nkey: $ORCHESTRATOR_KEY}"
+    users = f"{own}, {{user: {user}, password: {password}}}"
+    return f'include "../{CREDENTIALS}/{PUBLIC_KEYS}"\n{accounts().replace(own, users)}'
 
 
 class Link:
@@ -103,7 +115,7 @@ class Node:
     @property
     def url(self) -> str:
         """The URL clients connect to."""
-        return url_of(self.port)
+        return f"nats://{LOGIN}@{HOST}:{self.port}"
 
     @property
     def name(self) -> str:
@@ -184,6 +196,7 @@ async def running_cluster(folder: Path) -> AsyncIterator[Cluster]:
                 host=HOST,
                 port=clients[number],
                 store_dir=path.parent,
+                accounts=secured(folder),
                 cluster_port=inner[number],
                 routes=", ".join(f'"nats://{HOST}:{port}"' for port in near),
             )

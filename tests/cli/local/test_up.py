@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import nats
+from nats.aio.client import Client
 
 from cli.channel import answers_http
 from mesh.addresses import free_ports, free_row
@@ -55,7 +56,7 @@ async def test_up_serves_the_web_page_and_prints_its_address(
     arguments = [*up_arguments(tmp_path, first), "--http-port", str(http)]
 
     process = await start(*arguments, **mesh)
-    lines = [await next_line(process) for _ in range(3)]
+    lines = [await next_line(process) for _ in range(4)]
     await until(lambda: answers_http(f"127.0.0.1:{http}"))
     process.send_signal(signal.SIGTERM)
     ended = await finish(process)
@@ -108,12 +109,16 @@ async def test_a_taken_port_is_one_line_before_anything_starts(
     assert not (tmp_path / "data" / "logs").exists()
 
 
-async def test_stored_data_survives_a_kill(tmp_path: Path, mesh: dict[str, str]) -> None:
-    async def broker_of(process: asyncio.subprocess.Process) -> str:
-        return "nats://" + (await next_line(process)).rpartition("nats ")[2].strip()
+async def _logged_in(process: asyncio.subprocess.Process) -> Client:
+    """Connects as the lines say that `up` prints; as the orchestrator, which may do everything."""
+    url = "nats://" + (await next_line(process)).rpartition("nats ")[2].strip()
+    keys = (await next_line(process)).partition("bridge.nk in ")[2].strip()
+    return await nats.connect(url, nkeys_seed=f"{keys}/orchestrator.nk")
 
+
+async def test_stored_data_survives_a_kill(tmp_path: Path, mesh: dict[str, str]) -> None:
     first = await start(*up_arguments(tmp_path, free_row(4)), **mesh)
-    client = await nats.connect(await broker_of(first))
+    client = await _logged_in(first)
     await client.jetstream(timeout=60).add_stream(name="T", subjects=["t"])
     await client.jetstream(timeout=60).publish("t", b"kept")
     await client.close()
@@ -122,7 +127,7 @@ async def test_stored_data_survives_a_kill(tmp_path: Path, mesh: dict[str, str])
     await until(lambda: alive(mesh) == [])
 
     second = await start(*up_arguments(tmp_path, free_row(4)), **mesh)
-    client = await nats.connect(await broker_of(second))
+    client = await _logged_in(second)
     kept = await client.jetstream(timeout=60).get_msg("T", 1)
     await client.close()
     second.send_signal(signal.SIGINT)

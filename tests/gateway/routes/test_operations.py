@@ -74,7 +74,8 @@ async def test_a_dead_letter_of_an_event_is_listed_replayed_and_deleted(
 ) -> None:
     address = re.search(r"nats (127\.0\.0\.1:\d+)", (real_mesh.data_dir / "up.log").read_text())
     assert address
-    publisher = await nats.connect(f"nats://{address[1]}")
+    key = real_mesh.data_dir / "nats" / "credentials" / "producer.nk"
+    publisher = await nats.connect(f"nats://{address[1]}", nkeys_seed=str(key))
     await publisher.publish("ytc.in.iniciar_coleta", b"nonsense")
     await publisher.close()
 

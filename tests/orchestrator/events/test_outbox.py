@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
 from mesh.bus import Bus
@@ -49,8 +48,7 @@ def numbers(found: list[dict[str, Any]]) -> list[int]:
 async def test_an_event_reaches_live_subscribers_and_stays_in_the_outbox_stream(
     broker_bus: Bus, broker: Broker
 ) -> None:
-    plain = Nats()
-    await plain.connect(broker.url)
+    plain = await broker.connect("listener")
     try:
         listening = await plain.subscribe("ytc.out.>")
         await plain.flush()

@@ -7,8 +7,6 @@ import sys
 from collections import Counter
 from typing import Any
 
-from nats.aio.client import Client as Nats
-
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from tests.docs.pages import blocks, page
@@ -24,15 +22,11 @@ LIST = "http://example.test/playlist"
 FOUND = ["http://example.test/1.mp3", "http://example.test/2.mp3"]
 
 
-async def test_the_documented_client_receives_the_four_kinds_of_events(
-    client: Client, script: Script, broker: Broker
-) -> None:
-    script.listings[LIST] = [*FOUND, "http://example.test/3.mp3"]
-    [program] = blocks(page("docs/events.md"), "python")
-
+async def _printed(program: str, broker: Broker, role: str, **more: str) -> list[dict[str, Any]]:
+    variables = {"NATS_URL": broker.url, "NATS_KEY": broker.key(role), **more}
     running = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", program),
-        env={**os.environ, "NATS_URL": broker.url, "FONTE": LIST},
+        env={**os.environ, **variables},
         stdout=asyncio.subprocess.PIPE,
     )
     try:
@@ -40,9 +34,20 @@ async def test_the_documented_client_receives_the_four_kinds_of_events(
     finally:
         if running.returncode is None:
             running.kill()
-    events = [json.loads(line) for line in printed.splitlines()]
-
     assert running.returncode == 0
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+async def test_the_documented_clients_receive_the_four_kinds_of_events(
+    client: Client, script: Script, broker: Broker
+) -> None:
+    script.listings[LIST] = [*FOUND, "http://example.test/3.mp3"]
+    asking, reading = blocks(page("docs/events.md"), "python")
+
+    events = await _printed(asking, broker, "bridge", FONTE=LIST)
+    later = await _printed(reading, broker, "listener")
+
+    assert later == events
     whole, *rest = events
     assert (whole["tipo_evento"], "job_id" in whole["payload"]) == ("iniciar_coleta", False)
     assert whole["payload"]["fonte"] == {"listas": [LIST], "enderecos": []}
@@ -73,8 +78,7 @@ async def test_a_failure_is_published_and_a_malformed_event_becomes_a_dead_lette
     async def receive(message: Any) -> None:
         received.append(json.loads(message.data))
 
-    plain = Nats()
-    await plain.connect(broker.url)
+    plain = await broker.connect("bridge")
     try:
         await plain.subscribe("ytc.out.>", cb=receive)
         await plain.publish("ytc.in.iniciar_coleta", b'{"tipo_evento": "iniciar_coleta"}')

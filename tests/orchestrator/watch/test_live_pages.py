@@ -269,6 +269,7 @@ async def test_a_server_that_stops_ends_live_lists_and_does_not_wait_for_them(
 ) -> None:
     settings = Settings(
         nats_url=broker.url,
+        nats_credentials=broker.credentials,
         nats_seconds=60,
         work_dir=tmp_path / "work",
         storage_bytes=2**28,

@@ -43,6 +43,7 @@ async def own_process(broker: Broker) -> AsyncIterator[asyncio.subprocess.Proces
     """An orchestrator that can be killed."""
     settings = QUICK | {
         "nats_url": broker.url,
+        "nats_credentials": broker.credentials,
         "nats_seconds": ANSWER_SECONDS,
         "storage_bytes": STORAGE,
         "listen": "127.0.0.1:0",

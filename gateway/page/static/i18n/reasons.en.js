@@ -56,6 +56,7 @@ export default {
   TOOL_MISSING: ["A program that is needed is missing.", "The operator can find out which with: ytcaption doctor"],
   STORAGE_FULL: ["There is no room left.", "Delete jobs that are no longer needed."],
   STORAGE_UNAVAILABLE: ["The store does not answer, so nothing was accepted.", "Try again in a moment."],
+  STORAGE_FORBIDDEN: ["The service may not use its store.", "The operator can find out why in its log."],
   STAGE_UNAVAILABLE: ["One of the services is away.", "Try again once the mesh is well."],
   STALLED: ["Nothing moved for too long.", "Try again."],
   DEADLINE: ["It took longer than allowed.", "Try again, or cut the recording into parts."],

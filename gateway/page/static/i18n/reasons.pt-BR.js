@@ -56,6 +56,7 @@ export default {
   TOOL_MISSING: ["Falta um programa necessário.", "O operador pode descobrir qual com: ytcaption doctor"],
   STORAGE_FULL: ["Não há mais espaço.", "Exclua tarefas de que não precisa mais."],
   STORAGE_UNAVAILABLE: ["O armazenamento não responde, por isso nada foi aceito.", "Tente de novo daqui a pouco."],
+  STORAGE_FORBIDDEN: ["O serviço não tem permissão para usar o seu armazenamento.", "O operador encontra o motivo no registro do serviço."],
   STAGE_UNAVAILABLE: ["Um dos serviços está fora.", "Tente de novo quando a malha estiver bem."],
   STALLED: ["Nada avançou por tempo demais.", "Tente de novo."],
   DEADLINE: ["Levou mais tempo do que se permite.", "Tente de novo, ou corte a gravação em partes."],

@@ -13,7 +13,9 @@ async def test_a_cancelled_flush_does_not_end_the_reading_of_answers(tmp_path: P
     limits = Limits(storage_bytes=64 * 1024**2)
     async with (
         running_broker(tmp_path) as broker,
-        Bus.connected(broker.url, limits=limits, answer_seconds=60) as bus,
+        Bus.connected(
+            broker.url, credentials=broker.credentials, limits=limits, answer_seconds=60
+        ) as bus,
     ):
         flushing = asyncio.create_task(bus.client.flush())
         await asyncio.sleep(0)  # the ping is sent, the pong is not read yet

@@ -11,14 +11,14 @@ from mesh.bus import Bus
 from mesh.errors import UnavailableError
 from mesh.stores import Limits
 from mesh.tls import Tls
-from tests.support.broker import running_broker
+from tests.support.broker import Broker, running_broker
 from tests.support.certificates import Authority
 
 LIMITS = Limits(storage_bytes=64 * 1024**2)
 
 
 @asynccontextmanager
-async def encrypted_broker(folder: Path, authority: Authority) -> AsyncIterator[str]:
+async def encrypted_broker(folder: Path, authority: Authority) -> AsyncIterator[Broker]:
     """Wants a certificate of its clients, too."""
     own = authority.issue("nats")
 
@@ -30,15 +30,21 @@ async def encrypted_broker(folder: Path, authority: Authority) -> AsyncIterator[
             )
 
     async with running_broker(folder, configure=demand_tls) as broker:
-        yield broker.url.replace("nats://", "tls://")
+        yield replace(broker, url=broker.url.replace("nats://", "tls://"))
 
 
 async def test_a_broker_with_tls_is_used_with_the_own_certificate(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "certs")
     own = authority.issue("orchestrator")
     async with (
-        encrypted_broker(tmp_path / "nats", authority) as url,
-        Bus.connected(url, limits=LIMITS, tls=own, answer_seconds=60) as bus,
+        encrypted_broker(tmp_path / "nats", authority) as broker,
+        Bus.connected(
+            broker.url,
+            credentials=broker.credentials,
+            limits=LIMITS,
+            tls=own,
+            answer_seconds=60,
+        ) as bus,
     ):
         await bus.jobs.put("key", b"value")
         authority.issue("orchestrator")
@@ -56,9 +62,11 @@ async def test_a_broker_or_client_that_cannot_be_verified_is_refused(
         "no certificate": Tls(ca=str(authority.file)),
         "foreign certificate": replace(foreign.issue("orchestrator"), ca=str(authority.file)),
     }[wrong]
-    async with encrypted_broker(tmp_path / "nats", authority) as url:
+    async with encrypted_broker(tmp_path / "nats", authority) as broker:
         with pytest.raises(UnavailableError, match="no NATS server answers"):
-            async with Bus.connected(url, limits=LIMITS, tls=caller):
+            async with Bus.connected(
+                broker.url, credentials=broker.credentials, limits=LIMITS, tls=caller
+            ):
                 pass
 
 

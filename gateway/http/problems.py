@@ -27,8 +27,6 @@ RETRY_SECONDS = 2.0
 
 STATUSES: dict[grpc.StatusCode, int] = {
     grpc.StatusCode.INVALID_ARGUMENT: 400,
-    grpc.StatusCode.UNAUTHENTICATED: 401,
-    grpc.StatusCode.PERMISSION_DENIED: 403,
     grpc.StatusCode.NOT_FOUND: 404,
     grpc.StatusCode.FAILED_PRECONDITION: 409,
     # Well-formed, but not available on this machine.
@@ -36,6 +34,9 @@ STATUSES: dict[grpc.StatusCode, int] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.INTERNAL: 500,
     grpc.StatusCode.UNAVAILABLE: 503,
+    # It is this gateway's certificate that the orchestrator does not accept, not its caller's.
+    grpc.StatusCode.UNAUTHENTICATED: 503,
+    grpc.StatusCode.PERMISSION_DENIED: 503,
     grpc.StatusCode.DEADLINE_EXCEEDED: 504,
 }
 REASON_STATUSES: dict[Reason, int] = {

@@ -13,9 +13,16 @@ import pytest
 
 from gateway.__main__ import _bound_socket, _Server, _stop, server_config
 from gateway.app import create_app
+from gateway.http.problems import status_of
 from gateway.settings import Settings
+from mesh.errors import MeshError
+from mesh.reasons import Reason
+from mesh.server import running_server
+from mesh.status import CODES
 from mesh.tls import ReloadingContext, Tls
 from tests.support.certificates import Authority
+from tests.support.fake_orchestrator import FakePipeline, services
+from tests.support.http import running_gateway
 from tests.support.polling import until
 
 SECONDS = 60
@@ -94,6 +101,26 @@ async def test_only_named_callers_are_answered_if_there_are_names(
             async with client(base, stranger) as http:
                 with pytest.raises(httpx2.TransportError):
                     await http.get("/live")
+
+
+@pytest.mark.parametrize("kind", CODES)
+def test_every_error_of_the_orchestrator_has_a_status(kind: type[MeshError]) -> None:
+    assert status_of(kind("no", reason=Reason.INTERNAL)) >= 400
+
+
+async def test_an_orchestrator_that_does_not_accept_the_gateway_is_503(
+    authority: Authority,
+) -> None:
+    stranger = authority.issue("stranger")
+    files = {f"tls_{name}": value for name, value in asdict(stranger).items()}
+    named = authority.issue("orchestrator", peers="gateway")
+    async with running_server(services(FakePipeline()), grace_seconds=0, tls=named) as server:
+        address = f"127.0.0.1:{server.port}"
+        async with running_gateway(orchestrator=address, **files) as http:
+            answer = await http.get("/jobs")
+
+    assert answer.status_code == 503
+    assert answer.json()["reason"] == Reason.CALLER_FORBIDDEN
 
 
 async def test_a_certificate_replaced_under_load_loses_no_request(authority: Authority) -> None:

@@ -115,29 +115,6 @@ async def test_a_head_is_not_endless() -> None:
     assert found.startswith(b"HTTP/1.1 431 ")
 
 
-async def test_an_idle_body_ends_the_request() -> None:
-    async with gateway(body_seconds=SOON) as http:
-        reader, writer = await connect(http, upload(10_000) + b"x" * 10)
-        found = await answer(reader)
-        writer.close()
-
-    assert found.startswith(b"HTTP/1.1 408 ")
-    assert b'"reason":"DEADLINE"' in found
-
-
-async def test_a_dripping_body_ends_the_request() -> None:
-    async with gateway(body_seconds=1) as http:
-        reader, writer = await connect(http, upload(10_000))
-        reading = asyncio.ensure_future(answer(reader))
-        while not reading.done():
-            writer.write(b"x")
-            await asyncio.wait({reading}, timeout=0.05)
-        found = await reading
-        writer.close()
-
-    assert found.startswith(b"HTTP/1.1 408 ")
-
-
 class SlowUploads(rpc.PipelineServiceServicer):
     """Takes uploads only once it is let go."""
 
@@ -154,7 +131,9 @@ class SlowUploads(rpc.PipelineServiceServicer):
         return pb.CreateJobFromUploadResponse(job=job_pb2.Job(job_id="x", attempt=size))
 
 
-async def test_a_body_that_waits_for_us_may_take_its_time() -> None:
+@asynccontextmanager
+async def slow_uploads(**settings: Any) -> AsyncIterator[tuple[SlowUploads, httpx2.AsyncClient]]:
+    """A gateway whose orchestrator takes no upload before it is let go."""
     servicer = SlowUploads()  # type: ignore[abstract] # the rest is not called
     service = Service.of(
         pb.DESCRIPTOR.services_by_name["PipelineService"],
@@ -163,8 +142,36 @@ async def test_a_body_that_waits_for_us_may_take_its_time() -> None:
     )
     async with (
         running_server([service], grace_seconds=0) as server,
-        gateway(orchestrator=f"127.0.0.1:{server.port}", body_seconds=2) as http,
+        gateway(orchestrator=f"127.0.0.1:{server.port}", **settings) as http,
     ):
+        yield servicer, http
+
+
+async def test_an_idle_body_ends_the_request() -> None:
+    async with slow_uploads(body_seconds=SOON) as (_, http):
+        reader, writer = await connect(http, upload(10_000) + b"x" * 10)
+        found = await answer(reader)
+        writer.close()
+
+    assert found.startswith(b"HTTP/1.1 408 ")
+    assert b'"reason":"DEADLINE"' in found
+
+
+async def test_a_dripping_body_ends_the_request() -> None:
+    async with slow_uploads(body_seconds=1) as (_, http):
+        reader, writer = await connect(http, upload(10_000))
+        reading = asyncio.ensure_future(answer(reader))
+        while not reading.done():
+            writer.write(b"x")
+            await asyncio.wait({reading}, timeout=0.05)
+        found = await reading
+        writer.close()
+
+    assert found.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_body_that_waits_for_us_may_take_its_time() -> None:
+    async with slow_uploads(body_seconds=2) as (servicer, http):
         sending = asyncio.ensure_future(http.post("/uploads", content=b"x" * 20 * 1024**2))
         await servicer.called.wait()
         await asyncio.wait({sending}, timeout=5)  # more than two windows in which nothing moves

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from time import monotonic
 from typing import Any
@@ -15,6 +15,7 @@ import uvicorn
 from gateway.__main__ import server_config
 from gateway.app import create_app
 from gateway.settings import Settings
+from mesh.tls import ReloadingContext
 from tests.support.polling import until
 
 LIMIT_SECONDS = 120
@@ -35,8 +36,9 @@ async def running_gateway(**changes: Any) -> AsyncIterator[httpx2.AsyncClient]:
         await until(lambda: server.started or serving.done())  # uvicorn offers nothing to await
         assert server.started
         port = server.servers[0].sockets[0].getsockname()[1]
-        base = f"http://127.0.0.1:{port}"
-        async with httpx2.AsyncClient(base_url=base, timeout=60) as client:
+        base = f"{'https' if config.is_ssl else 'http'}://127.0.0.1:{port}"
+        trusted = ReloadingContext.for_client(replace(settings.tls, peers=""))
+        async with httpx2.AsyncClient(base_url=base, timeout=60, verify=trusted) as client:
             yield client
     finally:
         app.state.deps.streams.stop()

@@ -30,7 +30,6 @@ from normalizer.media_header import DURATION_BYTES, Layout, has_signature, heade
 from normalizer.processes import ProcessLimits, Program, running_pipeline
 from normalizer.pump import Pump
 from normalizer.spool import Spool
-from normalizer.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,6 @@ class RecordingLimits:
     stall_seconds: float
     process: ProcessLimits
     """Limits of each process."""
-    max_gap_seconds: float = 600
-    """Gaps without sound, besides as much of them as there is sound."""
 
 
 _Source: TypeAlias = tuple[str, AsyncIterator[bytes] | None, FfmpegLog]
@@ -89,14 +86,12 @@ class FfmpegEngine:
         async with self._source(chunks, slot) as (source, fed, log):
             await slot.take()
             async with running_pipeline(
-                self._programs(ffmpeg, source, graph, request, isolation),
+                _programs(ffmpeg, source, graph, request, isolation),
                 self._limits.process,
                 feed=fed is not None,
                 keep=request.keep_audio,
             ) as children:
-                timeline = Timeline(self._limits.max_gap_seconds)
-                stall = self._limits.stall_seconds
-                pump = Pump(children, fed, log, max_duration, stall, slot, timeline)
+                pump = Pump(children, fed, log, max_duration, self._limits.stall_seconds, slot)
                 async with aclosing(pump.events()) as events:
                     async for event in events:
                         yield event
@@ -119,24 +114,6 @@ class FfmpegEngine:
         else:
             yield PIPE, _joined(head, slot.while_flowing(timed)), log
 
-    def _programs(
-        self,
-        ffmpeg: str,
-        source: str,
-        graph: FilterGraph,
-        request: Request,
-        isolation: IsolatorInfo | None,
-    ) -> list[Program]:
-        options = request.options
-        if isolation is None:
-            return [_ffmpeg(lambda fd: [ffmpeg, *outputs(media(source), graph, options, fd)])]
-        rate = isolation.rate
-        return [
-            _ffmpeg(lambda _: [ffmpeg, *before_isolation(source, graph)]),
-            worker_program(isolation.engine, str(self._limits.max_gap_seconds)),
-            _ffmpeg(lambda fd: [ffmpeg, *outputs(isolated(rate), graph, options, fd)]),
-        ]
-
     async def _with_timeout(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The same chunks; raises if the next one does not arrive in time."""
         seconds = self._limits.stall_seconds
@@ -151,6 +128,20 @@ class FfmpegEngine:
             if chunk is None:
                 return
             yield chunk
+
+
+def _programs(
+    ffmpeg: str, source: str, graph: FilterGraph, request: Request, isolation: IsolatorInfo | None
+) -> list[Program]:
+    options = request.options
+    if isolation is None:
+        return [_ffmpeg(lambda fd: [ffmpeg, *outputs(media(source), graph, options, fd)])]
+    rate = isolation.rate
+    return [
+        _ffmpeg(lambda _: [ffmpeg, *before_isolation(source, graph)]),
+        worker_program(isolation.engine),
+        _ffmpeg(lambda fd: [ffmpeg, *outputs(isolated(rate), graph, options, fd)]),
+    ]
 
 
 def _ffmpeg(command: Callable[[int | None], list[str]]) -> Program:

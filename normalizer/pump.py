@@ -41,14 +41,12 @@ class Pump:
         max_duration: timedelta,
         stall_seconds: float,
         slot: Slot,
-        timeline: Timeline,
     ) -> None:
         self._children = children
         self._chunks = chunks
         self._max_duration = max_duration
         self._stall_seconds = stall_seconds
         self._slot = slot
-        self._timeline = timeline
         self._log = log
         self._logs = [log, *(FfmpegLog() for _ in children[1:])]
         self._queue: asyncio.Queue[_Item] = asyncio.Queue(_QUEUED_EVENTS)
@@ -173,7 +171,7 @@ class Pump:
             raise rest
 
     async def _read_samples(self, samples: asyncio.StreamReader) -> None:
-        blocks, timeline = MatroskaBlocks(), self._timeline
+        blocks, timeline = MatroskaBlocks(), Timeline()
         while data := await samples.read(MAX_FRAME_BYTES):
             pieces = (piece for block in blocks.feed(data) for piece in timeline.place(*block))
             for frame in framed(pieces):

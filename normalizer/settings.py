@@ -33,9 +33,6 @@ class Settings(ServiceSettings):
     max_duration_seconds: float = Field(default=12 * 3600, gt=0)
     """Longest recording, measured on the decoded samples."""
 
-    max_gap_seconds: float = Field(default=600, ge=0)
-    """Silence a recording may declare without sound, besides as much of it as there is sound."""
-
     max_spool_bytes: int = Field(default=8 * 1024**3, gt=0)
     """Largest media file that must be spooled to disk before it can be read."""
 

@@ -80,12 +80,7 @@ class DownloadFinished:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """All slots are taken."""
-
-
-DownloadEvent = Waiting | MediaInfo | bytes | ByteProgress | DownloadFinished
+DownloadEvent = MediaInfo | bytes | ByteProgress | DownloadFinished
 """Bytes are the next ones of the file, at most 64 KiB."""
 
 
@@ -115,4 +110,4 @@ class CaptionsFinished:
     segments: int
 
 
-CaptionEvent = Waiting | MediaInfo | CaptionTrack | Cue | CaptionsFinished
+CaptionEvent = MediaInfo | CaptionTrack | Cue | CaptionsFinished

@@ -10,7 +10,6 @@ from typing import Any
 
 from downloader.commands import Command, run_child
 from mesh.forking import fork, kill, one_way_pipe, reap
-from mesh.frames import MAX_FRAME_BYTES
 
 READ_AHEAD = 64 * 1024
 MAX_LINE = 4 * 1024 * 1024
@@ -27,15 +26,10 @@ class ChildProcess:
     """The service's ends of a child's pipes: its media bytes and its messages."""
 
     def __init__(self, media: asyncio.StreamReader, control: asyncio.StreamReader) -> None:
-        self._media = media
+        self.media = media
         self.total: int | None = None
         """Size of the recording, once the child knows it."""
         self._control = control
-
-    async def media_bytes(self) -> AsyncIterator[bytes]:
-        """The recording, in pieces of at most a frame."""
-        while data := await self._media.read(MAX_FRAME_BYTES):
-            yield data
 
     async def receive(self) -> dict[str, Any]:
         """The next message that is not about the size; {} once the child has exited."""

@@ -2,10 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable
 from datetime import timedelta
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -24,7 +22,7 @@ from downloader.fork_server import ChildProcess
 from downloader.metadata import from_json
 from downloader.reasons import Failure, to_error
 from mesh.errors import MeshError, UnavailableError
-from mesh.flow import at_least
+from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
 from mesh.tasks import mark_retrieved
 
@@ -34,39 +32,17 @@ REPORT_SECONDS = 0.1
 SPEED_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class MinimumRate:
-    """The slowest download that is waited for."""
-
-    bytes_per_second: float
-    """0: as slow as it may be."""
-
-    seconds: float
-    """How long it may be slower."""
-
-    def keep(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The same chunks; raises if they come too slowly."""
-        size = self.bytes_per_second * self.seconds
-        slow = f"less than {size:.0f} bytes came in {self.seconds:g} s"
-        error = partial(UnavailableError, slow, reason=Reason.SOURCE_TOO_SLOW)
-        return at_least(size, self.seconds, chunks, error) if size else chunks
-
-
-async def download_events(
-    child: ChildProcess, minimum: MinimumRate
-) -> AsyncGenerator[DownloadEvent, None]:
+async def download_events(child: ChildProcess) -> AsyncGenerator[DownloadEvent, None]:
     """A recording as it arrives: see YtDlpEngine.download."""
     first = await child.receive()
     if first.pop("kind", "") != "found":
         raise _error(first)
-    # Parts are joined before the first byte is sent.
-    media = child.media_bytes() if first.pop("in_parts") else minimum.keep(child.media_bytes())
     yield from_json(first)
     ending = asyncio.ensure_future(child.receive())
     ending.add_done_callback(mark_retrieved)  # a caller that leaves early never asks for it
     try:
         meter = ProgressMeter()
-        async for data in media:
+        while data := await child.media.read(MAX_FRAME_BYTES):
             yield data
             if progress := meter.count(len(data), child.total):
                 yield progress

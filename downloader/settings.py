@@ -79,13 +79,7 @@ class Settings(ServiceSettings):
     work_dir: Path = Field(default_factory=partial(default_work_dir, "downloader"))
     """Folder for the temporary files of downloads."""
 
-    min_rate_bytes: int = Field(default=1024, ge=0)
-    """Fewest bytes a second of one download; 0: no limit. A request that asks for less has less."""
-
-    min_rate_seconds: float = Field(default=120, gt=0)
-    """How long a download may be slower than that."""
-
-    max_downloads: int = Field(default=16, ge=1)
+    max_downloads: int = Field(default=4, ge=1)
     """Concurrent downloads, and as many concurrent lookups; the rest wait."""
 
     max_videos: int = Field(default=1000, ge=1)
@@ -96,12 +90,6 @@ class Settings(ServiceSettings):
 
     max_spool_bytes: int = Field(default=2 * 1024**3, ge=1)
     """Largest recording that is joined from parts on disk before it is sent."""
-
-    max_page_bytes: int = Field(default=32 * 1024**2, ge=1)
-    """Most bytes of one web page or playlist, as it is sent and as it is decompressed."""
-
-    max_memory_bytes: int = Field(default=1024**3, ge=512 * 1024**2)
-    """Memory of each child process, and of each program it starts."""
 
     @property
     def media_limits(self) -> MediaLimits:
@@ -121,8 +109,6 @@ class Settings(ServiceSettings):
             cookies_file=self.cookies_file,
             js_runtime=self.js_runtime,
             ffmpeg=self.ffmpeg or _ffmpeg(),
-            max_page_bytes=self.max_page_bytes,
-            max_memory_bytes=self.max_memory_bytes,
             allow_private_addresses=self.allow_private_addresses,
         )
 

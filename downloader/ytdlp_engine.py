@@ -19,30 +19,26 @@ from downloader.engine import (
     DownloadOptions,
     MediaInfo,
     MediaLimits,
-    Waiting,
 )
 from downloader.fork_server import ChildProcess, running_child
 from downloader.metadata import from_json
-from downloader.relay import MinimumRate, caption_event, download_events, messages
+from downloader.relay import caption_event, download_events, messages
 from mesh.errors import InvalidRequestError, LimitExceededError
 from mesh.period import Days
 from mesh.reasons import Reason
 from mesh.scratch import Scratch
-from mesh.slots import Slot, in_slot
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceLimits:
     """What the operator allows each request and all of them together."""
 
-    max_downloads: int = 16
+    max_downloads: int = 4
     """Concurrent downloads; lookups have as many slots of their own."""
 
     max_videos: int = 1000
     max_entries: int = 10_000
     max_spool_bytes: int = 2 * 1024**3
-    min_rate_bytes: int = 1024
-    min_rate_seconds: float = 120
     allow_caller_proxy: bool = False
 
 
@@ -59,22 +55,13 @@ class YtDlpEngine:
         # Separate: a slow listing must not delay a download.
         self._lookups = asyncio.Semaphore(limits.max_downloads)
 
-    def download(
+    async def download(
         self, source_url: str, limits: MediaLimits, options: DownloadOptions
     ) -> AsyncGenerator[DownloadEvent, None]:
         """Yields MediaInfo, then bytes and ByteProgress, then DownloadFinished.
 
         Closing the generator stops the download at once.
         """
-
-        def work(slot: Slot) -> AsyncGenerator[DownloadEvent, None]:
-            return self._download(source_url, limits, options, slot)
-
-        return in_slot(self._downloads, work, Waiting())
-
-    async def _download(
-        self, source_url: str, limits: MediaLimits, options: DownloadOptions, slot: Slot
-    ) -> AsyncGenerator[DownloadEvent, None]:
         check_address(source_url)
         command = DownloadCommand(
             source_url,
@@ -83,10 +70,9 @@ class YtDlpEngine:
             limits.max_duration.total_seconds(),
             self._limits.max_spool_bytes,
         )
-        await slot.take()
         async with (
-            self._child(command) as child,
-            aclosing(download_events(child, self._minimum_rate(command.client_options))) as events,
+            self._child(command, self._downloads) as child,
+            aclosing(download_events(child)) as events,
         ):
             async for event in events:
                 yield event
@@ -111,8 +97,7 @@ class YtDlpEngine:
         )
         count = 0
         async with (
-            self._lookups,
-            self._child(command) as child,
+            self._child(command, self._lookups) as child,
             aclosing(messages(child, "video")) as videos,
         ):
             async for message in videos:
@@ -124,7 +109,7 @@ class YtDlpEngine:
                 yield message["source_url"], from_json(message["media"])
                 count += 1
 
-    def fetch_captions(
+    async def fetch_captions(
         self,
         source_url: str,
         languages: tuple[str, ...],
@@ -133,46 +118,26 @@ class YtDlpEngine:
     ) -> AsyncGenerator[CaptionEvent, None]:
         """Yields MediaInfo, then CaptionsFinished; between them, if there are human-made captions,
         CaptionTrack and each Cue."""
-
-        def work(slot: Slot) -> AsyncGenerator[CaptionEvent, None]:
-            return self._fetch_captions(source_url, languages, limits, options, slot)
-
-        return in_slot(self._lookups, work, Waiting())
-
-    async def _fetch_captions(
-        self,
-        source_url: str,
-        languages: tuple[str, ...],
-        limits: MediaLimits,
-        options: DownloadOptions,
-        slot: Slot,
-    ) -> AsyncGenerator[CaptionEvent, None]:
         check_address(source_url)
         seconds = limits.max_duration.total_seconds()
         command = CaptionsCommand(source_url, self._granted(options), languages, seconds)
         kinds = ("found", "track", "cue", "done")
-        await slot.take()
         async with (
-            self._child(command) as child,
+            self._child(command, self._lookups) as child,
             aclosing(messages(child, *kinds)) as found,
         ):
             async for message in found:
                 yield caption_event(message)
 
     @asynccontextmanager
-    async def _child(self, command: Command) -> AsyncIterator[ChildProcess]:
-        """A child that runs the command in a scratch folder."""
-        with self.scratch.folder() as folder:
-            async with running_child(replace(command, folder=str(folder))) as child:
-                yield child
-
-    def _minimum_rate(self, options: ClientOptions) -> MinimumRate:
-        """The operator's, unless the caller asks for a download that slow."""
-        most, least = options.max_bytes_per_second, self._limits.min_rate_bytes
-        return MinimumRate(
-            min(least, most / 2) if most else least,
-            self._limits.min_rate_seconds + options.request_interval_seconds,
-        )
+    async def _child(
+        self, command: Command, slots: asyncio.Semaphore
+    ) -> AsyncIterator[ChildProcess]:
+        """A child that runs the command in a scratch folder, once a slot is free."""
+        async with slots:
+            with self.scratch.folder() as folder:
+                async with running_child(replace(command, folder=str(folder))) as child:
+                    yield child
 
     def _granted(self, options: DownloadOptions) -> ClientOptions:
         if options.proxy and not self._limits.allow_caller_proxy:

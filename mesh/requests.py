@@ -72,13 +72,16 @@ class _Requests:
     """The requests of a client stream; raises for a refused one."""
 
     def __init__(self, received: AsyncIterator[Any]) -> None:
-        self._received = aiter(received)
+        self._received = received
+        self._messages: AsyncIterator[Any] | None = None
 
     def __aiter__(self) -> "_Requests":
         return self
 
     async def __anext__(self) -> Any:
-        return _accepted(await anext(self._received))
+        # Not before: gRPC complains of an iterator that was opened and never read.
+        self._messages = self._messages or aiter(self._received)
+        return _accepted(await anext(self._messages))
 
 
 def _accepted(request: Any) -> Any:

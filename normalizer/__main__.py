@@ -29,9 +29,7 @@ async def main(settings: Settings) -> None:
         process=process_limits,
     )
     capabilities = CapabilityProbe(settings.ffmpeg, settings.voice_isolator, process_limits)
-    engine = FfmpegEngine(
-        capabilities, limits, spool, settings.max_recordings, settings.max_live_streams
-    )
+    engine = FfmpegEngine(capabilities, limits, spool, settings.max_recordings)
 
     async def get_ready() -> None:
         purged = await asyncio.to_thread(spool.scratch.purge, dry_run=False)

@@ -12,9 +12,8 @@ from typing import TypeAlias
 
 from mesh.errors import InvalidRequestError, TimedOutError, UnusableMediaError
 from mesh.reasons import Reason
-from mesh.slots import Slot, in_slot
 from normalizer.capabilities import CapabilityProbe, worker_program
-from normalizer.engine import Event, IsolatorInfo, Request, Started, Waiting
+from normalizer.engine import Event, IsolatorInfo, Request, Started
 from normalizer.ffmpeg_command import (
     KEPT_MEDIA_TYPE,
     PIPE,
@@ -56,42 +55,33 @@ class FfmpegEngine:
         limits: RecordingLimits,
         spool: Spool,
         max_recordings: int,
-        max_live_streams: int,
     ) -> None:
         self.capabilities = capabilities
         self._limits = limits
         self._spool = spool
         self._slots = asyncio.Semaphore(max_recordings)
-        self._live_slots = asyncio.Semaphore(max_live_streams)
 
-    def normalize(
+    async def normalize(
         self, chunks: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
-        """Yields Started, then the rest while `chunks` arrive; closing it stops the work.
-
-        The call has a slot only while media flows: callers that send nothing hold none.
-        """
-        slots = self._live_slots if request.live_stream else self._slots
-        return in_slot(slots, lambda slot: self._normalize(chunks, request, slot), Waiting())
-
-    async def _normalize(
-        self, chunks: AsyncIterator[bytes], request: Request, slot: Slot
-    ) -> AsyncGenerator[Event, None]:
+        """Yields Started, then the rest while `chunks` arrive; closing it stops the work."""
         max_duration = self._max_duration(request)
         isolate = request.options.isolate_vocals
         isolation = await self.capabilities.isolation() if isolate else None
         graph = filter_graph(request, isolation)
         ffmpeg = await self.capabilities.ffmpeg()
-        yield Started(graph.filters, KEPT_MEDIA_TYPE if request.keep_audio else "")
-        async with self._source(chunks, slot) as (source, fed, log):
-            await slot.take()
-            async with running_pipeline(
-                _programs(ffmpeg, source, graph, request, isolation),
-                self._limits.process,
-                feed=fed is not None,
-                keep=request.keep_audio,
-            ) as children:
-                pump = Pump(children, fed, log, max_duration, self._limits.stall_seconds, slot)
+        async with self._slots:
+            yield Started(graph.filters, KEPT_MEDIA_TYPE if request.keep_audio else "")
+            async with (
+                self._source(chunks) as (source, fed, log),
+                running_pipeline(
+                    _programs(ffmpeg, source, graph, request, isolation),
+                    self._limits.process,
+                    feed=fed is not None,
+                    keep=request.keep_audio,
+                ) as children,
+            ):
+                pump = Pump(children, fed, log, max_duration, self._limits.stall_seconds)
                 async with aclosing(pump.events()) as events:
                     async for event in events:
                         yield event
@@ -104,15 +94,16 @@ class FfmpegEngine:
         return min(request.max_duration, self._limits.max_duration)
 
     @asynccontextmanager
-    async def _source(self, chunks: AsyncIterator[bytes], slot: Slot) -> AsyncIterator[_Source]:
+    async def _source(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[_Source]:
         timed = self._with_timeout(chunks)
         head, found = await _read_head(timed)
+        whole = _joined(head, timed)
         log = FfmpegLog(recognised=has_signature(head), total=header_duration(head))
         if found is Layout.INDEX_LAST:
-            async with self._spool.filled(_joined(head, timed)) as path:
+            async with self._spool.filled(whole) as path:
                 yield str(path), None, log
         else:
-            yield PIPE, _joined(head, slot.while_flowing(timed)), log
+            yield PIPE, whole, log
 
     async def _with_timeout(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The same chunks; raises if the next one does not arrive in time."""

@@ -21,7 +21,6 @@ from normalizer.engine import (
     Samples,
     Started,
     Target,
-    Waiting,
 )
 from normalizer.ffmpeg_engine import FfmpegEngine
 from normalizer.spool import Spool
@@ -87,8 +86,6 @@ def _to_wire(event: Event) -> pb.NormalizeResponse:
                     kept_audio_media_type=event.media_type,
                 )
             )
-        case Waiting():
-            return pb.NormalizeResponse(waiting=media.SlotWait())
         case Samples():
             return pb.NormalizeResponse(samples=event.data)
         case KeptAudio():

@@ -57,6 +57,3 @@ class Settings(ServiceSettings):
 
     max_recordings: int = Field(default=4, ge=1)
     """Recordings transcribed at once; the rest wait under gRPC flow control."""
-
-    max_live_streams: int = Field(default=4, ge=1)
-    """The same for live streams, which have slots of their own."""

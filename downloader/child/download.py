@@ -34,6 +34,7 @@ STREAMED = (
 FORMAT = f"bestaudio{STREAMED}/best{STREAMED}"
 
 MAX_PARTS = 200
+MAX_JOIN_MEMORY_BYTES = 2 * 1024**3
 PARTS_LIST = "parts.txt"
 DEMUXERS = "concat,aac,flac,flv,matroska,mov,mp3,mpegts,ogg,wav"
 """Media formats and our own concat list. A disguised playlist would open other files and URLs."""
@@ -82,9 +83,6 @@ class DownloadTask(ChildTask[DownloadCommand]):
             # Otherwise a recording with a missing fragment would count as complete.
             "skip_unavailable_fragments": False,
             "continuedl": False,
-            # Bytes are passed on as they come: yt-dlp would wait for up to 4 MiB of them.
-            "buffersize": MAX_FRAME_BYTES,
-            "noresizebuffer": True,
         }
 
     def _fetch_parts(self, info: dict[str, Any], fetch_to: Callable[[Any, str], None]) -> None:
@@ -99,8 +97,7 @@ class DownloadTask(ChildTask[DownloadCommand]):
             )
         self._send_metadata(info)
         self._has_parts = True
-        most = self._command.max_spool_bytes
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        _limit_resources(self._command.max_spool_bytes)
         parts: list[str] = []
         for entry in info.get("entries") or ():
             parts.append(f"part{len(parts)}")
@@ -115,8 +112,7 @@ class DownloadTask(ChildTask[DownloadCommand]):
             return
         self._refuse_size(info.get("filesize"))
         self.has_site_metadata = info.get("extractor_key") != "Generic"
-        in_parts = info.get("_type") == "multi_video"
-        self.send("found", in_parts=in_parts, **metadata.to_json(info))
+        self.send("found", **metadata.to_json(info))
 
     def _on_progress(self, status: dict[str, Any]) -> None:
         self._complete = status["status"] == "finished"
@@ -268,6 +264,12 @@ def check_ffmpeg_arguments(arguments: list[str]) -> None:
     """Allows exactly the ffmpeg call that joins parts."""
     if tuple(arguments) != JOIN_ARGUMENTS:
         raise ForbiddenActionError("ffmpeg may only join parts")
+
+
+def _limit_resources(max_bytes: int) -> None:
+    """Limits the size of every file and the memory of every program started from here on."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_JOIN_MEMORY_BYTES, MAX_JOIN_MEMORY_BYTES))
 
 
 def _join(ffmpeg: str, parts: Sequence[str], write: Callable[[bytes], int]) -> None:

@@ -23,7 +23,7 @@ from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.submission import JobSpec, Rerun, Reservation, Submission
 from orchestrator.jobs.validation import check_scheduling, check_url, check_word, resolve
 from orchestrator.pipeline.capabilities import Capabilities
-from orchestrator.pipeline.live_stream import lively, transcribe_live
+from orchestrator.pipeline.live_stream import transcribe_live
 from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.request import PipelineRequest
 from orchestrator.queue.capacity import Capacity
@@ -206,12 +206,9 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         task = PipelineRequest(
             job_id=new_id(),
             options=resolve(start.options),
-            bytes_source=lively(
-                read_data(request_iterator, "chunk"), self.settings.live_idle_seconds
-            ),
+            bytes_source=read_data(request_iterator, "chunk"),
             keep_audio=False,
             live=True,
-            live_stream=True,
         )
         async with aclosing(transcribe_live(self.pipeline, task)) as responses:
             async for response in responses:

@@ -1,10 +1,9 @@
 """Transcribes what a caller is still sending: the same pipeline, no job, nothing stored."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 
-from mesh.errors import TimedOutError, UnsupportedError
-from mesh.flow import at_least
+from mesh.errors import UnsupportedError
 from mesh.messages import copy_shared
 from mesh.reasons import Reason
 from mesh.tasks import stop
@@ -17,17 +16,6 @@ from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 
 Response = pb.TranscribeStreamResponse
-
-MIN_BYTES = 1024
-"""A caller that sends less during the idle limit counts as idle; silence takes more."""
-
-
-def lively(chunks: AsyncIterator[bytes], idle_seconds: float) -> AsyncIterator[bytes]:
-    """The same chunks; fails once the caller has sent next to nothing for this long."""
-    idle = f"the stream brought less than {MIN_BYTES} bytes in {idle_seconds:g} s"
-    return at_least(
-        MIN_BYTES, idle_seconds, chunks, lambda: TimedOutError(idle, reason=Reason.STREAM_IDLE)
-    )
 
 
 async def transcribe_live(

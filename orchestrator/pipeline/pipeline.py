@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from mesh.errors import TimedOutError, UnavailableError
 from mesh.frames import truthful
 from mesh.reasons import Reason
 from mesh.status import to_error
-from orchestrator.pipeline.pipes import MAX_SLOW_JOBS, Frames, Pipe, Spool
+from orchestrator.pipeline.pipes import Frames, Pipe, Spool
 from orchestrator.pipeline.request import AUTO, PipelineRequest
 from orchestrator.pipeline.sink import Sink
 from orchestrator.pipeline.stages import StageError, StageId, Stages, stage_stall_seconds
@@ -38,16 +38,12 @@ class Pipeline:
 
     stages: Stages
     settings: Settings
-    slow_jobs: asyncio.Semaphore = field(
-        default_factory=lambda: asyncio.Semaphore(MAX_SLOW_JOBS), init=False
-    )
 
     async def run(self, request: PipelineRequest, sink: Sink) -> None:
         """Returns when all is transcribed; raises the first failure once all stages stopped."""
-        by_stage = stage_stall_seconds(self.settings)
-        watch = StallWatch(self.settings.stall_seconds, by_stage, request.slot)
+        watch = StallWatch(self.settings.stall_seconds, stage_stall_seconds(self.settings))
         deadline = self.settings.job_seconds
-        run = _Run(self, request, sink, watch, deadline)
+        run = _Run(self.stages, request, sink, watch, deadline)
         try:
             async with asyncio.timeout(deadline), asyncio.TaskGroup() as group:
                 watching = group.create_task(run.watch.raise_when_stalled())
@@ -79,20 +75,18 @@ class _Run:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        stages: Stages,
         request: PipelineRequest,
         sink: Sink,
         watch: StallWatch,
         deadline_seconds: float,
     ) -> None:
-        self._stages = pipeline.stages
+        self._stages = stages
         self._deadline = deadline_seconds
         self._request = request
         self._sink = sink
         self.watch = watch
-        self._media: Frames = Pipe()
-        if request.spool is not None:
-            self._media = Spool(request.spool, request.slot, pipeline.slow_jobs)
+        self._media: Frames = Pipe() if request.spool is None else Spool(request.spool)
         self._samples = Pipe()
         self._container = asyncio.get_running_loop().create_future()
 
@@ -223,7 +217,6 @@ class _Run:
         await self._sink.stage_completed(DOWNLOAD)
 
     async def _normalize(self) -> None:
-        await self._media.begun()
         container = await self._container
 
         def begin() -> Any:
@@ -250,7 +243,6 @@ class _Run:
         start = self._request.normalize_start(container)
         yield normalizer_pb.NormalizeRequest(start=start)
         async for chunk in self._media:
-            self.watch.note()
             yield normalizer_pb.NormalizeRequest(chunk=chunk)
 
     async def _transcribe(self) -> None:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 from mesh.errors import TimedOutError
 from mesh.reasons import Reason
-from mesh.slots import Slot
 from orchestrator.pipeline.stages import StageError, StageId, stage_position
 from ytcaption.v1 import job_pb2
 
@@ -14,15 +13,9 @@ from ytcaption.v1 import job_pb2
 class StallWatch:
     """An attempt moves as long as any stage answers."""
 
-    def __init__(
-        self,
-        seconds: float,
-        by_stage: Mapping[StageId, float] | None = None,
-        slot: Slot | None = None,
-    ) -> None:
+    def __init__(self, seconds: float, by_stage: Mapping[StageId, float] | None = None) -> None:
         self._seconds = seconds
         self._by_stage = by_stage or {}
-        self._slot = slot
         self._shortest = min((seconds, *self._by_stage.values()))
         self._clock = asyncio.get_running_loop().time
         self._last = self._clock()
@@ -45,20 +38,13 @@ class StallWatch:
     async def raise_when_stalled(self) -> None:
         """Raises StageError once nothing moved for too long."""
         # An Event would need renewing with every frame; looking again when time is up is cheap.
-        while (left := self._left) > 0:  # noqa: ASYNC110
+        while (left := self._last + self._limit - self._clock()) > 0:  # noqa: ASYNC110
             # Meanwhile the attempt may come to wait for a stage that is given less time.
             await asyncio.sleep(min(left, self._shortest))
         raise StageError(
             self._culprit,
             TimedOutError(f"nothing moved for {self._limit:g} s", reason=Reason.STALLED),
         )
-
-    @property
-    def _left(self) -> float:
-        """Seconds until the attempt has stalled; waiting for a slot is no stall."""
-        if self._slot is not None and self._slot.waiting:
-            self.note()
-        return self._last + self._limit - self._clock()
 
     @property
     def _culprit(self) -> StageId:

@@ -29,6 +29,12 @@ class ClientOptions:
     ffmpeg: str = ""
     """Path of ffmpeg, which joins recordings that come in parts; empty: they are refused."""
 
+    max_page_bytes: int = 32 * 1024**2
+    """Most bytes of one page, as it is sent and as it is decompressed; media has its own limit."""
+
+    max_memory_bytes: int = 1024**3
+    """Memory of the child, and of each program it starts."""
+
     allow_private_addresses: bool = False
     exempt_addresses: tuple[str, ...] = ()
     """Addresses that may be reached although they are not public; for tests."""

@@ -91,6 +91,12 @@ class Settings(ServiceSettings):
     max_spool_bytes: int = Field(default=2 * 1024**3, ge=1)
     """Largest recording that is joined from parts on disk before it is sent."""
 
+    max_page_bytes: int = Field(default=32 * 1024**2, ge=1)
+    """Most bytes of one web page or playlist, as it is sent and as it is decompressed."""
+
+    max_memory_bytes: int = Field(default=1024**3, ge=512 * 1024**2)
+    """Memory of each child process, and of each program it starts."""
+
     @property
     def media_limits(self) -> MediaLimits:
         """Upper limits of every request."""
@@ -109,6 +115,8 @@ class Settings(ServiceSettings):
             cookies_file=self.cookies_file,
             js_runtime=self.js_runtime,
             ffmpeg=self.ffmpeg or _ffmpeg(),
+            max_page_bytes=self.max_page_bytes,
+            max_memory_bytes=self.max_memory_bytes,
             allow_private_addresses=self.allow_private_addresses,
         )
 

@@ -34,7 +34,6 @@ STREAMED = (
 FORMAT = f"bestaudio{STREAMED}/best{STREAMED}"
 
 MAX_PARTS = 200
-MAX_JOIN_MEMORY_BYTES = 2 * 1024**3
 PARTS_LIST = "parts.txt"
 DEMUXERS = "concat,aac,flac,flv,matroska,mov,mp3,mpegts,ogg,wav"
 """Media formats and our own concat list. A disguised playlist would open other files and URLs."""
@@ -97,7 +96,8 @@ class DownloadTask(ChildTask[DownloadCommand]):
             )
         self._send_metadata(info)
         self._has_parts = True
-        _limit_resources(self._command.max_spool_bytes)
+        most = self._command.max_spool_bytes
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         parts: list[str] = []
         for entry in info.get("entries") or ():
             parts.append(f"part{len(parts)}")
@@ -264,12 +264,6 @@ def check_ffmpeg_arguments(arguments: list[str]) -> None:
     """Allows exactly the ffmpeg call that joins parts."""
     if tuple(arguments) != JOIN_ARGUMENTS:
         raise ForbiddenActionError("ffmpeg may only join parts")
-
-
-def _limit_resources(max_bytes: int) -> None:
-    """Limits the size of every file and the memory of every program started from here on."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_JOIN_MEMORY_BYTES, MAX_JOIN_MEMORY_BYTES))
 
 
 def _join(ffmpeg: str, parts: Sequence[str], write: Callable[[bytes], int]) -> None:

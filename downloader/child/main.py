@@ -6,6 +6,7 @@ messages about what was found, then a last one, `done` or `failed`.
 
 import json
 import os
+import resource
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -25,6 +26,7 @@ from mesh.reasons import Reason
 def main(command: Command, media: int, control: int) -> None:
     """Executes one command and exits the process."""
     end_with_parent(control)
+    _limit_memory(command.client_options.max_memory_bytes)
     os.chdir(command.folder)
     _redirect_standard_streams()
     guard = Guard(command.client_options.exempt_addresses)
@@ -45,6 +47,12 @@ def _send(control: int, kind: str, **fields: Any) -> None:
     line = memoryview(json.dumps({"kind": kind, **fields}).encode() + b"\n")
     while line:
         line = line[os.write(control, line) :]
+
+
+def _limit_memory(most: int) -> None:
+    """Limits this process and each program it starts to so many bytes that are written to."""
+    # Not the address space: deno reserves far more of it than it ever uses.
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def _redirect_standard_streams() -> None:
@@ -81,6 +89,8 @@ def _describe_failure(error: BaseException, guard: Guard, task: ChildTask[Any]) 
         return {"message": guard.refused[-1], "reason": Reason.ADDRESS_FORBIDDEN}
     if refusal := next((each for each in _causes(error) if isinstance(each, Refusal)), None):
         return {"message": str(refusal), "reason": refusal.reason}
+    if any(isinstance(each, MemoryError) for each in _causes(error)):
+        return {"message": "it takes more memory than is allowed", "reason": Reason.TOO_LARGE}
     statuses = (getattr(each, "status", None) for each in _causes(error))
     status = next((each for each in statuses if isinstance(each, int)), None)
     # A site that described the recording and then answers 403 for the bytes has let the media

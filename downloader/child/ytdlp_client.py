@@ -12,7 +12,7 @@ from yt_dlp import YoutubeDL
 from yt_dlp.cookies import YoutubeDLCookieJar
 from yt_dlp.extractor.common import UnsupportedURLIE
 from yt_dlp.networking import common as networking
-from yt_dlp.networking._requests import RequestsRH, RequestsSession
+from yt_dlp.networking._requests import RequestsResponseAdapter, RequestsRH, RequestsSession
 from yt_dlp.networking.exceptions import HTTPError, NoSupportingHandlers
 from yt_dlp.utils._jsruntime import _determine_runtime_path
 
@@ -25,6 +25,7 @@ from mesh.retry_after import retry_after_seconds
 networking.make_ssl_context = cache(networking.make_ssl_context)
 
 RETRIES = 2
+PAGE_STEP = 256 * 1024
 COOKIES = "cookies.txt"
 
 
@@ -44,6 +45,10 @@ class YtDlpClient(YoutubeDL):  # type: ignore[misc] # ships no types
         self.retry_after: float | None = None
         """Seconds the site asked us to wait when it last answered 429."""
         RequestsSession.send = _checked(RequestsSession.send, guard, client_options)
+        RequestsSession.get_redirect_target = _without_body(RequestsSession.get_redirect_target)
+        RequestsResponseAdapter._real_read = _limited(
+            RequestsResponseAdapter._real_read, client_options.max_page_bytes
+        )
         super().__init__({**_options(client_options), **options})
 
     def add_default_info_extractors(self) -> None:
@@ -146,3 +151,43 @@ def _checked(send: Any, guard: Guard, client_options: ClientOptions) -> Any:
         return send(session, request, **options)
 
     return checked
+
+
+def _limited(read: Any, most: int) -> Any:
+    """Reads that name no size are of pages, which yt-dlp holds whole; media comes in pieces."""
+
+    def refuse_beyond(size: int) -> None:
+        if size > most:
+            raise Refusal(Reason.TOO_LARGE, f"a page has more than the {most} bytes allowed")
+
+    def limited(response: Any, amount: int | None = None) -> bytes:
+        if amount is not None:
+            return bytes(read(response, amount))
+        raw_read = response.fp._raw_read
+
+        def counted(*arguments: Any, **options: Any) -> bytes:
+            # Before decompression: bytes may come without end and decompress to nothing.
+            refuse_beyond(response.fp.tell())
+            return bytes(raw_read(*arguments, **options))
+
+        response.fp._raw_read = counted
+        page = bytearray()
+        while data := read(response, PAGE_STEP):
+            page += data
+            refuse_beyond(len(page))
+        return bytes(page)
+
+    return limited
+
+
+def _without_body(target_of: Any) -> Any:
+    """Skips the body of a redirect, which would be read whole and is never looked at."""
+
+    def without_body(session: Any, response: Any) -> Any:
+        target = target_of(session, response)
+        if target is not None:
+            response.close()
+            response._content = b""
+        return target
+
+    return without_body

@@ -95,8 +95,13 @@ def tracebacks(mesh: RealMesh) -> list[str]:
     ]
 
 
-async def call(channel: grpc.aio.Channel, method: Any, frames: list[bytes]) -> Any:
-    """Sends the frames as they are; returns None, or the error of the call."""
+async def call(
+    channel: grpc.aio.Channel, method: Any, frames: list[bytes], *, must_end: bool = False
+) -> Any:
+    """Sends the frames as they are; returns None, or the error of the call.
+
+    A watch that is accepted does not end by itself, and is left after a while.
+    """
     name = f"/{method.containing_service.full_name}/{method.name}"
     kind = "_".join(
         "stream" if streaming else "unary"
@@ -107,7 +112,7 @@ async def call(channel: grpc.aio.Channel, method: Any, frames: list[bytes]) -> A
     made = truthful(invoke(timeout=ANSWER_SECONDS)) if streamed else invoke(frames[0])
     # Beside reading: a server that answers each frame waits for its answers to be read.
     writing = asyncio.ensure_future(_write(made, frames)) if streamed else None
-    watched = method.server_streaming and not streamed
+    watched = method.server_streaming and not streamed and not must_end
     try:
         async with asyncio.timeout(WATCH_SECONDS if watched else ANSWER_SECONDS):
             async for _ in made if method.server_streaming else _answers(made):
@@ -180,7 +185,7 @@ async def test_bytes_that_are_no_message_are_refused_by_every_rpc(
     channels: list[grpc.aio.Channel], garbage: bytes
 ) -> None:
     for place, method in METHODS:
-        error = await call(channels[place], method, [garbage])
+        error = await call(channels[place], method, [garbage], must_end=True)
         assert error is not None, method.full_name
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT, (method.full_name, error)
         assert reason_of(error) in ("REQUEST_INVALID", "START_MISSING"), method.full_name
@@ -191,7 +196,8 @@ async def test_an_oversized_message_is_refused_with_a_reason(
     channels: list[grpc.aio.Channel], size: int
 ) -> None:
     for place, method in METHODS:
-        error = await call(channels[place], method, [b"\xa2\x06" + b"\x01x" * (size // 2)])
+        frames = [b"\xa2\x06" + b"\x01x" * (size // 2)]
+        error = await call(channels[place], method, frames, must_end=True)
         assert error is not None, method.full_name
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED, (method.full_name, error)
         assert reason_of(error) == "FRAME_TOO_LARGE"

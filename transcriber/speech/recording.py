@@ -23,6 +23,7 @@ from transcriber.speech.listener import (
     offset,
     windows_ahead,
 )
+from transcriber.speech.scripts import CHINESE, in_script, is_traditional
 from transcriber.speech.timestamps import add_translations, joints, place
 from transcriber.speech.windows import Window
 from transcriber.translation.routing import Route, TranslationRouter
@@ -83,6 +84,7 @@ class Recording:
         self._decoder = decoder
         self._router = router
         self._options = options
+        self._is_traditional = is_traditional((request.language, *request.languages))
         self._settled = request.settled_offset
         self._next_index = request.next_index
         self._has_translated = False
@@ -253,6 +255,8 @@ class Recording:
             speech=window.span.speech_spans,
         )
         phrases = self._decoder.decode(window.audio(), language, options, self._abandoned.is_set)
+        if language == CHINESE:
+            phrases = [in_script(one, traditional=self._is_traditional) for one in phrases]
         segments = list(place(phrases, window.span, tag_of(language)))
         return (
             segments

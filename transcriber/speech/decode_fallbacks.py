@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from transcriber.decoder import Phrase, Word
-from transcriber.speech.referee import Fault, Span, doubled_words, faults, without_loops
+from transcriber.speech.referee import Fault, Span, doubled_words, faults, total, without_loops
 
 Features = npt.NDArray[np.float32]
 """Mel bands by frames."""
@@ -63,6 +63,10 @@ MAX_UNCERTAIN = 0.3
 
 MIN_LOGPROB, MAX_NO_SPEECH = -1.0, 0.6
 """Beyond both limits there is no speech: Whisper's own values."""
+
+HARDLY_SPOKEN = 0.3
+"""Seconds of speech; with less, improbable text is a laugh or a cough that the model took for a
+word."""
 
 _PREPENDED, _APPENDED = "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、"  # noqa: RUF001 # as all scripts have them
 """Punctuation that belongs to the next word, and to the previous one."""
@@ -147,6 +151,7 @@ class DecodeResult:
         count = len(self._tokens)
         self._logprob = float(result.scores[0]) * count / (count + 1)
         self._no_speech = float(result.no_speech_prob)
+        self._is_hardly_spoken = 0 < total(speech) < HARDLY_SPOKEN
         self._text = tokenizer.decode(self._text_tokens(self._tokens))
         self.doubled_words = doubled_words(self._text)
         self._raw_phrases, self.frames_decoded = self._cut()
@@ -222,7 +227,8 @@ class DecodeResult:
 
     def phrases(self, offset: float) -> list[Phrase]:
         """Phrases, with `offset` seconds added to their times."""
-        if self._no_speech > MAX_NO_SPEECH and self._logprob < MIN_LOGPROB:
+        is_silent = self._no_speech > MAX_NO_SPEECH or self._is_hardly_spoken
+        if is_silent and self._logprob < MIN_LOGPROB:
             return []
         phrases = [self._phrase(raw, offset) for raw in self._raw_phrases]
         return _doubtful(phrases) if self.is_uncertain else phrases

@@ -96,7 +96,7 @@ def faults(text: str, spans: Sequence[Span], speech: Sequence[Span]) -> frozense
     """What is wrong with a text, given the times of its phrases and of the speech."""
     checks = {
         Fault.REPEATS: bool(find_loops(text)),
-        Fault.TOO_MUCH_TEXT: _needed_seconds(text) > _total(speech) + SPARE_SECONDS,
+        Fault.TOO_MUCH_TEXT: _needed_seconds(text) > total(speech) + SPARE_SECONDS,
         Fault.WORDS_MISSING: unheard(spans, speech) > UNHEARD_SECONDS,
     }
     return frozenset(fault for fault, is_so in checks.items() if is_so)
@@ -123,7 +123,8 @@ def has_speech(span: Span, speech: Sequence[Span]) -> bool:
     return _overlap((span[0], span[1] + EARLY), speech) > 0
 
 
-def _total(speech: Sequence[Span]) -> float:
+def total(speech: Sequence[Span]) -> float:
+    """Seconds of all spans."""
     return sum(end - start for start, end in speech)
 
 

@@ -1,5 +1,6 @@
 """Quality checks of a decode result."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,14 +34,19 @@ def at(second: float) -> int:
     return BEGIN + round(second * 50)
 
 
-def decoded(*tokens: int, logprob: float = -0.2, no_speech: float = 0.0) -> DecodeResult:
+def decoded(
+    *tokens: int,
+    logprob: float = -0.2,
+    no_speech: float = 0.0,
+    speech: Sequence[tuple[float, float]] = ((0.0, 19.8),),
+) -> DecodeResult:
     """Of a window of 20 seconds."""
     result: Any = SimpleNamespace(
         sequences_ids=[list(tokens)],
         scores=[logprob * (len(tokens) + 1) / len(tokens)],
         no_speech_prob=no_speech,
     )
-    return DecodeResult(result, Tokens(), frames=2000, longest=500, speech=[(0.0, 19.8)])
+    return DecodeResult(result, Tokens(), frames=2000, longest=500, speech=speech)
 
 
 def test_a_complete_result_is_acceptable() -> None:
@@ -138,6 +144,14 @@ def test_an_uncertain_result_without_speech_has_no_phrases() -> None:
 
     assert one.is_acceptable()
     assert one.phrases(0) == []
+
+
+def test_an_improbable_text_of_hardly_any_speech_is_a_laugh_and_has_no_phrases() -> None:
+    laugh = [(0.4, 0.53), (0.62, 0.69)]
+
+    assert decoded(at(0), 1, at(1), logprob=-1.5, speech=laugh).phrases(0) == []
+    assert decoded(at(0), 1, at(1), logprob=-0.9, speech=laugh).phrases(0)
+    assert decoded(at(0), 1, at(1), logprob=-1.5, speech=[(0.4, 0.8)]).phrases(0)
 
 
 def test_text_that_fails_is_uncertain_and_shows_no_loop() -> None:

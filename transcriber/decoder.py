@@ -89,6 +89,9 @@ class DecodeOptions:
     """Begin and end of each stretch of speech, in seconds; empty: all of the window."""
     greedy_first: bool = False
     """Whether a greedy decode may do where the model is sure."""
+    full_length_first: bool = False
+    """Whether the length Whisper was trained on comes first: the most words are right there, for
+    three times the encoder's work."""
     is_urgent: bool = False
     """Whether it comes before windows that are not: a viewer waits for the first captions."""
 

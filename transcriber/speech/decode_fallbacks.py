@@ -82,30 +82,45 @@ class Strategy:
     no_repeat_ngram_size: int = 0
     min_logprob: float = -math.inf
     """The next strategy is tried if the result is less probable."""
+    must_complete: bool = False
+    """The next strategy is tried if the result does not reach the end of the window."""
 
     @property
     def forbids_repetition(self) -> bool:
         """Whether it only helps against repetition."""
         return self.no_repeat_ngram_size > 0
 
+    def accepts(self, result: "DecodeResult") -> bool:
+        """Whether no other strategy need be tried."""
+        reaches = result.is_complete or not self.must_complete
+        return reaches and result.is_acceptable(self.min_logprob)
+
 
 def strategies(
-    frames: int, beam_size: int, *, is_prompted: bool, greedy_first: bool
+    frames: int,
+    beam_size: int,
+    *,
+    is_prompted: bool = False,
+    greedy_first: bool = False,
+    full_length_first: bool = False,
 ) -> list[Strategy]:
     """A short window first; then the full length, another beam, and no repetition.
 
     Before all of them, a greedy decode where that may do: a wide beam finds other words only where
     the model is in doubt. With a prompt the short window is left out: the words of the prompt weigh
-    too much there.
+    too much there. Where the full length comes first, the short window follows it: the full length
+    stops before the last words more often.
 
     Whisper's own fallback samples at a higher temperature. This costs less and is deterministic.
     """
     short = FULL if is_prompted else short_length(frames)
+    wide = [Strategy(short, beam_size), *([] if short == FULL else [Strategy(FULL, beam_size)])]
+    if full_length_first and short != FULL:
+        wide = [Strategy(FULL, beam_size, must_complete=True), Strategy(short, beam_size)]
     other_beam = 1 if beam_size > 1 else OTHER_BEAM
     return [
         *([Strategy(short, 1, min_logprob=SURE)] if greedy_first and beam_size > 1 else []),
-        Strategy(short, beam_size),
-        *([] if short == FULL else [Strategy(FULL, beam_size)]),
+        *wide,
         Strategy(FULL, other_beam),
         Strategy(FULL, beam_size, SHORT_REPEAT),
     ]

@@ -30,6 +30,8 @@ class AudioWindow:
 
     span: Window
     data: bytes
+    is_whole: bool = False
+    """Whether it is all of a short recording."""
 
     def audio(self) -> Audio:
         """The samples, not copied."""
@@ -92,8 +94,11 @@ class Listener:
             )
         total = self._total
         found = self._judge(total - self._judged) if total > self._judged else []
-        last = self._windower.finish(total) if self._held is None else whole(self._held, total)
-        return [*found, *self._cut(last)], EndOfAudio(offset(total))
+        if self._held is None:
+            found += self._cut(self._windower.finish(total))
+        else:
+            found += self._cut(whole(self._held, total), is_whole=True)
+        return found, EndOfAudio(offset(total))
 
     def _judge(self, count: int) -> list[AudioWindow]:
         batch = np.zeros(BATCH, np.float32)
@@ -114,10 +119,10 @@ class Listener:
         self._forget()
         return found
 
-    def _cut(self, span: Window | None) -> Iterator[AudioWindow]:
+    def _cut(self, span: Window | None, *, is_whole: bool = False) -> Iterator[AudioWindow]:
         if span is not None:
             stretches = (self._bytes(one.start, one.end) for one in span.stretches)
-            yield AudioWindow(span, b"".join(stretches))
+            yield AudioWindow(span, b"".join(stretches), is_whole)
 
     def _bytes(self, start: int, end: int) -> bytes:
         begin = (start - self._first) * SAMPLE_BYTES

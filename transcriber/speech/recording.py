@@ -179,7 +179,12 @@ class Recording:
         language = self._language_detector.language_of(window)
         known = offset(window.span.end) <= self._settled
         is_first = self._begun < URGENT
-        options = replace(self._options, is_urgent=is_first, greedy_first=not is_first)
+        options = replace(
+            self._options,
+            is_urgent=is_first,
+            greedy_first=not is_first,
+            full_length_first=window.is_whole,
+        )
         self._begun += 1
         result = self._run(lambda: [] if known else self._transcribe(window, language, options))
         return _PendingWindow(window.span, asyncio.ensure_future(result))

@@ -165,6 +165,7 @@ class WhisperDecoder:
             options.beam_size,
             is_prompted=is_prompted,
             greedy_first=options.greedy_first,
+            full_length_first=options.full_length_first,
         ):
             if strategy.forbids_repetition and not tried[-1][0].is_repetitive:
                 continue
@@ -173,7 +174,7 @@ class WhisperDecoder:
             encoded = encodings[strategy.length]
             decoded = yield from self._try(strategy, encoded, features.shape[1], tokenizer, options)
             tried.append((decoded, encoded))
-            if decoded.is_acceptable(strategy.min_logprob) and decoded.doubled_words <= doubled:
+            if strategy.accepts(decoded) and decoded.doubled_words <= doubled:
                 break
             doubled |= decoded.doubled_words
         return max(tried, key=lambda one: one[0].rank)

@@ -17,6 +17,7 @@ from transcriber.speech.decode_fallbacks import (
 )
 from transcriber.speech.whisper import WhisperDecoder
 
+GREEDY_FIRST = DecodeOptions(5, greedy_first=True)
 BEGIN, END_OF_TEXT = 1000, 900
 """Tokens below END_OF_TEXT are words; from BEGIN on they count fiftieths of a second."""
 
@@ -110,8 +111,7 @@ class ScriptedDecodes(WhisperDecoder):
         yield Alone(lambda: None)
         return self.left.pop(0)
 
-    def chosen(self) -> DecodeResult:
-        options = DecodeOptions(5, greedy_first=True)
+    def chosen(self, options: DecodeOptions = GREEDY_FIRST) -> DecodeResult:
         steps = self._decode_with_fallbacks(np.zeros((80, 2000), np.float32), Tokens(), options)
         while True:
             try:
@@ -137,6 +137,15 @@ def test_a_word_that_follows_itself_in_two_ways_was_said() -> None:
 
     assert decodes.chosen() is wide
     assert len(decodes.left) == 1
+
+
+def test_a_full_length_that_stops_early_gives_way_to_a_short_window_that_does_not() -> None:
+    stops, goes_on = decoded(at(0), 1, at(10), at(10)), decoded(at(0), 1, 2, at(19.5), logprob=-0.5)
+    options = DecodeOptions(5, full_length_first=True)
+
+    assert ScriptedDecodes(stops, goes_on).chosen(options) is goes_on
+    assert ScriptedDecodes(stops, stops).chosen(options) is stops
+    assert ScriptedDecodes(goes_on).chosen(options) is goes_on
 
 
 def test_an_uncertain_result_without_speech_has_no_phrases() -> None:
@@ -173,8 +182,8 @@ def test_text_that_does_not_fit_the_speech_is_not_acceptable(one: DecodeResult) 
 
 
 def test_the_ways_to_decode_end_with_one_that_forbids_repetition() -> None:
-    plain = strategies(500, 5, is_prompted=False, greedy_first=False)
-    prompted = strategies(500, 5, is_prompted=True, greedy_first=False)
+    plain = strategies(500, 5)
+    prompted = strategies(500, 5, is_prompted=True)
 
     assert [way.length for way in plain] == [1200, 3000, 3000, 3000]
     assert [way.beam_size for way in plain] == [5, 5, 1, 5]
@@ -182,11 +191,19 @@ def test_the_ways_to_decode_end_with_one_that_forbids_repetition() -> None:
     assert [way.length for way in prompted] == [3000, 3000, 3000]
 
 
+def test_the_full_length_comes_first_where_that_is_asked_and_the_short_window_follows() -> None:
+    ways = strategies(500, 5, full_length_first=True)
+    long = strategies(2900, 5, full_length_first=True)
+
+    assert [(way.length, way.beam_size) for way in ways[:3]] == [(3000, 5), (1200, 5), (3000, 1)]
+    assert [way.length for way in long] == [3000, 3000, 3000]
+
+
 def test_a_greedy_decode_comes_first_only_where_it_is_allowed_and_must_be_sure() -> None:
-    first, *others = strategies(500, 5, is_prompted=False, greedy_first=True)
+    first, *others = strategies(500, 5, greedy_first=True)
 
     assert (first.beam_size, first.length, first.min_logprob) == (1, 1200, SURE)
-    assert len(others) == len(strategies(500, 5, is_prompted=False, greedy_first=False))
+    assert len(others) == len(strategies(500, 5))
     doubtful = decoded(at(0), 1, 2, 3, at(19.5), logprob=SURE - 0.01)
     assert not doubtful.is_acceptable(first.min_logprob)
     assert doubtful.is_acceptable(others[0].min_logprob)

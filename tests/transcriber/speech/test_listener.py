@@ -39,8 +39,10 @@ def test_a_recording_of_half_a_minute_is_one_window_unless_it_is_live() -> None:
     data = recording("sample")
     assert 10 * SECOND < len(data) < 30 * SECOND
 
-    assert len(windows_of(data, [65_536])) == 1
-    assert len(windows_of(data, [65_536], is_live=True)) > 1
+    live = windows_of(data, [65_536], is_live=True)
+    assert [window.is_whole for window in windows_of(data, [65_536])] == [True]
+    assert len(live) > 1
+    assert not any(window.is_whole for window in live)
 
 
 def test_a_longer_recording_is_cut_as_if_it_were_live() -> None:

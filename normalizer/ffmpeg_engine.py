@@ -29,6 +29,7 @@ from normalizer.media_header import DURATION_BYTES, Layout, has_signature, heade
 from normalizer.processes import ProcessLimits, Program, running_pipeline
 from normalizer.pump import Pump
 from normalizer.spool import Spool
+from normalizer.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class RecordingLimits:
     stall_seconds: float
     process: ProcessLimits
     """Limits of each process."""
+    max_gap_seconds: float = 600
+    """Most of all gaps between timestamps, besides as much as there is sound before them."""
 
 
 _Source: TypeAlias = tuple[str, AsyncIterator[bytes] | None, FfmpegLog]
@@ -75,13 +78,14 @@ class FfmpegEngine:
             async with (
                 self._source(chunks) as (source, fed, log),
                 running_pipeline(
-                    _programs(ffmpeg, source, graph, request, isolation),
+                    self._programs(ffmpeg, source, graph, request, isolation),
                     self._limits.process,
                     feed=fed is not None,
                     keep=request.keep_audio,
                 ) as children,
             ):
-                pump = Pump(children, fed, log, max_duration, self._limits.stall_seconds)
+                stall, timeline = self._limits.stall_seconds, Timeline(self._limits.max_gap_seconds)
+                pump = Pump(children, fed, log, max_duration, stall, timeline)
                 async with aclosing(pump.events()) as events:
                     async for event in events:
                         yield event
@@ -105,6 +109,24 @@ class FfmpegEngine:
         else:
             yield PIPE, whole, log
 
+    def _programs(
+        self,
+        ffmpeg: str,
+        source: str,
+        graph: FilterGraph,
+        request: Request,
+        isolation: IsolatorInfo | None,
+    ) -> list[Program]:
+        options = request.options
+        if isolation is None:
+            return [_ffmpeg(lambda fd: [ffmpeg, *outputs(media(source), graph, options, fd)])]
+        rate = isolation.rate
+        return [
+            _ffmpeg(lambda _: [ffmpeg, *before_isolation(source, graph)]),
+            worker_program(isolation.engine, str(self._limits.max_gap_seconds)),
+            _ffmpeg(lambda fd: [ffmpeg, *outputs(isolated(rate), graph, options, fd)]),
+        ]
+
     async def _with_timeout(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The same chunks; raises if the next one does not arrive in time."""
         seconds = self._limits.stall_seconds
@@ -119,20 +141,6 @@ class FfmpegEngine:
             if chunk is None:
                 return
             yield chunk
-
-
-def _programs(
-    ffmpeg: str, source: str, graph: FilterGraph, request: Request, isolation: IsolatorInfo | None
-) -> list[Program]:
-    options = request.options
-    if isolation is None:
-        return [_ffmpeg(lambda fd: [ffmpeg, *outputs(media(source), graph, options, fd)])]
-    rate = isolation.rate
-    return [
-        _ffmpeg(lambda _: [ffmpeg, *before_isolation(source, graph)]),
-        worker_program(isolation.engine),
-        _ffmpeg(lambda fd: [ffmpeg, *outputs(isolated(rate), graph, options, fd)]),
-    ]
 
 
 def _ffmpeg(command: Callable[[int | None], list[str]]) -> Program:

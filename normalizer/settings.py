@@ -30,6 +30,9 @@ class Settings(ServiceSettings):
     max_duration_seconds: float = Field(default=12 * 3600, gt=0)
     """Longest recording, measured on the decoded samples."""
 
+    max_gap_seconds: float = Field(default=600, ge=0)
+    """Most of all gaps between timestamps, besides as much as there is sound before them."""
+
     max_spool_bytes: int = Field(default=8 * 1024**3, gt=0)
     """Largest media file that must be spooled to disk before it can be read."""
 

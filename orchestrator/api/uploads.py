@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TypeVar
 
 from mesh.errors import InvalidRequestError, LimitExceededError, TimedOutError, UnusableMediaError
+from mesh.flow import MinimumFlow, at_least
 from mesh.reasons import Reason
 from ytcaption.v1 import job_pb2
 
@@ -25,24 +26,19 @@ async def in_time(frame: Awaitable[FrameT], seconds: float) -> FrameT:
         async with asyncio.timeout(seconds):
             return await frame
     except TimeoutError:
-        raise TimedOutError(
-            f"the upload stopped: less than {MIN_BYTES} bytes arrived in the time allowed",
-            reason=Reason.STALLED,
-        ) from None
+        raise _stopped() from None
 
 
-async def steady(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+def steady(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
     """The chunks; raises if the caller sends too little for that long. Only waiting counts."""
-    waited, received, clock = 0.0, 0, asyncio.get_running_loop().time
-    while True:
-        began = clock()
-        chunk = await in_time(anext(chunks, None), seconds - waited)
-        if chunk is None:
-            return
-        waited, received = waited + clock() - began, received + len(chunk)
-        if received >= MIN_BYTES:
-            waited, received = 0.0, 0
-        yield chunk
+    return at_least(MinimumFlow(MIN_BYTES, seconds), chunks, _stopped)
+
+
+def _stopped() -> TimedOutError:
+    return TimedOutError(
+        f"the upload stopped: less than {MIN_BYTES} bytes arrived in the time allowed",
+        reason=Reason.STALLED,
+    )
 
 
 @asynccontextmanager

@@ -492,7 +492,9 @@ class DownloadOptions(_message.Message):
     user_agent: _builtins.str
     """User agent shown to the site; empty: the operator's, else yt-dlp's own."""
     max_bytes_per_second: _builtins.int
-    """Most bytes a second; 0: as the operator says. Never more than the operator allows."""
+    """Most bytes a second; 0: as the operator says. Never more than the operator allows. Refused if it is less than every
+    download must bring (DOWNLOADER_MIN_RATE_BYTES).
+    """
     proxy: _builtins.str
     """Proxy for this job: http, https, socks4, socks4a, socks5 or socks5h. Refused unless the operator lets callers
     choose one (DOWNLOADER_ALLOW_CALLER_PROXY), and unless it is at a public address: it is a way around the guard.

@@ -85,7 +85,7 @@ class Settings(ServiceSettings):
     min_rate_seconds: float = Field(default=120, gt=0)
     """How long media may come slower than that."""
 
-    max_downloads: int = Field(default=4, ge=1)
+    max_downloads: int = Field(default=16, ge=1)
     """Concurrent downloads, and as many concurrent lookups; the rest wait."""
 
     max_videos: int = Field(default=1000, ge=1)

@@ -36,11 +36,16 @@ class PipelineRequest:
     next_index: int = 0
     live: bool = False
     """Whether captions are wanted before all of the media is here."""
+    live_stream: bool = False
+    """Whether a caller is still making the media; the stages have slots of their own for these."""
 
     def normalize_start(self, container: str) -> normalizer_pb.NormalizeStart:
         """The first frame of the normalizer's request."""
         start = normalizer_pb.NormalizeStart(
-            job_id=self.job_id, container=container, keep_audio=self.keep_audio
+            job_id=self.job_id,
+            container=container,
+            keep_audio=self.keep_audio,
+            live_stream=self.live_stream,
         )
         start.options.SetInParent()
         copy_shared(self.options, start.options)
@@ -53,6 +58,7 @@ class PipelineRequest:
             settled_offset=self.settled_offset,
             next_index=self.next_index,
             live=self.live,
+            live_stream=self.live_stream,
         )
         copy_shared(self.options, start)
         if self.options.language == AUTO:

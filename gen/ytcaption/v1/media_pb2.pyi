@@ -659,3 +659,20 @@ class CueRules(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_lines) -> _WhichOneofReturnType__max_lines | None: ...
 
 Global___CueRules: _TypeAlias = CueRules  # noqa: Y015
+
+@_typing.final
+class SlotWait(_message.Message):
+    """The call waits for a slot of the service. Repeated every few seconds until it has one: the call has not stalled."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlotWait: _TypeAlias = SlotWait  # noqa: Y015

@@ -7,6 +7,7 @@ from pathlib import Path
 from google.protobuf.duration_pb2 import Duration
 
 from mesh.messages import copy_shared
+from mesh.slots import Slot
 from ytcaption.v1 import job_pb2
 from ytcaption.v1 import normalizer_service_pb2 as normalizer_pb
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
@@ -27,6 +28,8 @@ class PipelineRequest:
     bytes_total: int | None = None
     spool: Path | None = None
     """Where downloaded bytes wait; unset: nowhere, and the download waits for the model."""
+    slot: Slot | None = None
+    """The job's slot, which it lends to others while its download is slow."""
     keep_audio: bool = True
     human_captions: bool = False
     """Whether human-made captions may replace transcription."""

@@ -46,7 +46,7 @@ class Normalizer:
         process_limits = ProcessLimits(memory=2**31, cpu_seconds=3600)
         limits = RecordingLimits(timedelta(hours=1), stall_seconds=60, process=process_limits)
         capabilities = CapabilityProbe("", DEFAULT, process_limits)
-        self._engine = FfmpegEngine(capabilities, limits, Spool(folder, 2**30), 1)
+        self._engine = FfmpegEngine(capabilities, limits, Spool(folder, 2**30), 1, 1)
 
     def treat(self, sound: Wave, options: Options) -> Treated:
         """Runs one recording through."""

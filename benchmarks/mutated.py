@@ -57,7 +57,7 @@ def engine_in(folder: Path) -> FfmpegEngine:
     process_limits = ProcessLimits(memory=2**31, cpu_seconds=120)
     limits = RecordingLimits(timedelta(minutes=10), stall_seconds=30, process=process_limits)
     capabilities = CapabilityProbe("", DEFAULT, process_limits)
-    return FfmpegEngine(capabilities, limits, Spool(folder, 2**26), max_recordings=AT_ONCE)
+    return FfmpegEngine(capabilities, limits, Spool(folder, 2**26), AT_ONCE, AT_ONCE)
 
 
 async def examine(engine: FfmpegEngine, files: int, seed: int) -> Findings:

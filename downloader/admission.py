@@ -29,6 +29,11 @@ def check_address(source_url: str, *, searches: bool = False) -> None:
 def grant(operator: ClientOptions, caller: DownloadOptions) -> ClientOptions:
     """The operator's options, changed by the caller's as far as the operator's limits allow."""
     _check(caller)
+    if 0 < caller.max_bytes_per_second < operator.min_rate_bytes:
+        # Our own limit would hold the download up where a site must not.
+        raise InvalidRequestError(
+            f"max_bytes_per_second must be at least {operator.min_rate_bytes} here"
+        )
     rates = [rate for rate in (operator.max_bytes_per_second, caller.max_bytes_per_second) if rate]
     return replace(
         operator,

@@ -32,6 +32,12 @@ class ClientOptions:
     max_page_bytes: int = 32 * 1024**2
     """Most bytes of one page, as it is sent and as it is decompressed; media has its own limit."""
 
+    min_rate_bytes: int = 1024
+    """Fewest bytes of media a second; 0: no limit."""
+
+    min_rate_seconds: float = 120
+    """How long media may come slower than that."""
+
     max_memory_bytes: int = 1024**3
     """Memory of the child, and of each program it starts."""
 

@@ -80,7 +80,12 @@ class DownloadFinished:
     size_bytes: int
 
 
-DownloadEvent = MediaInfo | bytes | ByteProgress | DownloadFinished
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """All slots are taken."""
+
+
+DownloadEvent = Waiting | MediaInfo | bytes | ByteProgress | DownloadFinished
 """Bytes are the next ones of the file, at most 64 KiB."""
 
 
@@ -110,4 +115,4 @@ class CaptionsFinished:
     segments: int
 
 
-CaptionEvent = MediaInfo | CaptionTrack | Cue | CaptionsFinished
+CaptionEvent = Waiting | MediaInfo | CaptionTrack | Cue | CaptionsFinished

@@ -42,6 +42,7 @@ ERROR_TYPES: dict[Reason, type[MeshError]] = {
     Reason.ADDRESS_FORBIDDEN: SourceRefusedError,
     Reason.HOST_UNREACHABLE: UnavailableError,
     Reason.NETWORK_ERROR: UnavailableError,
+    Reason.SOURCE_TOO_SLOW: UnavailableError,
     Reason.VIDEO_NOT_FOUND: SourceRefusedError,
     Reason.VIDEO_PRIVATE: SourceRefusedError,
     Reason.VIDEO_REMOVED: SourceRefusedError,

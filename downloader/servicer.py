@@ -21,6 +21,7 @@ from downloader.engine import (
     DownloadOptions,
     MediaInfo,
     MediaLimits,
+    Waiting,
 )
 from downloader.ytdlp_engine import YtDlpEngine
 from mesh.errors import InvalidRequestError
@@ -109,6 +110,8 @@ def _limits(
 
 def _to_wire(event: DownloadEvent) -> pb.DownloadResponse:
     match event:
+        case Waiting():
+            return pb.DownloadResponse(waiting=media.SlotWait())
         case MediaInfo():
             return pb.DownloadResponse(media=_media(event))
         case bytes():
@@ -122,6 +125,8 @@ def _to_wire(event: DownloadEvent) -> pb.DownloadResponse:
 
 def _caption_to_wire(event: CaptionEvent, index: int) -> pb.FetchCaptionsResponse:
     match event:
+        case Waiting():
+            return pb.FetchCaptionsResponse(waiting=media.SlotWait())
         case MediaInfo():
             return pb.FetchCaptionsResponse(media=_media(event))
         case CaptionTrack():

@@ -79,7 +79,13 @@ class Settings(ServiceSettings):
     work_dir: Path = Field(default_factory=partial(default_work_dir, "downloader"))
     """Folder for the temporary files of downloads."""
 
-    max_downloads: int = Field(default=4, ge=1)
+    min_rate_bytes: int = Field(default=1024, ge=0)
+    """Fewest bytes of media a second; 0: no limit. Only the time the site takes counts."""
+
+    min_rate_seconds: float = Field(default=120, gt=0)
+    """How long media may come slower than that."""
+
+    max_downloads: int = Field(default=16, ge=1)
     """Concurrent downloads, and as many concurrent lookups; the rest wait."""
 
     max_videos: int = Field(default=1000, ge=1)
@@ -116,6 +122,8 @@ class Settings(ServiceSettings):
             js_runtime=self.js_runtime,
             ffmpeg=self.ffmpeg or _ffmpeg(),
             max_page_bytes=self.max_page_bytes,
+            min_rate_bytes=self.min_rate_bytes,
+            min_rate_seconds=self.min_rate_seconds,
             max_memory_bytes=self.max_memory_bytes,
             allow_private_addresses=self.allow_private_addresses,
         )

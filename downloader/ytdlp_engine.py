@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from downloader.admission import check_address, grant
 from downloader.commands import (
@@ -19,6 +20,7 @@ from downloader.engine import (
     DownloadOptions,
     MediaInfo,
     MediaLimits,
+    Waiting,
 )
 from downloader.fork_server import ChildProcess, running_child
 from downloader.metadata import from_json
@@ -27,13 +29,14 @@ from mesh.errors import InvalidRequestError, LimitExceededError
 from mesh.period import Days
 from mesh.reasons import Reason
 from mesh.scratch import Scratch
+from mesh.slots import Slot, in_slot
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceLimits:
     """What the operator allows each request and all of them together."""
 
-    max_downloads: int = 4
+    max_downloads: int = 16
     """Concurrent downloads; lookups have as many slots of their own."""
 
     max_videos: int = 1000
@@ -55,13 +58,19 @@ class YtDlpEngine:
         # Separate: a slow listing must not delay a download.
         self._lookups = asyncio.Semaphore(limits.max_downloads)
 
-    async def download(
+    def download(
         self, source_url: str, limits: MediaLimits, options: DownloadOptions
     ) -> AsyncGenerator[DownloadEvent, None]:
         """Yields MediaInfo, then bytes and ByteProgress, then DownloadFinished.
 
         Closing the generator stops the download at once.
         """
+        work = partial(self._download, source_url, limits, options)
+        return in_slot(self._downloads, work, Waiting())
+
+    async def _download(
+        self, source_url: str, limits: MediaLimits, options: DownloadOptions, slot: Slot
+    ) -> AsyncGenerator[DownloadEvent, None]:
         check_address(source_url)
         command = DownloadCommand(
             source_url,
@@ -70,8 +79,9 @@ class YtDlpEngine:
             limits.max_duration.total_seconds(),
             self._limits.max_spool_bytes,
         )
+        await slot.take()
         async with (
-            self._child(command, self._downloads) as child,
+            self._child(command) as child,
             aclosing(download_events(child)) as events,
         ):
             async for event in events:
@@ -97,7 +107,8 @@ class YtDlpEngine:
         )
         count = 0
         async with (
-            self._child(command, self._lookups) as child,
+            self._lookups,
+            self._child(command) as child,
             aclosing(messages(child, "video")) as videos,
         ):
             async for message in videos:
@@ -109,7 +120,7 @@ class YtDlpEngine:
                 yield message["source_url"], from_json(message["media"])
                 count += 1
 
-    async def fetch_captions(
+    def fetch_captions(
         self,
         source_url: str,
         languages: tuple[str, ...],
@@ -118,26 +129,35 @@ class YtDlpEngine:
     ) -> AsyncGenerator[CaptionEvent, None]:
         """Yields MediaInfo, then CaptionsFinished; between them, if there are human-made captions,
         CaptionTrack and each Cue."""
+        work = partial(self._fetch_captions, source_url, languages, limits, options)
+        return in_slot(self._lookups, work, Waiting())
+
+    async def _fetch_captions(
+        self,
+        source_url: str,
+        languages: tuple[str, ...],
+        limits: MediaLimits,
+        options: DownloadOptions,
+        slot: Slot,
+    ) -> AsyncGenerator[CaptionEvent, None]:
         check_address(source_url)
         seconds = limits.max_duration.total_seconds()
         command = CaptionsCommand(source_url, self._granted(options), languages, seconds)
         kinds = ("found", "track", "cue", "done")
+        await slot.take()
         async with (
-            self._child(command, self._lookups) as child,
+            self._child(command) as child,
             aclosing(messages(child, *kinds)) as found,
         ):
             async for message in found:
                 yield caption_event(message)
 
     @asynccontextmanager
-    async def _child(
-        self, command: Command, slots: asyncio.Semaphore
-    ) -> AsyncIterator[ChildProcess]:
-        """A child that runs the command in a scratch folder, once a slot is free."""
-        async with slots:
-            with self.scratch.folder() as folder:
-                async with running_child(replace(command, folder=str(folder))) as child:
-                    yield child
+    async def _child(self, command: Command) -> AsyncIterator[ChildProcess]:
+        """A child that runs the command in a scratch folder."""
+        with self.scratch.folder() as folder:
+            async with running_child(replace(command, folder=str(folder))) as child:
+                yield child
 
     def _granted(self, options: DownloadOptions) -> ClientOptions:
         if options.proxy and not self._limits.allow_caller_proxy:

@@ -41,6 +41,13 @@ async def read_data(frames: "AsyncIterator[Message]", field: str) -> AsyncIterat
         yield data
 
 
+async def joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The first bytes, then the rest."""
+    yield first
+    async for data in rest:
+        yield data
+
+
 def cut(data: bytes, size: int = MAX_FRAME_BYTES) -> Iterator[bytes]:
     """The data in pieces of at most that size."""
     for begin in range(0, len(data), size):

@@ -27,9 +27,12 @@ async def main(settings: Settings) -> None:
         max_duration=timedelta(seconds=settings.max_duration_seconds),
         stall_seconds=settings.stall_seconds,
         process=process_limits,
+        max_gap_seconds=settings.max_gap_seconds,
     )
     capabilities = CapabilityProbe(settings.ffmpeg, settings.voice_isolator, process_limits)
-    engine = FfmpegEngine(capabilities, limits, spool, settings.max_recordings)
+    engine = FfmpegEngine(
+        capabilities, limits, spool, settings.max_recordings, settings.max_live_streams
+    )
 
     async def get_ready() -> None:
         purged = await asyncio.to_thread(spool.scratch.purge, dry_run=False)

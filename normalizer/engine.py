@@ -53,6 +53,8 @@ class Request:
     keep_audio: bool = False
     max_duration: timedelta | None = None
     """Longest recording to accept; None means the engine's own limit."""
+    live_stream: bool = False
+    """Whether a caller is still making the media; it takes a slot for live streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,11 @@ class Started:
     filters: tuple[Filter, ...]
     media_type: str
     """Of the kept audio; empty if none is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """All slots are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,7 @@ class Finished:
     warnings: tuple[str, ...]
 
 
-Event = Started | Samples | KeptAudio | Progress | Finished
+Event = Started | Waiting | Samples | KeptAudio | Progress | Finished
 
 
 def length_of(size: int) -> timedelta:

@@ -8,12 +8,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TypeAlias
 
 from mesh.errors import InvalidRequestError, TimedOutError, UnusableMediaError
+from mesh.frames import joined
 from mesh.reasons import Reason
+from mesh.slots import Slot, in_slot
 from normalizer.capabilities import CapabilityProbe, worker_program
-from normalizer.engine import Event, IsolatorInfo, Request, Started
+from normalizer.engine import Event, IsolatorInfo, Request, Started, Waiting
 from normalizer.ffmpeg_command import (
     KEPT_MEDIA_TYPE,
     PIPE,
@@ -29,6 +32,7 @@ from normalizer.media_header import DURATION_BYTES, Layout, has_signature, heade
 from normalizer.processes import ProcessLimits, Program, running_pipeline
 from normalizer.pump import Pump
 from normalizer.spool import Spool
+from normalizer.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class RecordingLimits:
     stall_seconds: float
     process: ProcessLimits
     """Limits of each process."""
+    max_gap_seconds: float = 600
+    """Most of all gaps between timestamps, besides as much as there is sound before them."""
 
 
 _Source: TypeAlias = tuple[str, AsyncIterator[bytes] | None, FfmpegLog]
@@ -55,36 +61,52 @@ class FfmpegEngine:
         limits: RecordingLimits,
         spool: Spool,
         max_recordings: int,
+        max_live_streams: int,
     ) -> None:
         self.capabilities = capabilities
         self._limits = limits
         self._spool = spool
         self._slots = asyncio.Semaphore(max_recordings)
+        self._live_slots = asyncio.Semaphore(max_live_streams)
 
-    async def normalize(
+    def normalize(
         self, chunks: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
-        """Yields Started, then the rest while `chunks` arrive; closing it stops the work."""
+        """Yields Started, then the rest while `chunks` arrive; closing it stops the work.
+
+        The call has a slot only while media flows. A live stream keeps its slot once media came:
+        an idle one is ended by who receives it.
+        """
+        slots = self._live_slots if request.live_stream else self._slots
+        return in_slot(slots, partial(self._normalize, chunks, request), Waiting())
+
+    async def _normalize(
+        self, chunks: AsyncIterator[bytes], request: Request, slot: Slot
+    ) -> AsyncGenerator[Event, None]:
         max_duration = self._max_duration(request)
         isolate = request.options.isolate_vocals
         isolation = await self.capabilities.isolation() if isolate else None
         graph = filter_graph(request, isolation)
         ffmpeg = await self.capabilities.ffmpeg()
-        async with self._slots:
-            yield Started(graph.filters, KEPT_MEDIA_TYPE if request.keep_audio else "")
-            async with (
-                self._source(chunks) as (source, fed, log),
-                running_pipeline(
-                    _programs(ffmpeg, source, graph, request, isolation),
-                    self._limits.process,
-                    feed=fed is not None,
-                    keep=request.keep_audio,
-                ) as children,
-            ):
-                pump = Pump(children, fed, log, max_duration, self._limits.stall_seconds)
-                async with aclosing(pump.events()) as events:
-                    async for event in events:
-                        yield event
+        yield Started(graph.filters, KEPT_MEDIA_TYPE if request.keep_audio else "")
+        timed = self._with_timeout(chunks)
+        head, found = await _read_head(timed)
+        await slot.take()
+        rest = timed if request.live_stream else slot.while_flowing(timed)
+        async with (
+            self._source(head, found, rest) as (source, fed, log),
+            running_pipeline(
+                self._programs(ffmpeg, source, graph, request, isolation),
+                self._limits.process,
+                feed=fed is not None,
+                keep=request.keep_audio,
+            ) as children,
+        ):
+            stall, timeline = self._limits.stall_seconds, Timeline(self._limits.max_gap_seconds)
+            pump = Pump(children, fed, log, max_duration, stall, timeline, slot)
+            async with aclosing(pump.events()) as events:
+                async for event in events:
+                    yield event
 
     def _max_duration(self, request: Request) -> timedelta:
         if request.max_duration is None:
@@ -94,16 +116,34 @@ class FfmpegEngine:
         return min(request.max_duration, self._limits.max_duration)
 
     @asynccontextmanager
-    async def _source(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[_Source]:
-        timed = self._with_timeout(chunks)
-        head, found = await _read_head(timed)
-        whole = _joined(head, timed)
+    async def _source(
+        self, head: bytes, found: Layout, rest: AsyncIterator[bytes]
+    ) -> AsyncIterator[_Source]:
+        whole = joined(head, rest)
         log = FfmpegLog(recognised=has_signature(head), total=header_duration(head))
         if found is Layout.INDEX_LAST:
             async with self._spool.filled(whole) as path:
                 yield str(path), None, log
         else:
             yield PIPE, whole, log
+
+    def _programs(
+        self,
+        ffmpeg: str,
+        source: str,
+        graph: FilterGraph,
+        request: Request,
+        isolation: IsolatorInfo | None,
+    ) -> list[Program]:
+        options = request.options
+        if isolation is None:
+            return [_ffmpeg(lambda fd: [ffmpeg, *outputs(media(source), graph, options, fd)])]
+        rate = isolation.rate
+        return [
+            _ffmpeg(lambda _: [ffmpeg, *before_isolation(source, graph)]),
+            worker_program(isolation.engine, str(self._limits.max_gap_seconds)),
+            _ffmpeg(lambda fd: [ffmpeg, *outputs(isolated(rate), graph, options, fd)]),
+        ]
 
     async def _with_timeout(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The same chunks; raises if the next one does not arrive in time."""
@@ -121,20 +161,6 @@ class FfmpegEngine:
             yield chunk
 
 
-def _programs(
-    ffmpeg: str, source: str, graph: FilterGraph, request: Request, isolation: IsolatorInfo | None
-) -> list[Program]:
-    options = request.options
-    if isolation is None:
-        return [_ffmpeg(lambda fd: [ffmpeg, *outputs(media(source), graph, options, fd)])]
-    rate = isolation.rate
-    return [
-        _ffmpeg(lambda _: [ffmpeg, *before_isolation(source, graph)]),
-        worker_program(isolation.engine),
-        _ffmpeg(lambda fd: [ffmpeg, *outputs(isolated(rate), graph, options, fd)]),
-    ]
-
-
 def _ffmpeg(command: Callable[[int | None], list[str]]) -> Program:
     return Program(command, environment())
 
@@ -149,9 +175,3 @@ async def _read_head(chunks: AsyncIterator[bytes]) -> tuple[bytes, Layout]:
     if not head:
         raise UnusableMediaError("no media arrived", reason=Reason.EMPTY_MEDIA)
     return bytes(head), layout(head)
-
-
-async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield head
-    async for chunk in rest:
-        yield chunk

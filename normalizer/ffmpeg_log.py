@@ -14,6 +14,9 @@ from mesh.errors import (
 )
 from mesh.reasons import Reason
 
+TOO_LONG_EXIT = 65
+"""Exit code of a process of ours that refuses the recording as too long; its last line says why."""
+
 _MAX_LINE = 2_000
 _MAX_PROBLEMS = 20
 _MAX_SHORTFALL = timedelta(seconds=0.5)
@@ -95,6 +98,8 @@ def downstream_failure(log: FfmpegLog, exit_code: int) -> MeshError | None:
     """The error of a process that reads from another one's output; None if it succeeded."""
     if exit_code == -signal.SIGXCPU:
         return _cpu_limit_reached()
+    if exit_code == TOO_LONG_EXIT:
+        return LimitExceededError(log.last_line, reason=Reason.TOO_LONG)
     if exit_code and not log.missing_feature:
         what = log.last_line or f"exit code {exit_code}"
         return UnavailableError(f"isolating the voice failed: {what}", reason=Reason.INTERNAL)

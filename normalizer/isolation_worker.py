@@ -8,10 +8,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
+from mesh.errors import LimitExceededError
 from mesh.frames import MAX_FRAME_BYTES
+from normalizer.ffmpeg_log import TOO_LONG_EXIT
 from normalizer.timeline import MatroskaBlocks, Timeline
 from normalizer.voice_isolator import AudioArray, VoiceIsolator, load
 
@@ -46,9 +49,12 @@ class VoicePairer:
         return both.clip(-_FULL_SCALE, _FULL_SCALE - 1).astype("<i2").tobytes()
 
 
-def isolate(isolator: VoiceIsolator, read: Callable[[], bytes]) -> Iterator[bytes]:
+def isolate(
+    isolator: VoiceIsolator, read: Callable[[], bytes], max_gap_seconds: float
+) -> Iterator[bytes]:
     """Pairs for a whole recording; gaps in it become silence."""
-    blocks, timeline, pairer = MatroskaBlocks(), Timeline(isolator.rate), VoicePairer(isolator)
+    timeline = Timeline(max_gap_seconds, isolator.rate)
+    blocks, pairer = MatroskaBlocks(), VoicePairer(isolator)
     while data := read():
         for block in blocks.feed(data):
             for samples in timeline.place(*block):
@@ -62,22 +68,31 @@ def _write(data: bytes) -> None:
         left = left[os.write(_STDOUT, left) :]
 
 
-def main(name: str, *, describe: bool) -> None:
-    """Isolates from stdin to stdout; with `describe`, only tries it on a second of silence."""
-    isolator = load(name)
-    if describe:
-        pairer = VoicePairer(isolator)
-        pairer.feed(bytes(2 * isolator.rate))
-        pairer.finish()
-        info = {"name": isolator.name, "settings": isolator.settings, "rate": isolator.rate}
-        _write(json.dumps(info).encode())
-        return
+def describe(isolator: VoiceIsolator) -> None:
+    """Tries the isolator on a second of silence and writes what it is."""
+    pairer = VoicePairer(isolator)
+    pairer.feed(bytes(2 * isolator.rate))
+    pairer.finish()
+    info = {"name": isolator.name, "settings": isolator.settings, "rate": isolator.rate}
+    _write(json.dumps(info).encode())
+
+
+def main(isolator: VoiceIsolator, max_gap_seconds: float) -> None:
+    """Isolates from stdin to stdout."""
+    read = partial(os.read, _STDIN, MAX_FRAME_BYTES)
     try:
-        for pairs in isolate(isolator, lambda: os.read(_STDIN, MAX_FRAME_BYTES)):
+        for pairs in isolate(isolator, read, max_gap_seconds):
             _write(pairs)
+    except LimitExceededError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(TOO_LONG_EXIT)
     except BrokenPipeError:
         sys.exit(1)  # the process that reads reports its own failure
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], describe="--describe" in sys.argv)
+    _, engine, argument = sys.argv
+    if argument == "--describe":
+        describe(load(engine))
+    else:
+        main(load(engine), float(argument))

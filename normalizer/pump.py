@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from mesh.errors import LimitExceededError, TimedOutError
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
+from mesh.slots import Slot
 from normalizer.engine import Event, Finished, KeptAudio, Progress, Samples, length_of
 from normalizer.ffmpeg_log import FfmpegLog, downstream_failure, failure, warnings
 from normalizer.processes import ChildProcess
@@ -32,18 +33,22 @@ class Pump:
     Both outputs go through one short queue, so a caller that stops reading stops ffmpeg.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 # everything one recording needs
         self,
         children: Sequence[ChildProcess],
         chunks: AsyncIterator[bytes] | None,
         log: FfmpegLog,
         max_duration: timedelta,
         stall_seconds: float,
+        timeline: Timeline,
+        slot: Slot,
     ) -> None:
         self._children = children
         self._chunks = chunks
         self._max_duration = max_duration
         self._stall_seconds = stall_seconds
+        self._timeline = timeline
+        self._slot = slot
         self._log = log
         self._logs = [log, *(FfmpegLog() for _ in children[1:])]
         self._queue: asyncio.Queue[_Item] = asyncio.Queue(_QUEUED_EVENTS)
@@ -119,6 +124,8 @@ class Pump:
                 async with asyncio.timeout(remaining):
                     return await self._queue.get()
             except TimeoutError as error:
+                if self._slot.waiting:
+                    self._moved_at = monotonic()
                 if monotonic() - self._moved_at >= self._stall_seconds:
                     raise TimedOutError(
                         f"ffmpeg made no progress for {self._stall_seconds:g} s",
@@ -166,9 +173,9 @@ class Pump:
             raise rest
 
     async def _read_samples(self, samples: asyncio.StreamReader) -> None:
-        blocks, timeline = MatroskaBlocks(), Timeline()
+        blocks, place = MatroskaBlocks(), self._timeline.place
         while data := await samples.read(MAX_FRAME_BYTES):
-            pieces = (piece for block in blocks.feed(data) for piece in timeline.place(*block))
+            pieces = (piece for block in blocks.feed(data) for piece in place(*block))
             for frame in framed(pieces):
                 await self._queue.put(Samples(frame))
         await self._queue.put(None)

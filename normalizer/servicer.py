@@ -21,6 +21,7 @@ from normalizer.engine import (
     Samples,
     Started,
     Target,
+    Waiting,
 )
 from normalizer.ffmpeg_engine import FfmpegEngine
 from normalizer.spool import Spool
@@ -86,6 +87,8 @@ def _to_wire(event: Event) -> pb.NormalizeResponse:
                     kept_audio_media_type=event.media_type,
                 )
             )
+        case Waiting():
+            return pb.NormalizeResponse(waiting=media.SlotWait())
         case Samples():
             return pb.NormalizeResponse(samples=event.data)
         case KeptAudio():

@@ -25,10 +25,16 @@ class Settings(ServiceSettings):
     """Path of ffmpeg; empty means the one on PATH, else the one installed as a wheel."""
 
     max_recordings: int = Field(default=4, ge=1)
-    """Concurrent recordings; the rest wait under gRPC flow control."""
+    """Concurrent recordings whose media flows; the rest wait under gRPC flow control."""
+
+    max_live_streams: int = Field(default=4, ge=1)
+    """The same for live streams, which have slots of their own."""
 
     max_duration_seconds: float = Field(default=12 * 3600, gt=0)
     """Longest recording, measured on the decoded samples."""
+
+    max_gap_seconds: float = Field(default=600, ge=0)
+    """Most of all gaps between timestamps, besides as much as there is sound before them."""
 
     max_spool_bytes: int = Field(default=8 * 1024**3, gt=0)
     """Largest media file that must be spooled to disk before it can be read."""

@@ -7,7 +7,9 @@ aresample=async holds a whole gap in memory, and restarts from zero when the sam
 
 from collections.abc import Iterable, Iterator
 
+from mesh.errors import LimitExceededError
 from mesh.frames import MAX_FRAME_BYTES
+from mesh.reasons import Reason
 from normalizer.engine import SAMPLE_BYTES, SAMPLE_RATE
 
 _TOLERANCE_SECONDS = 0.05
@@ -69,23 +71,39 @@ def _length(first: int) -> int:
 
 
 class Timeline:
-    """Lays blocks end to end from the start of the recording."""
+    """Lays blocks end to end from the start of the recording.
 
-    def __init__(self, rate: int = SAMPLE_RATE) -> None:
+    Gaps cost the stages after this one as much as sound does, and a file of a few bytes can declare
+    hours of them. All gaps together may last as long as the sound so far, and `max_gap_seconds`.
+    """
+
+    def __init__(self, max_gap_seconds: float, rate: int = SAMPLE_RATE) -> None:
         self._rate = rate
         self._tolerance = round(rate * _TOLERANCE_SECONDS)
-        self._position = 0
+        self._max_gap_seconds = max_gap_seconds
+        self._sound = self._gaps = 0
+        """Samples so far of each."""
 
     def place(self, milliseconds: int, samples: bytes) -> Iterator[bytes]:
         """The samples, preceded by silence after a gap, shortened if they overlap."""
-        late = milliseconds * self._rate // 1000 - self._position
+        late = milliseconds * self._rate // 1000 - self._sound - self._gaps
         if late > self._tolerance:
-            self._position += late
+            self._gaps += late
+            self._check_gaps()
             yield from _silence(late)
         elif late < -self._tolerance:
             samples = samples[-late * SAMPLE_BYTES :]
-        self._position += len(samples) // SAMPLE_BYTES
+        self._sound += len(samples) // SAMPLE_BYTES
         yield samples
+
+    def _check_gaps(self) -> None:
+        gaps = self._gaps / self._rate
+        if gaps > self._max_gap_seconds + self._sound / self._rate:
+            raise LimitExceededError(
+                f"the recording has {gaps:.0f} s of gaps, "
+                f"more than its sound and the {self._max_gap_seconds:g} s allowed",
+                reason=Reason.TOO_LONG,
+            )
 
 
 def _silence(samples: int) -> Iterator[bytes]:

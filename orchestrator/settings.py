@@ -102,6 +102,9 @@ class Settings(ServiceSettings):
     transcription_stall_seconds: float = Field(default=0, ge=0)
     """The same where transcription is what is waited for; 0: as above."""
 
+    live_idle_seconds: float = Field(default=60, gt=0)
+    """A caller of TranscribeStream that sends next to nothing for this long is refused."""
+
     job_seconds: float = Field(default=12 * 3600, gt=0)
     """Longest an attempt may take."""
 

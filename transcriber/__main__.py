@@ -126,6 +126,7 @@ def new_engine(settings: Settings) -> StreamingEngine:
         list_models,
         beam_size=settings.beam_size,
         max_recordings=settings.max_recordings,
+        max_live_streams=settings.max_live_streams,
     )
 
 

@@ -36,6 +36,9 @@ class Request:
     live: bool = False
     """The audio may arrive slowly: captions do not wait for later audio."""
 
+    live_stream: bool = False
+    """Whether a caller is still making the audio; it takes a slot for live streams."""
+
 
 class Phase(Enum):
     """What a model is waiting for."""
@@ -125,7 +128,12 @@ class Finished:
     """BCP-47 tag of the translations; empty if there are none."""
 
 
-Event = Preparing | Started | Segment | Progress | Finished
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """All slots are taken."""
+
+
+Event = Preparing | Started | Waiting | Segment | Progress | Finished
 
 
 @dataclass(frozen=True, slots=True)

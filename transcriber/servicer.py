@@ -20,6 +20,7 @@ from transcriber.engine import (
     Segment,
     SpeechEngine,
     Started,
+    Waiting,
 )
 from ytcaption.v1 import media_pb2 as media
 from ytcaption.v1 import transcriber_service_pb2 as pb
@@ -81,6 +82,8 @@ def _to_wire(event: Event) -> pb.TranscribeResponse:
             return pb.TranscribeResponse(preparing=_preparation(event))
         case Started():
             return pb.TranscribeResponse(started=message_from(pb.TranscribeStarted, event))
+        case Waiting():
+            return pb.TranscribeResponse(waiting=media.SlotWait())
         case Segment():
             return pb.TranscribeResponse(segment=_segment(event))
         case Progress():

@@ -56,4 +56,7 @@ class Settings(ServiceSettings):
     """Where weights that come in pieces are put together."""
 
     max_recordings: int = Field(default=4, ge=1)
-    """Recordings transcribed at once; the rest wait under gRPC flow control."""
+    """Concurrent recordings whose audio flows; the rest wait under gRPC flow control."""
+
+    max_live_streams: int = Field(default=4, ge=1)
+    """The same for live streams, which have slots of their own."""

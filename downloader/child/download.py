@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from yt_dlp.downloader.common import FileDownloader
@@ -19,7 +20,8 @@ from downloader.child.confinement import ForbiddenActionError
 from downloader.child.guard import Guard
 from downloader.child.task import ChildTask, Send
 from downloader.child.ytdlp_client import Refusal, YtDlpClient
-from downloader.commands import DownloadCommand
+from downloader.commands import ClientOptions, DownloadCommand
+from mesh.flow import MinimumFlow
 from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
 
@@ -33,6 +35,7 @@ STREAMED = (
 )
 FORMAT = f"bestaudio{STREAMED}/best{STREAMED}"
 
+MAX_READ_BYTES = 1024**2
 MAX_PARTS = 200
 PARTS_LIST = "parts.txt"
 DEMUXERS = "concat,aac,flac,flv,matroska,mov,mp3,mpegts,ogg,wav"
@@ -68,12 +71,14 @@ class DownloadTask(ChildTask[DownloadCommand]):
             client.before_bytes = self._send_metadata
             client.fetch_parts = self._fetch_parts
             client.max_seconds = self._command.max_seconds
+            client.minimum_flow = minimum_flow(self._command.client_options)
             client.extract_info(self._command.source_url)
         if not self._complete:
             raise Refusal(Reason.NETWORK_ERROR, "the download ended before the recording did")
         return {"size": self._sink.size}
 
     def _options(self) -> dict[str, Any]:
+        most_a_second = self._command.client_options.max_bytes_per_second
         return {
             "format": FORMAT,
             "outtmpl": {"default": "-"},
@@ -82,6 +87,10 @@ class DownloadTask(ChildTask[DownloadCommand]):
             # Otherwise a recording with a missing fragment would count as complete.
             "skip_unavailable_fragments": False,
             "continuedl": False,
+            # The most that one read returns: see SingleVideoClient.urlopen. yt-dlp keeps to a rate
+            # limit by a pause after each read.
+            "buffersize": min(MAX_READ_BYTES, most_a_second or MAX_READ_BYTES),
+            "noresizebuffer": True,
         }
 
     def _fetch_parts(self, info: dict[str, Any], fetch_to: Callable[[Any, str], None]) -> None:
@@ -135,8 +144,36 @@ class SingleVideoClient(YtDlpClient):
     """yt-dlp for one recording: checks it before the first byte, and refuses playlists."""
 
     max_seconds: float
+    minimum_flow: MinimumFlow
     before_bytes: Send
     fetch_parts: Callable[[dict[str, Any], Callable[[Any, str], None]], None]
+    _fetches_media = False
+
+    def urlopen(self, request: Any) -> Any:
+        """Media is passed on as it comes, and must not come too slowly."""
+        if not self._fetches_media:
+            return super().urlopen(request)
+        began = monotonic()
+        response = super().urlopen(request)
+        self._note(0, began)
+        read_page = response._real_read
+
+        def read(amount: int | None = None) -> bytes:
+            if amount is None:
+                return bytes(read_page())
+            began = monotonic()
+            # `read` would wait for the whole amount, however slowly it comes.
+            data = bytes(response.fp.read1(amount, decode_content=True))
+            self._note(len(data), began)
+            return data
+
+        response._real_read = read
+        return response
+
+    def _note(self, received: int, began: float) -> None:
+        self.minimum_flow.note(received, monotonic() - began)
+        if self.minimum_flow.left <= 0:
+            raise Refusal(Reason.SOURCE_TOO_SLOW, "the site sends the recording too slowly")
 
     def process_ie_result(
         self, ie_result: dict[str, Any], download: bool = True, extra_info: Any = None
@@ -168,13 +205,22 @@ class SingleVideoClient(YtDlpClient):
         return super().process_video_result(info_dict, download)
 
     def process_info(self, info_dict: dict[str, Any]) -> Any:
-        """Runs the hook: the format is chosen, and the download begins next."""
+        """Runs the hook, then downloads the format that is chosen."""
         self.before_bytes(info_dict)
-        return super().process_info(info_dict)
+        self._fetches_media = True
+        try:
+            return super().process_info(info_dict)
+        finally:
+            self._fetches_media = False
 
     def report_file_already_downloaded(self, file_name: str) -> None:
         """Fails: yt-dlp takes a file that lacks fewer than 100 bytes for complete."""
         raise connection_lost()
+
+
+def minimum_flow(options: ClientOptions) -> MinimumFlow:
+    """The slowest download that is waited for."""
+    return MinimumFlow(options.min_rate_bytes * options.min_rate_seconds, options.min_rate_seconds)
 
 
 def refuse_endless(info: dict[str, Any], max_seconds: float) -> None:

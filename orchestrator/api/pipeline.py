@@ -13,7 +13,7 @@ from mesh.frames import read_data, read_start
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
 from orchestrator.api.stats import limits_of
-from orchestrator.api.uploads import in_time, received, steady
+from orchestrator.api.uploads import LIVE_MIN_BYTES, in_time, received, steady
 from orchestrator.jobs.artifacts import UPLOAD
 from orchestrator.jobs.caption_files import CaptionReader
 from orchestrator.jobs.captions import format_infos
@@ -201,14 +201,16 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     async def TranscribeStream(
         self, request_iterator: AsyncIterator[pb.TranscribeStreamRequest], context: Any
     ) -> AsyncIterator[pb.TranscribeStreamResponse]:
-        start: pb.TranscribeStreamStart = await read_start(request_iterator)
+        idle_seconds = self.settings.live_idle_seconds
+        start: pb.TranscribeStreamStart = await in_time(read_start(request_iterator), idle_seconds)
         _adopt_correlation(start.correlation_id)
         task = PipelineRequest(
             job_id=new_id(),
             options=resolve(start.options),
-            bytes_source=read_data(request_iterator, "chunk"),
+            bytes_source=steady(read_data(request_iterator, "chunk"), idle_seconds, LIVE_MIN_BYTES),
             keep_audio=False,
             live=True,
+            live_stream=True,
         )
         async with aclosing(transcribe_live(self.pipeline, task)) as responses:
             async for response in responses:

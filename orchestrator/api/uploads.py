@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TypeVar
 
 from mesh.errors import InvalidRequestError, LimitExceededError, TimedOutError, UnusableMediaError
+from mesh.flow import MinimumFlow, at_least
 from mesh.reasons import Reason
 from ytcaption.v1 import job_pb2
 
@@ -17,32 +18,28 @@ FrameT = TypeVar("FrameT")
 MAX_NAME = 200
 MIN_BYTES = 4 * 1024
 """Fewer in the time that is allowed count as no progress."""
+LIVE_MIN_BYTES = 1024
+"""The same of a live stream; encoded silence takes more."""
 
 
 async def in_time(frame: Awaitable[FrameT], seconds: float) -> FrameT:
-    """The next frame of an upload; raises if it does not arrive in that time."""
+    """The next frame; raises if it does not arrive in that time."""
     try:
         async with asyncio.timeout(seconds):
             return await frame
     except TimeoutError:
-        raise TimedOutError(
-            f"the upload stopped: less than {MIN_BYTES} bytes arrived in the time allowed",
-            reason=Reason.STALLED,
-        ) from None
+        raise _idle() from None
 
 
-async def steady(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+def steady(
+    chunks: AsyncIterator[bytes], seconds: float, min_bytes: int = MIN_BYTES
+) -> AsyncIterator[bytes]:
     """The chunks; raises if the caller sends too little for that long. Only waiting counts."""
-    waited, received, clock = 0.0, 0, asyncio.get_running_loop().time
-    while True:
-        began = clock()
-        chunk = await in_time(anext(chunks, None), seconds - waited)
-        if chunk is None:
-            return
-        waited, received = waited + clock() - began, received + len(chunk)
-        if received >= MIN_BYTES:
-            waited, received = 0.0, 0
-        yield chunk
+    return at_least(MinimumFlow(min_bytes, seconds), chunks, _idle)
+
+
+def _idle() -> TimedOutError:
+    return TimedOutError("the caller sent too few bytes in the time allowed", reason=Reason.STALLED)
 
 
 @asynccontextmanager

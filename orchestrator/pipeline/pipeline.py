@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from mesh.status import to_error
 from orchestrator.pipeline.pipes import Frames, Pipe, Spool
 from orchestrator.pipeline.request import AUTO, PipelineRequest
 from orchestrator.pipeline.sink import Sink
+from orchestrator.pipeline.slow_downloads import MAX_SLOW_JOBS, lend_slot
 from orchestrator.pipeline.stages import StageError, StageId, Stages, stage_stall_seconds
 from orchestrator.pipeline.stall import StallWatch
 from orchestrator.settings import Settings
@@ -38,6 +39,9 @@ class Pipeline:
 
     stages: Stages
     settings: Settings
+    slow_jobs: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(MAX_SLOW_JOBS), init=False
+    )
 
     async def run(self, request: PipelineRequest, sink: Sink) -> None:
         """Returns when all is transcribed; raises the first failure once all stages stopped."""
@@ -46,11 +50,15 @@ class Pipeline:
         run = _Run(self.stages, request, sink, watch, deadline)
         try:
             async with asyncio.timeout(deadline), asyncio.TaskGroup() as group:
-                watching = group.create_task(run.watch.raise_when_stalled())
+                helpers = [
+                    group.create_task(run.watch.raise_when_stalled()),
+                    group.create_task(run.lend_slot(self.slow_jobs)),
+                ]
                 if not await run.fetch_human_captions():
                     stages = [group.create_task(stage()) for stage in run.stages()]
                     await asyncio.wait(stages)
-                watching.cancel()
+                for helper in helpers:
+                    helper.cancel()
         except ExceptionGroup as failures:
             raise first_of(failures) from None
         except TimeoutError:
@@ -92,6 +100,11 @@ class _Run:
 
     def close(self) -> None:
         self._media.close()
+
+    async def lend_slot(self, slow_jobs: asyncio.Semaphore) -> None:
+        """Lets other jobs have the slot while the download is slow."""
+        if self._request.slot is not None and isinstance(self._media, Spool):
+            await lend_slot(self._request.slot, self._media, slow_jobs, self.watch)
 
     async def fetch_human_captions(self) -> bool:
         """Uses human-made captions, if asked for, when the site has them; says whether it did."""

@@ -1,11 +1,15 @@
 """Pipes between stages. Each carries frames in order to one reader."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
 from mesh.frames import MAX_FRAME_BYTES
+
+ALIVE_SECONDS = 5.0
+"""How often a reader that is held gets an empty frame."""
 
 
 class Pipe:
@@ -48,38 +52,71 @@ class Spool:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w+b", buffering=0)
-        self._written = 0
-        self._ended = False
+        self.written = 0
+        """Bytes so far."""
+        self.ended = False
+        """Whether nothing follows."""
+        self._read = 0
+        self._abandoned = False
         self._grown = asyncio.Event()
+        self._free = asyncio.Event()
+        self._free.set()
 
     async def put(self, frame: bytes) -> None:  # noqa: D102
-        self._file.seek(self._written)
-        self._written += self._file.write(frame)
+        self._file.seek(self.written)
+        self.written += self._file.write(frame)
         self._grown.set()
 
     async def end(self) -> None:  # noqa: D102
-        self._ended = True
+        self.ended = True
         self._grown.set()
 
     def abandon(self) -> None:
-        """Changes nothing: the rest is written all the same."""
+        """The reader needs no more frames; the rest is written all the same."""
+        self._abandoned = True
 
     def close(self) -> None:
         """Releases its resources; nothing is read or written afterwards."""
         self._file.close()
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        read = 0
-        while True:
+    @property
+    def drained(self) -> bool:
+        """Whether the reader has all that is here."""
+        return self._abandoned or self._read == self.written
+
+    async def growth(self, size: int) -> None:
+        """Waits for so many more bytes, or for the end."""
+        enough = self.written + size
+        while self.written < enough and not self.ended:
             self._grown.clear()
-            while read < self._written:
-                self._file.seek(read)
-                frame = self._file.read(MAX_FRAME_BYTES)
-                read += len(frame)
-                yield frame
-            if self._ended:
-                return
             await self._grown.wait()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside this block the reader gets empty frames only, which say that more will come."""
+        self._free.clear()
+        try:
+            yield
+        finally:
+            self._free.set()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            if not self._free.is_set():
+                yield b""
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ALIVE_SECONDS):
+                        await self._free.wait()
+            elif self._read < self.written:
+                self._file.seek(self._read)
+                frame = self._file.read(MAX_FRAME_BYTES)
+                self._read += len(frame)
+                yield frame
+            elif self.ended:
+                return
+            else:
+                self._grown.clear()
+                await self._grown.wait()
 
 
 Frames: TypeAlias = Pipe | Spool

@@ -20,6 +20,7 @@ class StallWatch:
         self._clock = asyncio.get_running_loop().time
         self._last = self._clock()
         self._awaited: set[StageId] = set()
+        self._excused = False
 
     def note(self) -> None:
         """Something moved."""
@@ -35,16 +36,31 @@ class StallWatch:
             self._awaited.discard(stage)
         self.note()
 
+    @contextmanager
+    def excused(self) -> Iterator[None]:
+        """Inside this block the attempt waits for a slot: nothing needs to move."""
+        self._excused = True
+        try:
+            yield
+        finally:
+            self._excused = False
+            self.note()
+
     async def raise_when_stalled(self) -> None:
         """Raises StageError once nothing moved for too long."""
         # An Event would need renewing with every frame; looking again when time is up is cheap.
-        while (left := self._last + self._limit - self._clock()) > 0:  # noqa: ASYNC110
+        while (left := self._left) > 0:  # noqa: ASYNC110
             # Meanwhile the attempt may come to wait for a stage that is given less time.
             await asyncio.sleep(min(left, self._shortest))
         raise StageError(
             self._culprit,
             TimedOutError(f"nothing moved for {self._limit:g} s", reason=Reason.STALLED),
         )
+
+    @property
+    def _left(self) -> float:
+        """Seconds until the attempt has stalled, if nothing moves."""
+        return self._limit if self._excused else self._last + self._limit - self._clock()
 
     @property
     def _culprit(self) -> StageId:

@@ -14,6 +14,7 @@ from mesh.bus import outlast
 from mesh.errors import InternalError, MeshError, UnavailableError
 from mesh.messages import copy_shared
 from mesh.reasons import Reason
+from mesh.slots import Slot
 from mesh.tasks import stop
 from orchestrator.jobs.artifacts import SOURCE, UPLOAD
 from orchestrator.jobs.captions import translated_into
@@ -59,19 +60,21 @@ def begin(job: job_pb2.Job) -> None:
 class Attempt:
     """Runs a job whose lease this runner holds."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 # everything a job needs
         self,
         storage: JobStorage,
         settings: Settings,
         pipeline: Pipeline,
         lease: Lease,
         resume_state: ResumeState,
+        slot: Slot,
     ) -> None:
         self._storage = storage
         self._settings = settings
         self._pipeline = pipeline
         self._lease = lease
         self._resume_state = resume_state
+        self._slot = slot
         self._backoff = Backoff(settings.retry_seconds, settings.retry_limit_seconds)
         self._artifacts = storage.patient_artifacts
         self._event_log = EventLogWriter(storage.bus, lease.job, resume_state.last_sequence)
@@ -182,6 +185,7 @@ class Attempt:
             bytes_source=None if size is None else self._artifacts.read(job.job_id, stored),
             bytes_total=size,
             spool=spool if size is None else None,
+            slot=self._slot,
             settled_offset=resume_state.settled_offset,
             next_index=resume_state.next_index,
             # By the job, not by the attempt: a retry must cut the recording at the same places.

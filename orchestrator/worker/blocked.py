@@ -19,25 +19,6 @@ REQUEUE_BACKOFF = Backoff(first=30, limit=900)
 """For jobs over MAX_BLOCKED, which go back to the queue; each return counts as a delivery."""
 
 
-class Slot:
-    """One of a runner's slots; a blocked job releases it for the time being."""
-
-    def __init__(self, slots: asyncio.Semaphore) -> None:
-        self._slots = slots
-        self._held = True
-
-    def release(self) -> None:
-        """Lets another job have it."""
-        if self._held:
-            self._held = False
-            self._slots.release()
-
-    async def acquire(self) -> None:
-        """Waits for a free one."""
-        await self._slots.acquire()
-        self._held = True
-
-
 class BlockedJobs:
     """Counts blocked jobs, and waits for the jobs they depend on."""
 

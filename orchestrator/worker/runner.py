@@ -16,6 +16,7 @@ from structlog.contextvars import bound_contextvars
 
 from mesh.bus import outlast
 from mesh.errors import NotFoundError
+from mesh.slots import Slot
 from mesh.tasks import side_by_side
 from orchestrator.jobs.artifacts import SOURCE
 from orchestrator.jobs.completion import complete_event_log
@@ -32,7 +33,7 @@ from orchestrator.queue.dispatcher import Dispatcher
 from orchestrator.queue.work_queue import WorkQueue, id_of_subject, replay_of_item
 from orchestrator.settings import Settings
 from orchestrator.worker.attempt import Attempt, begin
-from orchestrator.worker.blocked import REQUEUE_BACKOFF, BlockedJobs, Slot
+from orchestrator.worker.blocked import REQUEUE_BACKOFF, BlockedJobs
 from orchestrator.worker.readiness import Readiness
 from orchestrator.worker.retry import Backoff
 from ytcaption.v1 import job_pb2
@@ -108,17 +109,15 @@ class Runner:
         return message
 
     async def _take(self, message: Msg) -> None:
-        slot = Slot(self._slots)
-        try:
-            item = job_pb2.WorkItem.FromString(message.data)
-            with bound_contextvars(job_id=item.job_id, correlation_id=item.correlation_id):
-                await self._handle(message, item, slot)
-        except DecodeError:  # left in the queue it would come back for ever
-            log.warning("drop unreadable work item", subject=message.subject)
-            with suppress(NatsError):
-                await message.term()
-        finally:
-            slot.release()
+        with Slot(self._slots, held=True) as slot:
+            try:
+                item = job_pb2.WorkItem.FromString(message.data)
+                with bound_contextvars(job_id=item.job_id, correlation_id=item.correlation_id):
+                    await self._handle(message, item, slot)
+            except DecodeError:  # left in the queue it would come back for ever
+                log.warning("drop unreadable work item", subject=message.subject)
+                with suppress(NatsError):
+                    await message.term()
 
     async def _handle(self, message: Msg, item: job_pb2.WorkItem, slot: Slot) -> None:
         wait = await handle_delivery(
@@ -135,16 +134,18 @@ class Runner:
         self, message: Msg, item: job_pb2.WorkItem, slot: Slot
     ) -> float | None:
         """Seconds until the next attempt, or None if nothing is left to do."""
-        while callable(outcome := await self._work(message, item)):
+        while callable(outcome := await self._work(message, item, slot)):
             if self._blocked.full:
                 return REQUEUE_BACKOFF.delay(message.metadata.num_delivered)
             slot.release()
             with self._blocked.counted():
                 await outcome()
-            await slot.acquire()
+            await slot.take()
         return outcome
 
-    async def _work(self, message: Msg, item: job_pb2.WorkItem) -> float | Blocked | None:
+    async def _work(
+        self, message: Msg, item: job_pb2.WorkItem, slot: Slot
+    ) -> float | Blocked | None:
         try:
             versioned = await outlast(lambda: self._jobs.get(item.job_id))
         except NotFoundError:
@@ -157,16 +158,18 @@ class Runner:
         if replay_of := replay_of_item(message.headers):
             versioned = await self._replays.complete(item.job_id, replay_of)
         if not versioned.terminal:
-            return await self._share_or_attempt(versioned)
+            return await self._share_or_attempt(versioned, slot)
         resume_state = await self._read_event_log(item.job_id)
         await complete_event_log(self._storage, versioned.job, resume_state)
         return None
 
-    async def _share_or_attempt(self, versioned: VersionedJob) -> float | Blocked | None:
+    async def _share_or_attempt(
+        self, versioned: VersionedJob, slot: Slot
+    ) -> float | Blocked | None:
         """Copies the result of an identical job, waits for one under way, or runs the job."""
         original = await self._dedup.original_of(versioned.record)
         if original is None or versioned.record.cancel_requested:
-            return await self._attempt_if_possible(versioned)
+            return await self._attempt_if_possible(versioned, slot)
         if original.state in ACTIVE:
             return partial(self._blocked.until_ended, versioned.job.job_id, original.job_id)
         try:
@@ -176,10 +179,12 @@ class Runner:
                 original,
             )
         except NotFoundError:  # the original's files were removed just now
-            return await self._attempt_if_possible(versioned)
+            return await self._attempt_if_possible(versioned, slot)
         return None
 
-    async def _attempt_if_possible(self, versioned: VersionedJob) -> float | Blocked | None:
+    async def _attempt_if_possible(
+        self, versioned: VersionedJob, slot: Slot
+    ) -> float | Blocked | None:
         """Runs the job unless it needs a downloader and none serves."""
         fetches = bool(versioned.job.source.url) and not versioned.record.cancel_requested
         if (
@@ -188,19 +193,19 @@ class Runner:
             and await self._artifacts.size(versioned.job.job_id, SOURCE) is None
         ):
             return self._readiness.until_can_fetch
-        return await self._attempt(versioned)
+        return await self._attempt(versioned, slot)
 
-    async def _attempt(self, versioned: VersionedJob) -> float | None:
+    async def _attempt(self, versioned: VersionedJob, slot: Slot) -> float | None:
         accepted = deepcopy(versioned.job)
         lease = Lease(self._jobs, versioned)
         # Before the job is RUNNING: only then is its runner asked to cancel it.
         self._leases.add(lease)
         try:
-            return await self._run_attempt(accepted, lease)
+            return await self._run_attempt(accepted, lease, slot)
         finally:
             self._leases.discard(lease)
 
-    async def _run_attempt(self, accepted: job_pb2.Job, lease: Lease) -> float | None:
+    async def _run_attempt(self, accepted: job_pb2.Job, lease: Lease, slot: Slot) -> float | None:
         # First of all: a crash from here on counts as an attempt.
         await lease.take(begin=begin)
         resume_state = await self._resume_state(accepted, lease.save)
@@ -208,7 +213,7 @@ class Runner:
             # After the event log was read: its fence stops later owners only. A log in which no
             # attempt has begun holds nothing of another owner.
             await lease.save()
-        attempt = Attempt(self._storage, self._settings, self._pipeline, lease, resume_state)
+        attempt = Attempt(self._storage, self._settings, self._pipeline, lease, resume_state, slot)
         return await attempt.run()
 
     async def _resume_state(

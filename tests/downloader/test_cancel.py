@@ -8,6 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 
+from downloader.ytdlp_engine import ServiceLimits
+from tests.downloader.conftest import Serve
 from tests.downloader.helpers import Downloader, files_in, refusal
 from tests.downloader.site import Answer, Site, endless, held, mute
 from tests.support.polling import until
@@ -121,17 +123,18 @@ async def test_a_caller_who_does_not_read_holds_the_source_back(
 
 
 async def test_calls_beyond_the_limit_wait_for_a_free_slot(
-    downloader: Downloader, site: Site, newborn: Newborn
+    serve: Serve, site: Site, newborn: Newborn
 ) -> None:
     go_on = threading.Event()
     url = site.url("/talk.mp3", held(DATA, 100_000, go_on))
-    calls = [downloader.Download(pb.DownloadRequest(source_url=url)) for _ in range(6)]
-    reading = [asyncio.ensure_future(_read_all(call)) for call in calls]
-    await until(lambda: len(site.hits) == 8)  # metadata and media of each
+    async with serve(service_limits=ServiceLimits(max_downloads=4)) as downloader:
+        calls = [downloader.Download(pb.DownloadRequest(source_url=url)) for _ in range(6)]
+        reading = [asyncio.ensure_future(_read_all(call)) for call in calls]
+        await until(lambda: len(site.hits) == 8)  # metadata and media of each
 
-    assert len(newborn()) == 4
-    go_on.set()
-    assert await asyncio.gather(*reading) == [len(DATA)] * 6
+        assert len(newborn()) == 4
+        go_on.set()
+        assert await asyncio.gather(*reading) == [len(DATA)] * 6
 
 
 async def _read_all(call: grpc.aio.UnaryStreamCall[pb.DownloadRequest, pb.DownloadResponse]) -> int:

@@ -25,7 +25,7 @@ def test_variables_carry_the_services_own_prefix(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("MAX_DOWNLOADS", "9")
 
     assert Settings().max_bytes == 1000
-    assert Settings().max_downloads == 4
+    assert Settings().max_downloads == 16
 
 
 @pytest.mark.parametrize(

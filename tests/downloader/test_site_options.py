@@ -15,6 +15,7 @@ from downloader.admission import grant
 from downloader.commands import ClientOptions
 from downloader.engine import DownloadOptions
 from downloader.ytdlp_engine import ServiceLimits
+from mesh.errors import InvalidRequestError
 from tests.downloader.conftest import Serve
 from tests.downloader.helpers import Downloader, bytes_of, download, files_in, refusal
 from tests.downloader.site import Site, content, only_with_cookie, status
@@ -206,7 +207,7 @@ async def test_invalid_options_are_refused_before_the_site_is_asked(
 
 
 def test_a_caller_never_gets_more_than_the_operator_allows() -> None:
-    client_options = ClientOptions(10, max_bytes_per_second=1000, request_interval_seconds=2)
+    client_options = ClientOptions(10, max_bytes_per_second=5000, request_interval_seconds=2)
 
     greedy = grant(
         client_options,
@@ -214,12 +215,20 @@ def test_a_caller_never_gets_more_than_the_operator_allows() -> None:
     )
     modest = grant(
         client_options,
-        DownloadOptions(max_bytes_per_second=10, request_interval=timedelta(seconds=3)),
+        DownloadOptions(max_bytes_per_second=2000, request_interval=timedelta(seconds=3)),
     )
 
-    assert (greedy.max_bytes_per_second, greedy.request_interval_seconds) == (1000, 2)
-    assert (modest.max_bytes_per_second, modest.request_interval_seconds) == (10, 3)
+    assert (greedy.max_bytes_per_second, greedy.request_interval_seconds) == (5000, 2)
+    assert (modest.max_bytes_per_second, modest.request_interval_seconds) == (2000, 3)
     assert not grant(client_options, DownloadOptions(proxy="http://example.com")).proxy_is_trusted
+
+
+def test_a_caller_cannot_ask_for_a_download_that_would_be_too_slow() -> None:
+    client_options = ClientOptions(10, min_rate_bytes=1000)
+
+    assert grant(client_options, DownloadOptions(max_bytes_per_second=1000))
+    with pytest.raises(InvalidRequestError):
+        grant(client_options, DownloadOptions(max_bytes_per_second=999))
 
 
 async def with_options(

@@ -38,6 +38,7 @@ def make_engine(work_dir: Path) -> EngineMaker:
         stall_seconds: float = 300,
         max_spool_bytes: int = 2**30,
         max_recordings: int = 4,
+        max_live_streams: int = 4,
         isolator: str = DEFAULT,
         max_memory: int = 2**31,
         max_cpu_seconds: int = 3600,
@@ -46,7 +47,7 @@ def make_engine(work_dir: Path) -> EngineMaker:
         limits = RecordingLimits(timedelta(seconds=max_duration), stall_seconds, process_limits)
         spool = Spool(work_dir, max_spool_bytes)
         capabilities = CapabilityProbe(ffmpeg, isolator, process_limits)
-        return FfmpegEngine(capabilities, limits, spool, max_recordings)
+        return FfmpegEngine(capabilities, limits, spool, max_recordings, max_live_streams)
 
     return make
 

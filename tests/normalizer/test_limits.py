@@ -6,7 +6,8 @@ import pytest
 
 from mesh.errors import LimitExceededError, MeshError, UnusableMediaError
 from mesh.reasons import Reason
-from normalizer.engine import Request
+from normalizer.engine import Options, Request
+from normalizer.ffmpeg_engine import FfmpegEngine
 from tests.normalizer.conftest import EngineMaker, ScriptMaker
 from tests.normalizer.media import normalized, recording
 
@@ -45,6 +46,20 @@ async def test_no_file_can_be_written(
 
     with pytest.raises(UnusableMediaError, match="signal 25"):
         await normalized(engine, recording("wav"))
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+async def test_a_small_file_cannot_declare_hours_of_silence(
+    engine: FfmpegEngine, *, isolate: bool
+) -> None:
+    sound = "sine=frequency=440:duration=2"
+    jump = ("-af", "asetpts='PTS+gte(T,1)*7200/TB'", "-c:a", "libopus", "-b:a", "6k")
+    small = recording("mka", *jump, sound=sound)
+
+    assert len(small) < 4096
+    with pytest.raises(LimitExceededError) as caught:
+        await normalized(engine, small, Request(Options(isolate_vocals=isolate)))
+    assert caught.value.reason is Reason.TOO_LONG
 
 
 async def test_the_kept_audio_is_bounded_by_the_recordings_duration(

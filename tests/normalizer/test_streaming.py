@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mesh.frames import MAX_FRAME_BYTES
-from normalizer.engine import Options, Request, Samples
+from normalizer.engine import Options, Request, Samples, Started
 from normalizer.ffmpeg_engine import FfmpegEngine
 from tests.normalizer.conftest import EngineMaker, ScriptMaker
 from tests.normalizer.media import SECONDS, endless_wav, normalized, recording, sent
@@ -180,8 +180,10 @@ async def test_the_call_ends_only_when_the_caller_has_sent_everything(
 async def test_recordings_over_the_limit_wait_for_a_slot(make_engine: EngineMaker) -> None:
     engine = make_engine(max_recordings=1)
     first = engine.normalize(sent(recording("wav")), Request())
+    while not isinstance(await anext(first), Samples):
+        pass
     second = engine.normalize(sent(recording("wav")), Request())
-    await anext(first)
+    assert isinstance(await anext(second), Started)
     waiting = asyncio.ensure_future(anext(second))
 
     async for _ in first:

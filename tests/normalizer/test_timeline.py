@@ -1,9 +1,12 @@
 """Samples are placed at their timestamps, however the bytes arrive."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mesh.errors import LimitExceededError
 from mesh.frames import MAX_FRAME_BYTES
+from mesh.reasons import Reason
 from normalizer.timeline import MatroskaBlocks, Timeline, framed
 from tests.normalizer.media import recording
 
@@ -12,7 +15,7 @@ WHOLE = list(MatroskaBlocks().feed(MATROSKA))
 
 
 def laid(*blocks: tuple[int, bytes]) -> bytes:
-    timeline = Timeline()
+    timeline = Timeline(600)
     return b"".join(piece for block in blocks for piece in timeline.place(*block))
 
 
@@ -55,12 +58,28 @@ def test_small_timestamp_errors_are_ignored() -> None:
 
 
 def test_a_long_gap_is_filled_a_frame_at_a_time() -> None:
-    pieces = Timeline().place(3_600_000, b"\1\0")
+    pieces = Timeline(3600).place(3_600_000, b"\1\0")
 
     sizes = [len(piece) for piece in pieces]
 
     assert max(sizes) <= MAX_FRAME_BYTES
     assert sum(sizes) == 3_600 * 32_000 + 2
+
+
+def test_gaps_may_last_as_long_as_the_sound_and_the_limit() -> None:
+    second = b"\1\0" * 16_000
+
+    assert len(laid((0, second), (602_000, second))) == 603 * 32_000
+    with pytest.raises(LimitExceededError) as caught:
+        laid((0, second), (602_100, second))
+    assert caught.value.reason is Reason.TOO_LONG
+
+
+def test_many_short_gaps_count_like_a_long_one() -> None:
+    blip = b"\1\0" * 16
+
+    with pytest.raises(LimitExceededError):
+        laid(*((minute * 60_000, blip) for minute in range(12)))
 
 
 @given(st.lists(st.binary(max_size=90_000), max_size=5))

@@ -27,6 +27,8 @@ class Script:
         self.pause_download_at: int | None = None
         self.go_on = asyncio.Event()
         self.paused = asyncio.Event()
+        self.waiting = 0
+        """How many stages hold just now."""
         self.downloads: list[str] = []
         self.download_options: list[media_pb2.DownloadOptions] = []
         self.starts: list[transcriber_pb.TranscribeStart] = []
@@ -90,8 +92,11 @@ class Script:
     async def pause(self) -> None:
         """Holds until the test says go on."""
         self.paused.set()
+        self.waiting += 1
         try:
             await self.go_on.wait()
         except asyncio.CancelledError:
             self.stopped.set()
             raise
+        finally:
+            self.waiting -= 1

@@ -18,6 +18,9 @@ from ytcaption.v1 import normalizer_service_pb2_grpc as normalizer_rpc
 from ytcaption.v1 import transcriber_service_pb2 as transcriber_pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as transcriber_rpc
 
+KEPT_SHARE = len(SECOND) // 100
+"""A second of media is a hundred bytes of kept audio, however it is cut into frames."""
+
 
 class ScriptedDownloader(downloader_rpc.DownloaderServiceServicer):
     """Sends one second of silence a chunk."""
@@ -117,9 +120,10 @@ class ScriptedNormalizer(normalizer_rpc.NormalizerServiceServicer):
         size = 0
         async for frame in request_iterator:
             if frame.HasField("chunk"):
+                kept = size // KEPT_SHARE
                 size += len(frame.chunk)
                 yield response(samples=frame.chunk)
-                yield response(kept_audio=frame.chunk[:100])
+                yield response(kept_audio=bytes(size // KEPT_SHARE - kept))
                 done = media_pb2.MediaProgress(done=from_seconds(size // len(SECOND)))
                 yield response(progress=done)
         duration = from_seconds(size // len(SECOND))

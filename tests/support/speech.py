@@ -106,6 +106,7 @@ async def engine_with(
     translator: Translator | None = None,
     *,
     max_recordings: int = 4,
+    max_live_streams: int = 4,
     new_detector: Callable[[], VoiceDetector] = SileroDetector,
 ) -> StreamingEngine:
     engine = StreamingEngine(
@@ -113,6 +114,7 @@ async def engine_with(
         lambda _: [],
         beam_size=1,
         max_recordings=max_recordings,
+        max_live_streams=max_live_streams,
         new_detector=new_detector,
     )
     await engine.get_ready()

@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from functools import partial
 from time import monotonic
 from typing import TypeVar
 
 from structlog import get_logger
 
 from mesh.errors import InvalidRequestError, UnavailableError, UnsupportedError
+from mesh.frames import joined
 from mesh.reasons import Reason
+from mesh.slots import Slot, in_slot
 from transcriber.decoder import DecodeOptions, Decoder
 from transcriber.engine import (
     Event,
@@ -21,6 +24,7 @@ from transcriber.engine import (
     Request,
     Started,
     TranslationInfo,
+    Waiting,
 )
 from transcriber.speech.language_detection import (
     LanguageDetector,
@@ -76,12 +80,12 @@ class _Model:
     The decoder chooses among their windows; every recording has the same number there.
     """
 
-    def __init__(self, models: Models, max_recordings: int) -> None:
+    def __init__(self, models: Models, recordings: int) -> None:
         self.all = models
         self.decoder = models.decoder
         self.concurrency = models.decoder.concurrency
         self._threads = ThreadPoolExecutor(
-            self.concurrency * max_recordings, thread_name_prefix="decoding"
+            self.concurrency * recordings, thread_name_prefix="decoding"
         )
 
     async def run(self, job: Callable[[], ResultT], /) -> ResultT:
@@ -97,20 +101,22 @@ class _Model:
 class StreamingEngine:
     """Transcribes several recordings at once; their windows take turns at the model."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 # what it computes with, and how much at once
         self,
         load: Callable[[Preparation], Models],
         list_models: Callable[[Decoder | None], Sequence[ModelInfo]],
         *,
         beam_size: int = 5,
         max_recordings: int = 4,
+        max_live_streams: int = 4,
         new_detector: Callable[[], VoiceDetector] = SileroDetector,
     ) -> None:
         self._load = load
         self._list_models = list_models
         self._beam_size = beam_size
-        self._max_recordings = max_recordings
-        self._places = asyncio.Semaphore(max_recordings)
+        self._slots = asyncio.Semaphore(max_recordings)
+        self._live_slots = asyncio.Semaphore(max_live_streams)
+        self._all_slots = max_recordings + max_live_streams
         self._new_detector = new_detector
         self._preparation = Preparation()
         self._model: asyncio.Future[_Model] = asyncio.get_running_loop().create_future()
@@ -125,7 +131,7 @@ class StreamingEngine:
             self._model.set_exception(error)
             self._model.exception()  # mark as retrieved even if no call waits
             raise
-        self._model.set_result(_Model(models, self._max_recordings))
+        self._model.set_result(_Model(models, self._all_slots))
 
     def close(self) -> None:
         """Stops the fetch or decode that is under way; later calls fail."""
@@ -133,10 +139,19 @@ class StreamingEngine:
         if model := self._loaded():
             model.close()
 
-    async def transcribe(
+    def transcribe(
         self, samples: AsyncIterator[bytes], request: Request
     ) -> AsyncGenerator[Event, None]:
-        """Preparing until loaded, Started, Segment in time order and Progress, then Finished."""
+        """Preparing until loaded, Started, Segment in time order and Progress, then Finished.
+
+        The call has a slot only while audio flows. A live stream keeps its slot once audio came.
+        """
+        slots = self._live_slots if request.live_stream else self._slots
+        return in_slot(slots, partial(self._transcribe, samples, request), Waiting())
+
+    async def _transcribe(
+        self, samples: AsyncIterator[bytes], request: Request, slot: Slot
+    ) -> AsyncGenerator[Event, None]:
         options = self._options(request)
         async for preparing in self._until_loaded():
             yield preparing
@@ -147,20 +162,21 @@ class StreamingEngine:
             TranslationRouter(request, model.all),
         )
         translator = model.all.translator if router.model else None
-        async with self._places:
-            for needed in [decoder, translator]:
-                if needed is not None and not needed.is_loaded:
-                    yield Preparing(needed.model, Phase.LOADING)
-                    await self._ensure_loaded(model, needed)
-            yield Started(decoder.model, decoder.device, decoder.compute_type, router.model)
-            recording = Recording(decoder, request, options, language_detector, router, model)
-            listener = Listener(
-                self._new_detector(),
-                wait_for_short=not (request.live or request.mixed_languages),
-            )
-            async with aclosing(recording.events(samples, listener)) as events:
-                async for event in events:
-                    yield event
+        for needed in [decoder, translator]:
+            if needed is not None and not needed.is_loaded:
+                yield Preparing(needed.model, Phase.LOADING)
+                await self._ensure_loaded(model, needed)
+        yield Started(decoder.model, decoder.device, decoder.compute_type, router.model)
+        first = await anext(samples, b"")
+        await slot.take()
+        rest = samples if request.live_stream else slot.while_flowing(samples)
+        recording = Recording(decoder, request, options, language_detector, router, model)
+        listener = Listener(
+            self._new_detector(), wait_for_short=not (request.live or request.mixed_languages)
+        )
+        async with aclosing(recording.events(joined(first, rest), listener)) as events:
+            async for event in events:
+                yield event
 
     async def _until_loaded(self) -> AsyncIterator[Preparing]:
         progress: Preparing | None = None

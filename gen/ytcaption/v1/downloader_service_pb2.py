@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from ytcaption.v1 import media_pb2 as ytcaption_dot_v1_dot_media__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%ytcaption/v1/downloader_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18ytcaption/v1/media.proto\"\xa9\x01\n\x0f\x44ownloadRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nsource_url\x18\x02 \x01(\t\x12/\n\x0cmax_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tmax_bytes\x18\x04 \x01(\x04\x12.\n\x07options\x18\x05 \x01(\x0b\x32\x1d.ytcaption.v1.DownloadOptions\"\xba\x01\n\x10\x44ownloadResponse\x12(\n\x05media\x18\x01 \x01(\x0b\x32\x17.ytcaption.v1.MediaInfoH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x12.\n\x08progress\x18\x03 \x01(\x0b\x32\x1a.ytcaption.v1.ByteProgressH\x00\x12\x32\n\x08\x66inished\x18\x04 \x01(\x0b\x32\x1e.ytcaption.v1.DownloadFinishedH\x00\x42\x07\n\x05\x65vent\"&\n\x10\x44ownloadFinished\x12\x12\n\nsize_bytes\x18\x01 \x01(\x04\"\x9c\x01\n\x0eResolveRequest\x12\x12\n\nsource_url\x18\x01 \x01(\t\x12\x12\n\nmax_videos\x18\x02 \x01(\x05\x12\x11\n\tfrom_date\x18\x03 \x01(\t\x12\x0f\n\x07to_date\x18\x04 \x01(\t\x12\x0e\n\x06period\x18\x05 \x01(\t\x12.\n\x07options\x18\x06 \x01(\x0b\x32\x1d.ytcaption.v1.DownloadOptions\"M\n\x0fResolveResponse\x12\x12\n\nsource_url\x18\x01 \x01(\t\x12&\n\x05media\x18\x02 \x01(\x0b\x32\x17.ytcaption.v1.MediaInfo\"\xae\x01\n\x14\x46\x65tchCaptionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nsource_url\x18\x02 \x01(\t\x12\x11\n\tlanguages\x18\x03 \x03(\t\x12/\n\x0cmax_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x07options\x18\x05 \x01(\x0b\x32\x1d.ytcaption.v1.DownloadOptions\"\xd5\x01\n\x15\x46\x65tchCaptionsResponse\x12(\n\x05media\x18\x01 \x01(\x0b\x32\x17.ytcaption.v1.MediaInfoH\x00\x12+\n\x05track\x18\x02 \x01(\x0b\x32\x1a.ytcaption.v1.CaptionTrackH\x00\x12(\n\x07segment\x18\x03 \x01(\x0b\x32\x15.ytcaption.v1.SegmentH\x00\x12\x32\n\x08\x66inished\x18\x04 \x01(\x0b\x32\x1e.ytcaption.v1.CaptionsFinishedH\x00\x42\x07\n\x05\x65vent\"3\n\x10\x43\x61ptionsFinished\x12\r\n\x05\x66ound\x18\x01 \x01(\x08\x12\x10\n\x08segments\x18\x02 \x01(\r\"0\n\x1d\x44ownloaderServicePurgeRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"N\n\x1e\x44ownloaderServicePurgeResponse\x12\x15\n\rfiles_removed\x18\x01 \x01(\r\x12\x15\n\rbytes_removed\x18\x02 \x01(\x04\x32\xef\x02\n\x11\x44ownloaderService\x12K\n\x08\x44ownload\x12\x1d.ytcaption.v1.DownloadRequest\x1a\x1e.ytcaption.v1.DownloadResponse0\x01\x12H\n\x07Resolve\x12\x1c.ytcaption.v1.ResolveRequest\x1a\x1d.ytcaption.v1.ResolveResponse0\x01\x12Z\n\rFetchCaptions\x12\".ytcaption.v1.FetchCaptionsRequest\x1a#.ytcaption.v1.FetchCaptionsResponse0\x01\x12g\n\x05Purge\x12+.ytcaption.v1.DownloaderServicePurgeRequest\x1a,.ytcaption.v1.DownloaderServicePurgeResponse\"\x03\x90\x02\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%ytcaption/v1/downloader_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18ytcaption/v1/media.proto\"\xa9\x01\n\x0f\x44ownloadRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nsource_url\x18\x02 \x01(\t\x12/\n\x0cmax_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tmax_bytes\x18\x04 \x01(\x04\x12.\n\x07options\x18\x05 \x01(\x0b\x32\x1d.ytcaption.v1.DownloadOptions\"\xe5\x01\n\x10\x44ownloadResponse\x12(\n\x05media\x18\x01 \x01(\x0b\x32\x17.ytcaption.v1.MediaInfoH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x12.\n\x08progress\x18\x03 \x01(\x0b\x32\x1a.ytcaption.v1.ByteProgressH\x00\x12\x32\n\x08\x66inished\x18\x04 \x01(\x0b\x32\x1e.ytcaption.v1.DownloadFinishedH\x00\x12)\n\x07waiting\x18\x05 \x01(\x0b\x32\x16.ytcaption.v1.SlotWaitH\x00\x42\x07\n\x05\x65vent\"&\n\x10\x44ownloadFinished\x12\x12\n\nsize_bytes\x18\x01 \x01(\x04\"\x9c\x01\n\x0eResolveRequest\x12\x12\n\nsource_url\x18\x01 \x01(\t\x12\x12\n\nmax_videos\x18\x02 \x01(\x05\x12\x11\n\tfrom_date\x18\x03 \x01(\t\x12\x0f\n\x07to_date\x18\x04 \x01(\t\x12\x0e\n\x06period\x18\x05 \x01(\t\x12.\n\x07options\x18\x06 \x01(\x0b\x32\x1d.ytcaption.v1.DownloadOptions\"M\n\x0fResolveResponse\x12\x12\n\nsource_url\x18\x01 \x01(\t\x12&\n\x05media\x18\x02 \x01(\x0b\x32\x17.ytcaption.v1.MediaInfo\"\xae\x01\n\x14\x46\x65tchCaptionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\nsource_url\x18\x02 \x01(\t\x12\x11\n\tlanguages\x18\x03 \x03(\t\x12/\n\x0cmax_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x07options\x18\x05 \x01(\x0b\x32\x1d.ytcaption.v1.DownloadOptions\"\x80\x02\n\x15\x46\x65tchCaptionsResponse\x12(\n\x05media\x18\x01 \x01(\x0b\x32\x17.ytcaption.v1.MediaInfoH\x00\x12+\n\x05track\x18\x02 \x01(\x0b\x32\x1a.ytcaption.v1.CaptionTrackH\x00\x12(\n\x07segment\x18\x03 \x01(\x0b\x32\x15.ytcaption.v1.SegmentH\x00\x12\x32\n\x08\x66inished\x18\x04 \x01(\x0b\x32\x1e.ytcaption.v1.CaptionsFinishedH\x00\x12)\n\x07waiting\x18\x05 \x01(\x0b\x32\x16.ytcaption.v1.SlotWaitH\x00\x42\x07\n\x05\x65vent\"3\n\x10\x43\x61ptionsFinished\x12\r\n\x05\x66ound\x18\x01 \x01(\x08\x12\x10\n\x08segments\x18\x02 \x01(\r\"0\n\x1d\x44ownloaderServicePurgeRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"N\n\x1e\x44ownloaderServicePurgeResponse\x12\x15\n\rfiles_removed\x18\x01 \x01(\r\x12\x15\n\rbytes_removed\x18\x02 \x01(\x04\x32\xef\x02\n\x11\x44ownloaderService\x12K\n\x08\x44ownload\x12\x1d.ytcaption.v1.DownloadRequest\x1a\x1e.ytcaption.v1.DownloadResponse0\x01\x12H\n\x07Resolve\x12\x1c.ytcaption.v1.ResolveRequest\x1a\x1d.ytcaption.v1.ResolveResponse0\x01\x12Z\n\rFetchCaptions\x12\".ytcaption.v1.FetchCaptionsRequest\x1a#.ytcaption.v1.FetchCaptionsResponse0\x01\x12g\n\x05Purge\x12+.ytcaption.v1.DownloaderServicePurgeRequest\x1a,.ytcaption.v1.DownloaderServicePurgeResponse\"\x03\x90\x02\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,23 +38,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DOWNLOADREQUEST']._serialized_start=114
   _globals['_DOWNLOADREQUEST']._serialized_end=283
   _globals['_DOWNLOADRESPONSE']._serialized_start=286
-  _globals['_DOWNLOADRESPONSE']._serialized_end=472
-  _globals['_DOWNLOADFINISHED']._serialized_start=474
-  _globals['_DOWNLOADFINISHED']._serialized_end=512
-  _globals['_RESOLVEREQUEST']._serialized_start=515
-  _globals['_RESOLVEREQUEST']._serialized_end=671
-  _globals['_RESOLVERESPONSE']._serialized_start=673
-  _globals['_RESOLVERESPONSE']._serialized_end=750
-  _globals['_FETCHCAPTIONSREQUEST']._serialized_start=753
-  _globals['_FETCHCAPTIONSREQUEST']._serialized_end=927
-  _globals['_FETCHCAPTIONSRESPONSE']._serialized_start=930
-  _globals['_FETCHCAPTIONSRESPONSE']._serialized_end=1143
-  _globals['_CAPTIONSFINISHED']._serialized_start=1145
-  _globals['_CAPTIONSFINISHED']._serialized_end=1196
-  _globals['_DOWNLOADERSERVICEPURGEREQUEST']._serialized_start=1198
-  _globals['_DOWNLOADERSERVICEPURGEREQUEST']._serialized_end=1246
-  _globals['_DOWNLOADERSERVICEPURGERESPONSE']._serialized_start=1248
-  _globals['_DOWNLOADERSERVICEPURGERESPONSE']._serialized_end=1326
-  _globals['_DOWNLOADERSERVICE']._serialized_start=1329
-  _globals['_DOWNLOADERSERVICE']._serialized_end=1696
+  _globals['_DOWNLOADRESPONSE']._serialized_end=515
+  _globals['_DOWNLOADFINISHED']._serialized_start=517
+  _globals['_DOWNLOADFINISHED']._serialized_end=555
+  _globals['_RESOLVEREQUEST']._serialized_start=558
+  _globals['_RESOLVEREQUEST']._serialized_end=714
+  _globals['_RESOLVERESPONSE']._serialized_start=716
+  _globals['_RESOLVERESPONSE']._serialized_end=793
+  _globals['_FETCHCAPTIONSREQUEST']._serialized_start=796
+  _globals['_FETCHCAPTIONSREQUEST']._serialized_end=970
+  _globals['_FETCHCAPTIONSRESPONSE']._serialized_start=973
+  _globals['_FETCHCAPTIONSRESPONSE']._serialized_end=1229
+  _globals['_CAPTIONSFINISHED']._serialized_start=1231
+  _globals['_CAPTIONSFINISHED']._serialized_end=1282
+  _globals['_DOWNLOADERSERVICEPURGEREQUEST']._serialized_start=1284
+  _globals['_DOWNLOADERSERVICEPURGEREQUEST']._serialized_end=1332
+  _globals['_DOWNLOADERSERVICEPURGERESPONSE']._serialized_start=1334
+  _globals['_DOWNLOADERSERVICEPURGERESPONSE']._serialized_end=1412
+  _globals['_DOWNLOADERSERVICE']._serialized_start=1415
+  _globals['_DOWNLOADERSERVICE']._serialized_end=1782
 # @@protoc_insertion_point(module_scope)

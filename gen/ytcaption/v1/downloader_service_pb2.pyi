@@ -72,6 +72,7 @@ class DownloadResponse(_message.Message):
     CHUNK_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     FINISHED_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
     chunk: _builtins.bytes
     """Bytes of the media file in order, at most 64 KiB."""
     @_builtins.property
@@ -86,6 +87,10 @@ class DownloadResponse(_message.Message):
     def finished(self) -> Global___DownloadFinished:
         """Every byte was sent."""
 
+    @_builtins.property
+    def waiting(self) -> _media_pb2.SlotWait:
+        """All slots are taken; may come at any time before `finished`, also first."""
+
     def __init__(
         self,
         *,
@@ -93,12 +98,13 @@ class DownloadResponse(_message.Message):
         chunk: _builtins.bytes = ...,
         progress: _media_pb2.ByteProgress | None = ...,
         finished: Global___DownloadFinished | None = ...,
+        waiting: _media_pb2.SlotWait | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "event", b"event", "finished", b"finished", "media", b"media", "progress", b"progress"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "event", b"event", "finished", b"finished", "media", b"media", "progress", b"progress", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "event", b"event", "finished", b"finished", "media", b"media", "progress", b"progress"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "event", b"event", "finished", b"finished", "media", b"media", "progress", b"progress", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["media", "chunk", "progress", "finished"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["media", "chunk", "progress", "finished", "waiting"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -258,6 +264,7 @@ class FetchCaptionsResponse(_message.Message):
     TRACK_FIELD_NUMBER: _builtins.int
     SEGMENT_FIELD_NUMBER: _builtins.int
     FINISHED_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def media(self) -> _media_pb2.MediaInfo:
         """What the source says about itself; always the first response."""
@@ -274,6 +281,10 @@ class FetchCaptionsResponse(_message.Message):
     def finished(self) -> Global___CaptionsFinished:
         """There are no more, or there were none."""
 
+    @_builtins.property
+    def waiting(self) -> _media_pb2.SlotWait:
+        """All slots are taken; may come at any time before `finished`, also first."""
+
     def __init__(
         self,
         *,
@@ -281,12 +292,13 @@ class FetchCaptionsResponse(_message.Message):
         track: _media_pb2.CaptionTrack | None = ...,
         segment: _media_pb2.Segment | None = ...,
         finished: Global___CaptionsFinished | None = ...,
+        waiting: _media_pb2.SlotWait | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "media", b"media", "segment", b"segment", "track", b"track"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "media", b"media", "segment", b"segment", "track", b"track", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "media", b"media", "segment", b"segment", "track", b"track"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "media", b"media", "segment", b"segment", "track", b"track", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["media", "track", "segment", "finished"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["media", "track", "segment", "finished", "waiting"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

@@ -492,7 +492,9 @@ class DownloadOptions(_message.Message):
     user_agent: _builtins.str
     """User agent shown to the site; empty: the operator's, else yt-dlp's own."""
     max_bytes_per_second: _builtins.int
-    """Most bytes a second; 0: as the operator says. Never more than the operator allows."""
+    """Most bytes a second; 0: as the operator says. Never more than the operator allows. Refused if it is less than every
+    download must bring (DOWNLOADER_MIN_RATE_BYTES).
+    """
     proxy: _builtins.str
     """Proxy for this job: http, https, socks4, socks4a, socks5 or socks5h. Refused unless the operator lets callers
     choose one (DOWNLOADER_ALLOW_CALLER_PROXY), and unless it is at a public address: it is a way around the guard.
@@ -657,3 +659,20 @@ class CueRules(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_lines) -> _WhichOneofReturnType__max_lines | None: ...
 
 Global___CueRules: _TypeAlias = CueRules  # noqa: Y015
+
+@_typing.final
+class SlotWait(_message.Message):
+    """The call waits for a slot of the service. Repeated every few seconds until it has one: the call has not stalled."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlotWait: _TypeAlias = SlotWait  # noqa: Y015

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from ytcaption.v1 import media_pb2 as ytcaption_dot_v1_dot_media__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%ytcaption/v1/normalizer_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18ytcaption/v1/media.proto\"[\n\x10NormalizeRequest\x12-\n\x05start\x18\x01 \x01(\x0b\x32\x1c.ytcaption.v1.NormalizeStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"\xa9\x01\n\x0eNormalizeStart\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12/\n\x07options\x18\x02 \x01(\x0b\x32\x1e.ytcaption.v1.NormalizeOptions\x12\x11\n\tcontainer\x18\x03 \x01(\t\x12/\n\x0cmax_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nkeep_audio\x18\x05 \x01(\x08\"\xc3\x01\n\x10NormalizeOptions\x12\x14\n\x0cremove_noise\x18\x01 \x01(\x08\x12\x17\n\x0f\x63onvert_to_mono\x18\x02 \x01(\x08\x12\x1d\n\x15\x61pply_highpass_filter\x18\x03 \x01(\x08\x12\x1b\n\x13set_sample_rate_16k\x18\x04 \x01(\x08\x12\x16\n\x0eisolate_vocals\x18\x05 \x01(\x08\x12\x1a\n\rloudness_lufs\x18\x06 \x01(\x01H\x00\x88\x01\x01\x42\x10\n\x0e_loudness_lufs\"\xde\x01\n\x11NormalizeResponse\x12\x31\n\x07started\x18\x01 \x01(\x0b\x32\x1e.ytcaption.v1.NormalizeStartedH\x00\x12\x11\n\x07samples\x18\x02 \x01(\x0cH\x00\x12\x14\n\nkept_audio\x18\x03 \x01(\x0cH\x00\x12/\n\x08progress\x18\x04 \x01(\x0b\x32\x1b.ytcaption.v1.MediaProgressH\x00\x12\x33\n\x08\x66inished\x18\x05 \x01(\x0b\x32\x1f.ytcaption.v1.NormalizeFinishedH\x00\x42\x07\n\x05\x65vent\"g\n\x10NormalizeStarted\x12\x34\n\x0f\x61pplied_filters\x18\x01 \x03(\x0b\x32\x1b.ytcaption.v1.AppliedFilter\x12\x1d\n\x15kept_audio_media_type\x18\x02 \x01(\t\"l\n\x11NormalizeFinished\x12+\n\x08\x64uration\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10kept_audio_bytes\x18\x02 \x01(\x04\x12\x10\n\x08warnings\x18\x03 \x03(\t\"\x18\n\x16GetCapabilitiesRequest\"O\n\x17GetCapabilitiesResponse\x12\x34\n\x0c\x63\x61pabilities\x18\x01 \x03(\x0b\x32\x1e.ytcaption.v1.OptionCapability\"E\n\x10OptionCapability\x12\x0e\n\x06option\x18\x01 \x01(\t\x12\x10\n\x08honoured\x18\x02 \x01(\x08\x12\x0f\n\x07why_not\x18\x03 \x01(\t\"0\n\x1dNormalizerServicePurgeRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"N\n\x1eNormalizerServicePurgeResponse\x12\x15\n\rfiles_removed\x18\x01 \x01(\r\x12\x15\n\rbytes_removed\x18\x02 \x01(\x04\x32\xb3\x02\n\x11NormalizerService\x12P\n\tNormalize\x12\x1e.ytcaption.v1.NormalizeRequest\x1a\x1f.ytcaption.v1.NormalizeResponse(\x01\x30\x01\x12\x63\n\x0fGetCapabilities\x12$.ytcaption.v1.GetCapabilitiesRequest\x1a%.ytcaption.v1.GetCapabilitiesResponse\"\x03\x90\x02\x01\x12g\n\x05Purge\x12+.ytcaption.v1.NormalizerServicePurgeRequest\x1a,.ytcaption.v1.NormalizerServicePurgeResponse\"\x03\x90\x02\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%ytcaption/v1/normalizer_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18ytcaption/v1/media.proto\"[\n\x10NormalizeRequest\x12-\n\x05start\x18\x01 \x01(\x0b\x32\x1c.ytcaption.v1.NormalizeStartH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"\xbe\x01\n\x0eNormalizeStart\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12/\n\x07options\x18\x02 \x01(\x0b\x32\x1e.ytcaption.v1.NormalizeOptions\x12\x11\n\tcontainer\x18\x03 \x01(\t\x12/\n\x0cmax_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nkeep_audio\x18\x05 \x01(\x08\x12\x13\n\x0blive_stream\x18\x06 \x01(\x08\"\xc3\x01\n\x10NormalizeOptions\x12\x14\n\x0cremove_noise\x18\x01 \x01(\x08\x12\x17\n\x0f\x63onvert_to_mono\x18\x02 \x01(\x08\x12\x1d\n\x15\x61pply_highpass_filter\x18\x03 \x01(\x08\x12\x1b\n\x13set_sample_rate_16k\x18\x04 \x01(\x08\x12\x16\n\x0eisolate_vocals\x18\x05 \x01(\x08\x12\x1a\n\rloudness_lufs\x18\x06 \x01(\x01H\x00\x88\x01\x01\x42\x10\n\x0e_loudness_lufs\"\x89\x02\n\x11NormalizeResponse\x12\x31\n\x07started\x18\x01 \x01(\x0b\x32\x1e.ytcaption.v1.NormalizeStartedH\x00\x12\x11\n\x07samples\x18\x02 \x01(\x0cH\x00\x12\x14\n\nkept_audio\x18\x03 \x01(\x0cH\x00\x12/\n\x08progress\x18\x04 \x01(\x0b\x32\x1b.ytcaption.v1.MediaProgressH\x00\x12\x33\n\x08\x66inished\x18\x05 \x01(\x0b\x32\x1f.ytcaption.v1.NormalizeFinishedH\x00\x12)\n\x07waiting\x18\x06 \x01(\x0b\x32\x16.ytcaption.v1.SlotWaitH\x00\x42\x07\n\x05\x65vent\"g\n\x10NormalizeStarted\x12\x34\n\x0f\x61pplied_filters\x18\x01 \x03(\x0b\x32\x1b.ytcaption.v1.AppliedFilter\x12\x1d\n\x15kept_audio_media_type\x18\x02 \x01(\t\"l\n\x11NormalizeFinished\x12+\n\x08\x64uration\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10kept_audio_bytes\x18\x02 \x01(\x04\x12\x10\n\x08warnings\x18\x03 \x03(\t\"\x18\n\x16GetCapabilitiesRequest\"O\n\x17GetCapabilitiesResponse\x12\x34\n\x0c\x63\x61pabilities\x18\x01 \x03(\x0b\x32\x1e.ytcaption.v1.OptionCapability\"E\n\x10OptionCapability\x12\x0e\n\x06option\x18\x01 \x01(\t\x12\x10\n\x08honoured\x18\x02 \x01(\x08\x12\x0f\n\x07why_not\x18\x03 \x01(\t\"0\n\x1dNormalizerServicePurgeRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"N\n\x1eNormalizerServicePurgeResponse\x12\x15\n\rfiles_removed\x18\x01 \x01(\r\x12\x15\n\rbytes_removed\x18\x02 \x01(\x04\x32\xb3\x02\n\x11NormalizerService\x12P\n\tNormalize\x12\x1e.ytcaption.v1.NormalizeRequest\x1a\x1f.ytcaption.v1.NormalizeResponse(\x01\x30\x01\x12\x63\n\x0fGetCapabilities\x12$.ytcaption.v1.GetCapabilitiesRequest\x1a%.ytcaption.v1.GetCapabilitiesResponse\"\x03\x90\x02\x01\x12g\n\x05Purge\x12+.ytcaption.v1.NormalizerServicePurgeRequest\x1a,.ytcaption.v1.NormalizerServicePurgeResponse\"\x03\x90\x02\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,25 +40,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NORMALIZEREQUEST']._serialized_start=113
   _globals['_NORMALIZEREQUEST']._serialized_end=204
   _globals['_NORMALIZESTART']._serialized_start=207
-  _globals['_NORMALIZESTART']._serialized_end=376
-  _globals['_NORMALIZEOPTIONS']._serialized_start=379
-  _globals['_NORMALIZEOPTIONS']._serialized_end=574
-  _globals['_NORMALIZERESPONSE']._serialized_start=577
-  _globals['_NORMALIZERESPONSE']._serialized_end=799
-  _globals['_NORMALIZESTARTED']._serialized_start=801
-  _globals['_NORMALIZESTARTED']._serialized_end=904
-  _globals['_NORMALIZEFINISHED']._serialized_start=906
-  _globals['_NORMALIZEFINISHED']._serialized_end=1014
-  _globals['_GETCAPABILITIESREQUEST']._serialized_start=1016
-  _globals['_GETCAPABILITIESREQUEST']._serialized_end=1040
-  _globals['_GETCAPABILITIESRESPONSE']._serialized_start=1042
-  _globals['_GETCAPABILITIESRESPONSE']._serialized_end=1121
-  _globals['_OPTIONCAPABILITY']._serialized_start=1123
-  _globals['_OPTIONCAPABILITY']._serialized_end=1192
-  _globals['_NORMALIZERSERVICEPURGEREQUEST']._serialized_start=1194
-  _globals['_NORMALIZERSERVICEPURGEREQUEST']._serialized_end=1242
-  _globals['_NORMALIZERSERVICEPURGERESPONSE']._serialized_start=1244
-  _globals['_NORMALIZERSERVICEPURGERESPONSE']._serialized_end=1322
-  _globals['_NORMALIZERSERVICE']._serialized_start=1325
-  _globals['_NORMALIZERSERVICE']._serialized_end=1632
+  _globals['_NORMALIZESTART']._serialized_end=397
+  _globals['_NORMALIZEOPTIONS']._serialized_start=400
+  _globals['_NORMALIZEOPTIONS']._serialized_end=595
+  _globals['_NORMALIZERESPONSE']._serialized_start=598
+  _globals['_NORMALIZERESPONSE']._serialized_end=863
+  _globals['_NORMALIZESTARTED']._serialized_start=865
+  _globals['_NORMALIZESTARTED']._serialized_end=968
+  _globals['_NORMALIZEFINISHED']._serialized_start=970
+  _globals['_NORMALIZEFINISHED']._serialized_end=1078
+  _globals['_GETCAPABILITIESREQUEST']._serialized_start=1080
+  _globals['_GETCAPABILITIESREQUEST']._serialized_end=1104
+  _globals['_GETCAPABILITIESRESPONSE']._serialized_start=1106
+  _globals['_GETCAPABILITIESRESPONSE']._serialized_end=1185
+  _globals['_OPTIONCAPABILITY']._serialized_start=1187
+  _globals['_OPTIONCAPABILITY']._serialized_end=1256
+  _globals['_NORMALIZERSERVICEPURGEREQUEST']._serialized_start=1258
+  _globals['_NORMALIZERSERVICEPURGEREQUEST']._serialized_end=1306
+  _globals['_NORMALIZERSERVICEPURGERESPONSE']._serialized_start=1308
+  _globals['_NORMALIZERSERVICEPURGERESPONSE']._serialized_end=1386
+  _globals['_NORMALIZERSERVICE']._serialized_start=1389
+  _globals['_NORMALIZERSERVICE']._serialized_end=1696
 # @@protoc_insertion_point(module_scope)

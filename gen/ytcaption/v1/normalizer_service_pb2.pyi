@@ -29,7 +29,7 @@ class NormalizeRequest(_message.Message):
     START_FIELD_NUMBER: _builtins.int
     CHUNK_FIELD_NUMBER: _builtins.int
     chunk: _builtins.bytes
-    """Bytes of the media file in order, at most 64 KiB."""
+    """Bytes of the media file in order, at most 64 KiB. An empty one says that the caller is still there."""
     @_builtins.property
     def start(self) -> Global___NormalizeStart:
         """Opens the recording."""
@@ -61,12 +61,15 @@ class NormalizeStart(_message.Message):
     CONTAINER_FIELD_NUMBER: _builtins.int
     MAX_DURATION_FIELD_NUMBER: _builtins.int
     KEEP_AUDIO_FIELD_NUMBER: _builtins.int
+    LIVE_STREAM_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job this recording belongs to; repeated in every log line."""
     container: _builtins.str
     """Container announced by the source, as a hint; may be empty."""
     keep_audio: _builtins.bool
     """Whether `kept_audio` is wanted too."""
+    live_stream: _builtins.bool
+    """The media comes from a caller that is still making it: it takes a slot for live streams, not one of a job."""
     @_builtins.property
     def options(self) -> Global___NormalizeOptions:
         """What to do to the audio."""
@@ -83,10 +86,11 @@ class NormalizeStart(_message.Message):
         container: _builtins.str = ...,
         max_duration: _duration_pb2.Duration | None = ...,
         keep_audio: _builtins.bool = ...,
+        live_stream: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["max_duration", b"max_duration", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["container", b"container", "job_id", b"job_id", "keep_audio", b"keep_audio", "max_duration", b"max_duration", "options", b"options"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container", b"container", "job_id", b"job_id", "keep_audio", b"keep_audio", "live_stream", b"live_stream", "max_duration", b"max_duration", "options", b"options"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -147,6 +151,7 @@ class NormalizeResponse(_message.Message):
     KEPT_AUDIO_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     FINISHED_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
     samples: _builtins.bytes
     """16 kHz mono s16le samples in order, at most 64 KiB."""
     kept_audio: _builtins.bytes
@@ -163,6 +168,10 @@ class NormalizeResponse(_message.Message):
     def finished(self) -> Global___NormalizeFinished:
         """Everything was sent."""
 
+    @_builtins.property
+    def waiting(self) -> _media_pb2.SlotWait:
+        """All slots are taken; may come at any time before `finished`, also first."""
+
     def __init__(
         self,
         *,
@@ -171,12 +180,13 @@ class NormalizeResponse(_message.Message):
         kept_audio: _builtins.bytes = ...,
         progress: _media_pb2.MediaProgress | None = ...,
         finished: Global___NormalizeFinished | None = ...,
+        waiting: _media_pb2.SlotWait | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "kept_audio", b"kept_audio", "progress", b"progress", "samples", b"samples", "started", b"started"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "kept_audio", b"kept_audio", "progress", b"progress", "samples", b"samples", "started", b"started", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "kept_audio", b"kept_audio", "progress", b"progress", "samples", b"samples", "started", b"started"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "kept_audio", b"kept_audio", "progress", b"progress", "samples", b"samples", "started", b"started", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "samples", "kept_audio", "progress", "finished"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "samples", "kept_audio", "progress", "finished", "waiting"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

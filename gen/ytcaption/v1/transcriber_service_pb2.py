@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from ytcaption.v1 import media_pb2 as ytcaption_dot_v1_dot_media__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&ytcaption/v1/transcriber_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18ytcaption/v1/media.proto\"]\n\x11TranscribeRequest\x12.\n\x05start\x18\x01 \x01(\x0b\x32\x1d.ytcaption.v1.TranscribeStartH\x00\x12\x0f\n\x05\x61udio\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"\xa0\x02\n\x0fTranscribeStart\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x14\n\x0clanguage_out\x18\x03 \x01(\t\x12\x17\n\x0fword_timestamps\x18\x04 \x01(\x08\x12\x16\n\x0einitial_prompt\x18\x05 \x01(\t\x12\x11\n\tbeam_size\x18\x06 \x01(\x05\x12\x31\n\x0esettled_offset\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nnext_index\x18\x08 \x01(\r\x12\x10\n\x08hotwords\x18\t \x01(\t\x12\x17\n\x0fmixed_languages\x18\n \x01(\x08\x12\x11\n\tlanguages\x18\x0b \x03(\t\x12\x0c\n\x04live\x18\x0c \x01(\x08\"\x97\x02\n\x12TranscribeResponse\x12\x32\n\x07started\x18\x01 \x01(\x0b\x32\x1f.ytcaption.v1.TranscribeStartedH\x00\x12(\n\x07segment\x18\x02 \x01(\x0b\x32\x15.ytcaption.v1.SegmentH\x00\x12/\n\x08progress\x18\x03 \x01(\x0b\x32\x1b.ytcaption.v1.MediaProgressH\x00\x12\x34\n\x08\x66inished\x18\x04 \x01(\x0b\x32 .ytcaption.v1.TranscribeFinishedH\x00\x12\x33\n\tpreparing\x18\x05 \x01(\x0b\x32\x1e.ytcaption.v1.ModelPreparationH\x00\x42\x07\n\x05\x65vent\"c\n\x11TranscribeStarted\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12\x14\n\x0c\x63ompute_type\x18\x03 \x01(\t\x12\x19\n\x11translation_model\x18\x04 \x01(\t\"\xd9\x01\n\x12TranscribeFinished\x12\x10\n\x08language\x18\x01 \x01(\t\x12!\n\x14language_probability\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x32\n\x0fspeech_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0clanguage_out\x18\x05 \x01(\tB\x17\n\x15_language_probability\"\x16\n\x14GetModelStateRequest\"i\n\x15GetModelStateResponse\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06loaded\x18\x02 \x01(\x08\x12\x31\n\tpreparing\x18\x03 \x01(\x0b\x32\x1e.ytcaption.v1.ModelPreparation\"\x13\n\x11ListModelsRequest\"j\n\x12ListModelsResponse\x12#\n\x06models\x18\x01 \x03(\x0b\x32\x13.ytcaption.v1.Model\x12/\n\x0ctranslations\x18\x02 \x03(\x0b\x32\x19.ytcaption.v1.Translation\"J\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tlanguages\x18\x02 \x03(\t\x12\x0e\n\x06loaded\x18\x03 \x01(\x08\x12\x10\n\x08selected\x18\x04 \x01(\x08\"P\n\x0bTranslation\x12\r\n\x05model\x18\x01 \x01(\t\x12\x18\n\x10source_languages\x18\x02 \x03(\t\x12\x18\n\x10target_languages\x18\x03 \x03(\t\"1\n\x1eTranscriberServicePurgeRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"O\n\x1fTranscriberServicePurgeResponse\x12\x15\n\rfiles_removed\x18\x01 \x01(\r\x12\x15\n\rbytes_removed\x18\x02 \x01(\x04\x32\x89\x03\n\x12TranscriberService\x12S\n\nTranscribe\x12\x1f.ytcaption.v1.TranscribeRequest\x1a .ytcaption.v1.TranscribeResponse(\x01\x30\x01\x12]\n\rGetModelState\x12\".ytcaption.v1.GetModelStateRequest\x1a#.ytcaption.v1.GetModelStateResponse\"\x03\x90\x02\x01\x12T\n\nListModels\x12\x1f.ytcaption.v1.ListModelsRequest\x1a .ytcaption.v1.ListModelsResponse\"\x03\x90\x02\x01\x12i\n\x05Purge\x12,.ytcaption.v1.TranscriberServicePurgeRequest\x1a-.ytcaption.v1.TranscriberServicePurgeResponse\"\x03\x90\x02\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&ytcaption/v1/transcriber_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18ytcaption/v1/media.proto\"]\n\x11TranscribeRequest\x12.\n\x05start\x18\x01 \x01(\x0b\x32\x1d.ytcaption.v1.TranscribeStartH\x00\x12\x0f\n\x05\x61udio\x18\x02 \x01(\x0cH\x00\x42\x07\n\x05\x66rame\"\xb5\x02\n\x0fTranscribeStart\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x14\n\x0clanguage_out\x18\x03 \x01(\t\x12\x17\n\x0fword_timestamps\x18\x04 \x01(\x08\x12\x16\n\x0einitial_prompt\x18\x05 \x01(\t\x12\x11\n\tbeam_size\x18\x06 \x01(\x05\x12\x31\n\x0esettled_offset\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nnext_index\x18\x08 \x01(\r\x12\x10\n\x08hotwords\x18\t \x01(\t\x12\x17\n\x0fmixed_languages\x18\n \x01(\x08\x12\x11\n\tlanguages\x18\x0b \x03(\t\x12\x0c\n\x04live\x18\x0c \x01(\x08\x12\x13\n\x0blive_stream\x18\r \x01(\x08\"\xc2\x02\n\x12TranscribeResponse\x12\x32\n\x07started\x18\x01 \x01(\x0b\x32\x1f.ytcaption.v1.TranscribeStartedH\x00\x12(\n\x07segment\x18\x02 \x01(\x0b\x32\x15.ytcaption.v1.SegmentH\x00\x12/\n\x08progress\x18\x03 \x01(\x0b\x32\x1b.ytcaption.v1.MediaProgressH\x00\x12\x34\n\x08\x66inished\x18\x04 \x01(\x0b\x32 .ytcaption.v1.TranscribeFinishedH\x00\x12\x33\n\tpreparing\x18\x05 \x01(\x0b\x32\x1e.ytcaption.v1.ModelPreparationH\x00\x12)\n\x07waiting\x18\x06 \x01(\x0b\x32\x16.ytcaption.v1.SlotWaitH\x00\x42\x07\n\x05\x65vent\"c\n\x11TranscribeStarted\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12\x14\n\x0c\x63ompute_type\x18\x03 \x01(\t\x12\x19\n\x11translation_model\x18\x04 \x01(\t\"\xd9\x01\n\x12TranscribeFinished\x12\x10\n\x08language\x18\x01 \x01(\t\x12!\n\x14language_probability\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x32\n\x0fspeech_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0clanguage_out\x18\x05 \x01(\tB\x17\n\x15_language_probability\"\x16\n\x14GetModelStateRequest\"i\n\x15GetModelStateResponse\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06loaded\x18\x02 \x01(\x08\x12\x31\n\tpreparing\x18\x03 \x01(\x0b\x32\x1e.ytcaption.v1.ModelPreparation\"\x13\n\x11ListModelsRequest\"j\n\x12ListModelsResponse\x12#\n\x06models\x18\x01 \x03(\x0b\x32\x13.ytcaption.v1.Model\x12/\n\x0ctranslations\x18\x02 \x03(\x0b\x32\x19.ytcaption.v1.Translation\"J\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tlanguages\x18\x02 \x03(\t\x12\x0e\n\x06loaded\x18\x03 \x01(\x08\x12\x10\n\x08selected\x18\x04 \x01(\x08\"P\n\x0bTranslation\x12\r\n\x05model\x18\x01 \x01(\t\x12\x18\n\x10source_languages\x18\x02 \x03(\t\x12\x18\n\x10target_languages\x18\x03 \x03(\t\"1\n\x1eTranscriberServicePurgeRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"O\n\x1fTranscriberServicePurgeResponse\x12\x15\n\rfiles_removed\x18\x01 \x01(\r\x12\x15\n\rbytes_removed\x18\x02 \x01(\x04\x32\x89\x03\n\x12TranscriberService\x12S\n\nTranscribe\x12\x1f.ytcaption.v1.TranscribeRequest\x1a .ytcaption.v1.TranscribeResponse(\x01\x30\x01\x12]\n\rGetModelState\x12\".ytcaption.v1.GetModelStateRequest\x1a#.ytcaption.v1.GetModelStateResponse\"\x03\x90\x02\x01\x12T\n\nListModels\x12\x1f.ytcaption.v1.ListModelsRequest\x1a .ytcaption.v1.ListModelsResponse\"\x03\x90\x02\x01\x12i\n\x05Purge\x12,.ytcaption.v1.TranscriberServicePurgeRequest\x1a-.ytcaption.v1.TranscriberServicePurgeResponse\"\x03\x90\x02\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,29 +42,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRANSCRIBEREQUEST']._serialized_start=114
   _globals['_TRANSCRIBEREQUEST']._serialized_end=207
   _globals['_TRANSCRIBESTART']._serialized_start=210
-  _globals['_TRANSCRIBESTART']._serialized_end=498
-  _globals['_TRANSCRIBERESPONSE']._serialized_start=501
-  _globals['_TRANSCRIBERESPONSE']._serialized_end=780
-  _globals['_TRANSCRIBESTARTED']._serialized_start=782
-  _globals['_TRANSCRIBESTARTED']._serialized_end=881
-  _globals['_TRANSCRIBEFINISHED']._serialized_start=884
-  _globals['_TRANSCRIBEFINISHED']._serialized_end=1101
-  _globals['_GETMODELSTATEREQUEST']._serialized_start=1103
-  _globals['_GETMODELSTATEREQUEST']._serialized_end=1125
-  _globals['_GETMODELSTATERESPONSE']._serialized_start=1127
-  _globals['_GETMODELSTATERESPONSE']._serialized_end=1232
-  _globals['_LISTMODELSREQUEST']._serialized_start=1234
-  _globals['_LISTMODELSREQUEST']._serialized_end=1253
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1255
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1361
-  _globals['_MODEL']._serialized_start=1363
-  _globals['_MODEL']._serialized_end=1437
-  _globals['_TRANSLATION']._serialized_start=1439
-  _globals['_TRANSLATION']._serialized_end=1519
-  _globals['_TRANSCRIBERSERVICEPURGEREQUEST']._serialized_start=1521
-  _globals['_TRANSCRIBERSERVICEPURGEREQUEST']._serialized_end=1570
-  _globals['_TRANSCRIBERSERVICEPURGERESPONSE']._serialized_start=1572
-  _globals['_TRANSCRIBERSERVICEPURGERESPONSE']._serialized_end=1651
-  _globals['_TRANSCRIBERSERVICE']._serialized_start=1654
-  _globals['_TRANSCRIBERSERVICE']._serialized_end=2047
+  _globals['_TRANSCRIBESTART']._serialized_end=519
+  _globals['_TRANSCRIBERESPONSE']._serialized_start=522
+  _globals['_TRANSCRIBERESPONSE']._serialized_end=844
+  _globals['_TRANSCRIBESTARTED']._serialized_start=846
+  _globals['_TRANSCRIBESTARTED']._serialized_end=945
+  _globals['_TRANSCRIBEFINISHED']._serialized_start=948
+  _globals['_TRANSCRIBEFINISHED']._serialized_end=1165
+  _globals['_GETMODELSTATEREQUEST']._serialized_start=1167
+  _globals['_GETMODELSTATEREQUEST']._serialized_end=1189
+  _globals['_GETMODELSTATERESPONSE']._serialized_start=1191
+  _globals['_GETMODELSTATERESPONSE']._serialized_end=1296
+  _globals['_LISTMODELSREQUEST']._serialized_start=1298
+  _globals['_LISTMODELSREQUEST']._serialized_end=1317
+  _globals['_LISTMODELSRESPONSE']._serialized_start=1319
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1425
+  _globals['_MODEL']._serialized_start=1427
+  _globals['_MODEL']._serialized_end=1501
+  _globals['_TRANSLATION']._serialized_start=1503
+  _globals['_TRANSLATION']._serialized_end=1583
+  _globals['_TRANSCRIBERSERVICEPURGEREQUEST']._serialized_start=1585
+  _globals['_TRANSCRIBERSERVICEPURGEREQUEST']._serialized_end=1634
+  _globals['_TRANSCRIBERSERVICEPURGERESPONSE']._serialized_start=1636
+  _globals['_TRANSCRIBERSERVICEPURGERESPONSE']._serialized_end=1715
+  _globals['_TRANSCRIBERSERVICE']._serialized_start=1718
+  _globals['_TRANSCRIBERSERVICE']._serialized_end=2111
 # @@protoc_insertion_point(module_scope)

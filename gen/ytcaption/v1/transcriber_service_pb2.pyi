@@ -68,6 +68,7 @@ class TranscribeStart(_message.Message):
     MIXED_LANGUAGES_FIELD_NUMBER: _builtins.int
     LANGUAGES_FIELD_NUMBER: _builtins.int
     LIVE_FIELD_NUMBER: _builtins.int
+    LIVE_STREAM_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job this recording belongs to; repeated in every log line."""
     language: _builtins.str
@@ -90,6 +91,8 @@ class TranscribeStart(_message.Message):
     """The audio may arrive slowly, and captions are wanted before it ends. Unset: the first captions wait until half a
     minute of audio is here, because a recording no longer than that is understood better as a whole.
     """
+    live_stream: _builtins.bool
+    """The audio comes from a caller that is still making it: it takes a slot for live streams, not one of a job."""
     @_builtins.property
     def settled_offset(self) -> _duration_pb2.Duration:
         """Text up to here is settled already: hear the audio before it, but send only segments after it."""
@@ -113,10 +116,11 @@ class TranscribeStart(_message.Message):
         mixed_languages: _builtins.bool = ...,
         languages: _abc.Iterable[_builtins.str] | None = ...,
         live: _builtins.bool = ...,
+        live_stream: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["settled_offset", b"settled_offset"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["beam_size", b"beam_size", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "languages", b"languages", "live", b"live", "mixed_languages", b"mixed_languages", "next_index", b"next_index", "settled_offset", b"settled_offset", "word_timestamps", b"word_timestamps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["beam_size", b"beam_size", "hotwords", b"hotwords", "initial_prompt", b"initial_prompt", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "languages", b"languages", "live", b"live", "live_stream", b"live_stream", "mixed_languages", b"mixed_languages", "next_index", b"next_index", "settled_offset", b"settled_offset", "word_timestamps", b"word_timestamps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -133,6 +137,7 @@ class TranscribeResponse(_message.Message):
     PROGRESS_FIELD_NUMBER: _builtins.int
     FINISHED_FIELD_NUMBER: _builtins.int
     PREPARING_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def started(self) -> Global___TranscribeStarted:
         """The model is ready; the first response but for `preparing`."""
@@ -153,6 +158,10 @@ class TranscribeResponse(_message.Message):
     def preparing(self) -> _media_pb2.ModelPreparation:
         """The model is not ready yet; never after `started`."""
 
+    @_builtins.property
+    def waiting(self) -> _media_pb2.SlotWait:
+        """All slots are taken; may come at any time before `finished`, also first."""
+
     def __init__(
         self,
         *,
@@ -161,12 +170,13 @@ class TranscribeResponse(_message.Message):
         progress: _media_pb2.MediaProgress | None = ...,
         finished: Global___TranscribeFinished | None = ...,
         preparing: _media_pb2.ModelPreparation | None = ...,
+        waiting: _media_pb2.SlotWait | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "preparing", b"preparing", "progress", b"progress", "segment", b"segment", "started", b"started"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "preparing", b"preparing", "progress", b"progress", "segment", b"segment", "started", b"started", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "preparing", b"preparing", "progress", b"progress", "segment", b"segment", "started", b"started"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "finished", b"finished", "preparing", b"preparing", "progress", b"progress", "segment", b"segment", "started", b"started", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "segment", "progress", "finished", "preparing"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "segment", "progress", "finished", "preparing", "waiting"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

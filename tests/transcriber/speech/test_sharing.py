@@ -3,14 +3,17 @@
 import asyncio
 import threading
 from collections import Counter
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from mesh import slots
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
 from tests.support.polling import until
@@ -28,6 +31,7 @@ from tests.support.speech import (
 )
 from transcriber.decoder import Audio, DecodeOptions, Phrase
 from transcriber.engine import (
+    Event,
     Finished,
     ModelState,
     Phase,
@@ -36,6 +40,7 @@ from transcriber.engine import (
     Request,
     Segment,
     Started,
+    Waiting,
 )
 from transcriber.model.weights import locate
 from transcriber.speech.streaming import Preparation, StreamingEngine
@@ -49,6 +54,12 @@ READY = Started("scripted", "cpu", "int8")
 def tone(level: int, seconds: int) -> bytes:
     """Samples whose level identifies the recording."""
     return np.full(seconds * 16_000, level, "<i2").tobytes()
+
+
+async def without_end() -> AsyncIterator[bytes]:
+    """A caller that is connected and sends nothing."""
+    await asyncio.Event().wait()
+    yield b""
 
 
 async def test_silence_is_never_fed_to_the_model() -> None:
@@ -165,17 +176,73 @@ class CountingDecoder(WhisperDecoder):
         return super()._encode_uncached(features, length)
 
 
-async def test_a_recording_beyond_the_limit_waits_for_a_place() -> None:
+async def test_a_recording_beyond_the_limit_waits_for_a_slot() -> None:
     engine = await engine_with(ScriptedDecoder(), max_recordings=1)
-    holding = engine.transcribe(stream(b""), ENGLISH)
-    assert isinstance(await anext(holding), Started)
-    waiting = asyncio.ensure_future(events_of(engine, b"", ENGLISH))
+    holding = engine.transcribe(stream(tone(1000, 120)), ENGLISH)
+    while not isinstance(await anext(holding), Progress):
+        pass
+    waiting = asyncio.ensure_future(events_of(engine, tone(1000, 5), ENGLISH))
     done, _ = await asyncio.wait({waiting}, timeout=0.2)
     assert not done
 
     await holding.aclose()
 
-    assert isinstance((await asyncio.wait_for(waiting, 60))[0], Started)
+    assert isinstance((await asyncio.wait_for(waiting, 60))[-1], Finished)
+
+
+async def test_a_caller_that_sends_no_audio_holds_no_slot() -> None:
+    engine = await engine_with(ScriptedDecoder(), max_recordings=1)
+    silent = engine.transcribe(without_end(), ENGLISH)
+    assert isinstance(await anext(silent), Started)
+    waiting = asyncio.ensure_future(anext(silent))
+
+    events = await asyncio.wait_for(events_of(engine, tone(1000, 5), ENGLISH), 60)
+
+    assert isinstance(events[-1], Finished)
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.wait({waiting})
+
+
+async def test_a_live_stream_takes_no_slot_of_a_job() -> None:
+    engine = await engine_with(ScriptedDecoder(), max_recordings=1, max_live_streams=1)
+    live = engine.transcribe(stream(tone(1000, 120)), replace(ENGLISH, live_stream=True))
+    while not isinstance(await anext(live), Progress):
+        pass
+
+    events = await asyncio.wait_for(events_of(engine, tone(1000, 5), ENGLISH), 60)
+
+    assert isinstance(events[-1], Finished)
+    await live.aclose()
+
+
+async def test_an_idle_live_stream_keeps_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "IDLE_SECONDS", 0.001)
+    monkeypatch.setattr(slots, "REPORT_SECONDS", 0.01)
+    engine = await engine_with(ScriptedDecoder(), max_live_streams=1)
+
+    async def idle_after(sound: bytes) -> AsyncIterator[bytes]:
+        yield sound
+        await asyncio.Event().wait()
+
+    live = replace(ENGLISH, live_stream=True)
+    async with (
+        aclosing(engine.transcribe(idle_after(tone(1000, 120)), live)) as idle,
+        aclosing(engine.transcribe(stream(tone(1000, 5)), live)) as second,
+    ):
+        while not isinstance(await anext(idle), Progress):
+            pass
+        reading = asyncio.ensure_future(events_until_cancelled(idle))
+        assert isinstance(await anext(second), Started)
+        assert [await anext(second) for _ in range(20)] == [Waiting()] * 20
+        reading.cancel()
+        await asyncio.wait({reading})
+        assert isinstance([event async for event in second][-1], Finished)
+
+
+async def events_until_cancelled(events: AsyncIterator[Event]) -> None:
+    async for _ in events:
+        pass
 
 
 async def test_a_call_before_the_model_is_loaded_waits_for_it() -> None:

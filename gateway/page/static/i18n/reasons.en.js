@@ -28,6 +28,7 @@ export default {
   ADDRESS_FORBIDDEN: ["This address leads into a private network.", "Use a public address, or send the file itself."],
   HOST_UNREACHABLE: ["No server answers at this address.", "Check it, and try again later."],
   NETWORK_ERROR: ["The connection to the site broke off.", "Try again."],
+  SOURCE_TOO_SLOW: ["The site sends too slowly.", "Try again later."],
   VIDEO_NOT_FOUND: ["The site has nothing at this address.", "Check the address."],
   VIDEO_PRIVATE: ["This video is private.", "Ask its owner, or let the operator use cookies of an account that may see it."],
   VIDEO_REMOVED: ["This video has been removed.", "Look for another copy."],

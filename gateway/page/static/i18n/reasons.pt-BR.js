@@ -28,6 +28,7 @@ export default {
   ADDRESS_FORBIDDEN: ["Este endereço leva a uma rede privada.", "Use um endereço público, ou envie o próprio arquivo."],
   HOST_UNREACHABLE: ["Nenhum servidor responde neste endereço.", "Confira-o e tente mais tarde."],
   NETWORK_ERROR: ["A conexão com o site caiu.", "Tente de novo."],
+  SOURCE_TOO_SLOW: ["O site envia devagar demais.", "Tente de novo mais tarde."],
   VIDEO_NOT_FOUND: ["O site não tem nada neste endereço.", "Confira o endereço."],
   VIDEO_PRIVATE: ["Este vídeo é privado.", "Fale com o dono, ou deixe o operador usar cookies de uma conta que possa vê-lo."],
   VIDEO_REMOVED: ["Este vídeo foi removido.", "Procure outra cópia."],

@@ -5,7 +5,7 @@ import os
 import click
 
 from cli import exits
-from cli.commands import admin, collections, dead_letters, jobs, local, transcribe
+from cli.commands import admin, collections, dead_letters, jobs, local, tokens, transcribe
 
 
 @click.group(epilog=exits.HELP, context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,6 +34,7 @@ for _subcommand in (
     admin.cleanup,
     admin.factory_reset,
     admin.health,
+    tokens.token,
     local.doctor,
     local.certs,
 ):

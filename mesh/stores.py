@@ -45,6 +45,7 @@ class Names:
         self.deliveries_stream = f"{prefix}_DELIVERIES"
         self.jobs_bucket = f"{prefix}_JOBS"
         self.artifacts_bucket = f"{prefix}_ARTIFACTS"
+        self.tokens_bucket = f"{prefix}_TOKENS"
         self._root = prefix.lower()
 
     def streams(self) -> list[str]:
@@ -191,8 +192,13 @@ def _side_streams(names: Names, bounded: api.StreamConfig) -> list[api.StreamCon
     ]
 
 
-async def key_value(js: JetStreamContext, bucket: str, limits: Limits) -> KeyValue:
-    """The key-value bucket of that name, created if missing."""
+async def key_value(
+    js: JetStreamContext, bucket: str, limits: Limits, *, share: float = 0
+) -> KeyValue:
+    """The key-value bucket of that name, created if missing; with a share of the storage, or none.
+
+    A small bucket has no limit in bytes: that would reserve storage.
+    """
     try:
         return await js.key_value(bucket)
     except NotFoundError:
@@ -202,7 +208,7 @@ async def key_value(js: JetStreamContext, bucket: str, limits: Limits) -> KeyVal
                 history=1,
                 storage=api.StorageType.FILE,
                 replicas=limits.replicas,
-                max_bytes=limits.share(0.08),
+                max_bytes=limits.share(share) if share else -1,
                 direct=True,
             )
         )

@@ -45,9 +45,9 @@ ANY = "*"
 class SecurityMiddleware:
     """Rejects cross-site requests and DNS rebinding, and adds security headers to responses.
 
-    There is no login: any client that reaches the port may use it. A page of another site that is
-    open in the same browser must not, neither by sending a form (CSRF) nor under a host name that
-    it points at this gateway (DNS rebinding).
+    A browser sends the cookie of its session, or needs none where there is no login. A page of
+    another site that is open in the same browser must not use that, neither by sending a form
+    (CSRF) nor under a host name that it points at this gateway (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:

@@ -25,6 +25,8 @@ from tests.support.collection_updates import (
 from tests.support.job_updates import EVENT_LOG, FAILED, JOB_ID, REPLAYED, duration, ended_job
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
+from ytcaption.v1 import auth_service_pb2 as auth_pb
+from ytcaption.v1 import auth_service_pb2_grpc as auth_rpc
 from ytcaption.v1 import collection_pb2
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import collection_service_pb2_grpc as collection_rpc
@@ -32,6 +34,7 @@ from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
+from ytcaption.v1 import token_pb2 as token_pb
 
 
 class _Paged(Protocol):
@@ -403,6 +406,20 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
         return admin_pb.FactoryResetResponse(services=[own, stage])
 
 
+class FakeAuth(auth_rpc.AuthServiceServicer):
+    """A mesh without a login."""
+
+    async def GetCaller(
+        self, request: auth_pb.GetCallerRequest, context: Any
+    ) -> auth_pb.GetCallerResponse:
+        return auth_pb.GetCallerResponse(role=token_pb.ROLE_ADMIN)
+
+    async def CreateLink(
+        self, request: auth_pb.CreateLinkRequest, context: Any
+    ) -> auth_pb.CreateLinkResponse:
+        return auth_pb.CreateLinkResponse(code="once")
+
+
 def services(
     pipeline: FakePipeline | None = None,
     admin: FakeAdmin | None = None,
@@ -423,6 +440,11 @@ def services(
             collection_pb.DESCRIPTOR.services_by_name["CollectionService"],
             collection_rpc.add_CollectionServiceServicer_to_server,
             collections or FakeCollections(),
+        ),
+        Service.of(
+            auth_pb.DESCRIPTOR.services_by_name["AuthService"],
+            auth_rpc.add_AuthServiceServicer_to_server,
+            FakeAuth(),  # type: ignore[abstract] # the rest is not implemented
         ),
     ]
 

@@ -44,6 +44,7 @@ async function json(answer) {
 }
 
 export function problemOf(answer, body) {
+  if (answer.status === 401) location.assign(at("login"));
   const away = answer.status === 502 || answer.status === 504 ? "OFFLINE" : "";
   return new Problem({ reason: away, title: answer.statusText, status: answer.status, ...body });
 }

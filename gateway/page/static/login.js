@@ -4,14 +4,16 @@ const words = {
   en: {
     label: "Token",
     submit: "Log in",
-    hint: "On the machine of the mesh, `ytcaption token link` prints a link that logs this browser in.",
+    hint:
+      "On the machine of the mesh, `ytcaption token link` prints a link that logs this browser in.",
     token: "This token is not valid.",
     link: "This link is not valid any more. It works once, within ten minutes.",
   },
   "pt-BR": {
     label: "Token",
     submit: "Entrar",
-    hint: "Na máquina do serviço, `ytcaption token link` mostra um link que autentica este navegador.",
+    hint:
+      "Na máquina do serviço, `ytcaption token link` mostra um link que autentica este navegador.",
     token: "Este token não é válido.",
     link: "Este link não é mais válido. Ele funciona uma vez, dentro de dez minutos.",
   },

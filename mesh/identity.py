@@ -74,6 +74,15 @@ class Caller:
     """Whom the token stands for; empty without one."""
     token_id: str = ""
 
+    @property
+    def only(self) -> str | None:
+        """The one owner whose things the caller sees; None: those of all owners."""
+        return None if self.role >= Role.OPERATOR else self.subject
+
+    def sees(self, owner: str) -> bool:
+        """Whether what belongs to this owner exists for the caller."""
+        return self.only in (None, owner)
+
     def check(self, method: str) -> None:
         """Raises unless the role may call the method, such as "PipelineService/GetJob"."""
         required = METHODS.get(method)

@@ -65,9 +65,12 @@ class Login:
         if not self.on:
             return TRUSTED
         name = method.removeprefix(PACKAGE)
-        if METHODS.get(name) is Role.ANYONE:
-            return STRANGER
-        caller = await self._identify(token)
+        try:
+            caller = await self._identify(token)
+        except UnauthenticatedError:
+            if METHODS.get(name) is Role.ANYONE:
+                return STRANGER
+            raise
         caller.check(name)
         return caller
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from structlog.contextvars import bind_contextvars
 
+from mesh.identity import current
 from orchestrator.jobs.dead_letters import DeadLetterFilter, DeadLetters
 from orchestrator.jobs.replay import Replays
 from orchestrator.jobs.validation import check_duration
@@ -66,7 +67,7 @@ class AdminServicer(rpc.AdminServiceServicer):
         self, request: pb.PurgeDeadLettersRequest, context: Any
     ) -> pb.PurgeDeadLettersResponse:
         before = request.before.ToDatetime(UTC) if request.HasField("before") else None
-        choice = DeadLetterFilter(request.job_id, request.reason, before)
+        choice = DeadLetterFilter(request.job_id, request.reason, before, current().only)
         removed = await self.dead_letters.purge(choice, dry_run=request.dry_run)
         return pb.PurgeDeadLettersResponse(dead_letters_removed=removed)
 

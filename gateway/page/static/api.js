@@ -54,6 +54,7 @@ const many = (id, rest = "") => `collections/${encodeURIComponent(id)}${rest}`;
 const letter = (id, rest = "") => `dead-letters/${encodeURIComponent(id)}${rest}`;
 
 export const health = () => call("health");
+export const session = () => call("session");
 export const capabilities = () => call("capabilities");
 export const listJobs = (query) => call("jobs", { query });
 export const jobsEventsAddress = (query) => at("jobs/events", query);

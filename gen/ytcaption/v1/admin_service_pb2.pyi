@@ -640,6 +640,7 @@ class WebhookDelivery(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     NEXT_ATTEMPT_TIME_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
     """The id of the event it tells of, and its `webhook-id`: the same in every attempt."""
     type: _builtins.str
@@ -652,6 +653,8 @@ class WebhookDelivery(_message.Message):
     """The collection it tells of; empty if it is a job."""
     state: Global___DeliveryState.ValueType
     """Where it stands."""
+    owner: _builtins.str
+    """Owner of the job or collection."""
     @_builtins.property
     def attempts(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeliveryAttempt]:
         """Oldest first."""
@@ -676,10 +679,11 @@ class WebhookDelivery(_message.Message):
         attempts: _abc.Iterable[Global___DeliveryAttempt] | None = ...,
         next_attempt_time: _timestamp_pb2.Timestamp | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "next_attempt_time", b"next_attempt_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "create_time", b"create_time", "event_id", b"event_id", "job_id", b"job_id", "next_attempt_time", b"next_attempt_time", "state", b"state", "type", b"type", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "create_time", b"create_time", "event_id", b"event_id", "job_id", b"job_id", "next_attempt_time", b"next_attempt_time", "owner", b"owner", "state", b"state", "type", b"type", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

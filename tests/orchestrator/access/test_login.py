@@ -115,6 +115,19 @@ async def test_health_needs_no_token(stranger: Client) -> None:
     assert (await stub.Check(HealthCheckRequest())).status
 
 
+async def test_strangers_learn_whether_it_works_and_not_where(
+    stranger: Client, admin: Client
+) -> None:
+    request = admin_service_pb2.GetHealthRequest()
+    told = await stranger.with_token("junk").admin.GetHealth(request)
+    known = await admin.admin.GetHealth(request)
+
+    assert told.healthy == known.healthy
+    assert {one.detail for one in told.components} == {"serving"}
+    assert {one.address for one in told.components} == {""}
+    assert all(one.address for one in known.components)
+
+
 @pytest.mark.parametrize("reflects", [True, False])
 async def test_reflection_is_a_setting(reflects: bool) -> None:
     asked = ServerReflectionRequest(list_services="")

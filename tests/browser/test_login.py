@@ -53,7 +53,7 @@ def test_a_link_opens_the_page_once_and_a_button_ends_the_session(
 
     visitor.goto(found[0])
     expect(visitor).to_have_url(re.compile("/(#/)?$"))
-    visitor.get_by_role("link", name="Jobs").click()
+    visitor.get_by_role("link", name="Jobs", exact=True).click()
     visitor.get_by_role("button", name="Log out").click()
     expect(visitor).to_have_url(re.compile("/login$"))
 

@@ -144,6 +144,8 @@ def refuse_taken_ports(plan: MeshPlan) -> None:
 def _print_ready(plan: MeshPlan, certs: Path | None) -> None:
     where = ", ".join(f"{name} {address}" for name, address in plan.listen.items())
     click.echo(f"ready: {where}, nats {LOOPBACK}:{plan.nats_port}")
+    if plan.token_file is not None:
+        click.echo(f"token, for programs: {plan.token_file}")
     click.echo(f"nats keys: producer.nk, listener.nk and bridge.nk in {plan.credentials_dir}")
     if reachable(plan.listen["orchestrator"]) != "127.0.0.1:50051":
         click.echo(f"use it with: --server {reachable(plan.listen['orchestrator'])}")

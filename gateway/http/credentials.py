@@ -4,9 +4,9 @@ The gateway does not judge them; the orchestrator does, on every call.
 """
 
 import re
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -47,13 +47,8 @@ def _credential(scope: Scope) -> str:
     # Another scheme is meant for a proxy in front of us.
     if token := token_of(headers.get("authorization", "")):
         return token
-    cookies: SimpleCookie = SimpleCookie()
-    try:
-        cookies.load("; ".join(headers.getlist("cookie")))
-    except CookieError:
-        return ""
-    found = cookies.get(cookie_name(scope))
-    session = found.value if found else ""
+    # Unlike the standard library it reads on behind a cookie that is malformed, of another port.
+    session = cookie_parser("; ".join(headers.getlist("cookie"))).get(cookie_name(scope), "")
     return session if SAFE.fullmatch(session) else ""
 
 

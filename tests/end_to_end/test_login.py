@@ -22,6 +22,7 @@ from mesh.tokens import new_token
 from tests.conftest import RealMesh, running_mesh
 from tests.support.client import Client, refusal
 from tests.support.command import run
+from tests.support.polling import until
 from ytcaption.v1 import auth_service_pb2 as auth_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import token_pb2
@@ -151,6 +152,50 @@ async def test_every_route_asks_for_its_role(
                 assert status == 303, "a browser is sent back to the form"
             else:
                 assert status == refused, (route, role)
+
+
+async def test_the_things_of_one_owner_are_on_no_route_of_another(
+    stranger: Client, guarded: Guarded, http: httpx2.AsyncClient
+) -> None:
+    admin = stranger.with_token(guarded.token)
+    carla, davi = [
+        bearer((await admin.auth.CreateToken(request)).secret)
+        for request in (
+            auth_pb.CreateTokenRequest(subject=name, role=token_pb2.ROLE_SUBMITTER)
+            for name in ("carla", "davi")
+        )
+    ]
+    job_id = (await http.post("/uploads", content=b"noise", headers=carla)).json()["job_id"]
+    async with http.stream("GET", f"/jobs/{job_id}/events", headers=carla) as answer:
+        await answer.aread()
+    sources = {"addresses": ["http://127.0.0.1:9/nothing"]}
+    made = await http.post("/collections", json=sources, headers=carla)
+    collection_id = made.json()["collection_id"]
+    ids = {"job_id": job_id, "letter_id": job_id, "collection_id": collection_id}
+
+    async def is_dead() -> bool:
+        return job_id in (await http.get("/dead-letters", headers=carla)).text
+
+    await until(is_dead)
+    for route in ROUTES:
+        method, path = route.split(" ")
+        if "{" in path:
+            place = path.format(**ids, format="srt")
+            assert (await _status(http, f"{method} {place}", davi)) == 404, route
+    for path in ("/jobs", "/collections", "/dead-letters", "/webhooks/deliveries"):
+        listed = (await http.get(path, headers=davi)).text
+        assert job_id not in listed, path
+        assert collection_id not in listed, path
+    for path in ("/jobs/events", "/collections/events"):
+        async with http.stream("GET", path, headers=davi) as answer:
+            first = b""
+            async for part in answer.aiter_bytes():
+                first += part
+                if b"data:" in first:
+                    break
+            assert job_id.encode() not in first, path
+    assert (await http.get(f"/jobs/{job_id}", headers=carla)).json()["status"] == "failed"
+    assert job_id in (await http.get("/jobs", headers=carla)).text
 
 
 async def _status(http: httpx2.AsyncClient, route: str, headers: dict[str, str]) -> int:

@@ -30,6 +30,7 @@ for _subcommand in (
     collections.report,
     dead_letters.dlq,
     admin.webhooks,
+    admin.audit,
     admin.stats,
     admin.cleanup,
     admin.factory_reset,

@@ -5,13 +5,21 @@ from contextvars import ContextVar
 
 KEY = "authorization"
 SCHEME = "bearer"
+MAX_CLIENT = 64
+
+CLIENT_KEY = "x-client"
 
 _outgoing: ContextVar[str] = ContextVar("outgoing_token", default="")
+_client: ContextVar[str] = ContextVar("outgoing_client", default="")
 
 
-def present(token: str) -> None:
-    """Sends the token with every call this task makes from here on; "": sends none."""
+def present(token: str, client: str = "") -> None:
+    """Sends the token with every call this task makes from here on; "": sends none.
+
+    `client` is the address of whom the calls are made for, if not for ourselves.
+    """
     _outgoing.set(token)
+    _client.set(client if client.isascii() and client.isprintable() else "")
 
 
 def presented() -> str:
@@ -21,8 +29,11 @@ def presented() -> str:
 
 def bearer_metadata() -> tuple[tuple[str, str], ...]:
     """Metadata that carries the token."""
-    token = presented()
-    return ((KEY, f"Bearer {token}"),) if token else ()
+    token, client = presented(), _client.get()
+    return (
+        *(((KEY, f"Bearer {token}"),) if token else ()),
+        *(((CLIENT_KEY, client),) if client else ()),
+    )
 
 
 def token_of(header: str) -> str:
@@ -36,4 +47,12 @@ def received(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
     for key, value in metadata or ():
         if key == KEY and isinstance(value, str) and (token := token_of(value)):
             return token
+    return ""
+
+
+def client_of(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
+    """For whom the caller says that it calls; "" if it does not."""
+    for key, value in metadata or ():
+        if key == CLIENT_KEY and isinstance(value, str):
+            return value[:MAX_CLIENT]
     return ""

@@ -51,6 +51,7 @@ METHODS: dict[str, Role] = {
     "AdminService/ReplayDeadLetter": Role.SUBMITTER,
     "AdminService/PurgeDeadLetters": Role.SUBMITTER,
     "AdminService/ListWebhookDeliveries": Role.READER,
+    "AdminService/ListAudit": Role.ADMIN,
     "AuthService/CreateToken": Role.ADMIN,
     "AuthService/ListTokens": Role.ADMIN,
     "AuthService/RevokeToken": Role.ADMIN,

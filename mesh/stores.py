@@ -43,6 +43,7 @@ class Names:
         self.outbox_stream = f"{prefix}_OUTBOX"
         self.webhooks_stream = f"{prefix}_WEBHOOKS"
         self.deliveries_stream = f"{prefix}_DELIVERIES"
+        self.audit_stream = f"{prefix}_AUDIT"
         self.jobs_bucket = f"{prefix}_JOBS"
         self.artifacts_bucket = f"{prefix}_ARTIFACTS"
         self.tokens_bucket = f"{prefix}_TOKENS"
@@ -91,6 +92,10 @@ class Names:
     def delivery(self, event_id: str) -> str:
         """Subject of a webhook's delivery record."""
         return f"{self._root}.deliveries.{event_id}"
+
+    def audit(self) -> str:
+        """Subject of the entries of the audit."""
+        return f"{self._root}.audit"
 
     def exhausted(self) -> str:
         """Subjects of the broker's max-deliveries advisories for the work stream."""
@@ -183,6 +188,13 @@ def _side_streams(names: Names, bounded: api.StreamConfig) -> list[api.StreamCon
             name=names.outbox_stream,
             subjects=[names.outgoing("*")],
             duplicate_window=OUTBOX_DUPLICATES_SECONDS,
+        ),
+        bounded.evolve(
+            name=names.audit_stream,
+            subjects=[names.audit()],
+            discard=api.DiscardPolicy.OLD,
+            max_msgs=MAX_PUBLISHED,
+            deny_delete=True,
         ),
         kept_for_a_week.evolve(
             name=names.deliveries_stream,

@@ -10,10 +10,11 @@ from math import inf
 
 from mesh.bus import Bus, outlast
 from mesh.private import private_folder
-from mesh.server import Service
+from mesh.server import Guard, Service
 from mesh.stores import Limits
 from mesh.tasks import stop
 from mesh.tokens import read_token
+from orchestrator.access.audit import Audit
 from orchestrator.access.login import Login
 from orchestrator.access.tokens import TokenStore
 from orchestrator.api import health, stats
@@ -98,8 +99,8 @@ async def assembled(
     ):
         core = build_core(settings, bus, stages)
         collections = build_collections(core)
-        admin, housekeeper = build_maintenance(core, collections)
-        login = build_login(settings, bus)
+        audit, login = Audit(bus), build_login(settings, bus)
+        admin, housekeeper = build_maintenance(core, collections, audit)
         outbox = Outbox(bus)
         inbox = Inbox(bus, collections.service.submission.create, core.service.storage.dead_letters)
         relay = Relay(bus, core.deliveries)
@@ -131,6 +132,7 @@ async def assembled(
             ).run,
             PoisonItems(core.service.storage).run,
             login.run,
+            audit.run,
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
         tasks = [background.create_task(outlast(run, inf)) for run in work]
@@ -141,7 +143,8 @@ async def assembled(
                 await outlast(core.service.index.catch_up, inf)
                 await outlast(login.ready, inf)
 
-            yield services_of(core.service, admin, collections.service, login), ready
+            guard = login_guard(login, audit)
+            yield services_of(core.service, admin, collections.service, guard, login), ready
         finally:
             await stop(*tasks)
 
@@ -256,7 +259,9 @@ def build_collections(core: Core) -> Collections:
     return Collections(service, CollectionWorker(dependencies, settings), records)
 
 
-def build_maintenance(core: Core, collections: Collections) -> tuple[AdminServicer, Housekeeper]:
+def build_maintenance(
+    core: Core, collections: Collections, audit: Audit
+) -> tuple[AdminServicer, Housekeeper]:
     """Builds the engines of operators: statistics, health, dead letters, removal of any kind."""
     jobs = core.service
     storage, settings, bus = jobs.storage, jobs.settings, jobs.storage.bus
@@ -275,6 +280,7 @@ def build_maintenance(core: Core, collections: Collections) -> tuple[AdminServic
             bus, settings, jobs.control, core.queue, orphans, inventory, collections.service.control
         ),
         limits=stats.limits_of(settings),
+        audit=audit,
     )
     return admin, Housekeeper(retention, eviction, orphans, settings.retention_hours)
 
@@ -290,7 +296,11 @@ def build_login(settings: Settings, bus: Bus) -> Login:
 
 
 def services_of(
-    jobs: PipelineServicer, admin: AdminServicer, collections: CollectionServicer, login: Login
+    jobs: PipelineServicer,
+    admin: AdminServicer,
+    collections: CollectionServicer,
+    guard: Guard,
+    login: Login,
 ) -> list[Service]:
     """What clients do with jobs and with collections, and what operators do; behind one guard."""
     services = [
@@ -316,5 +326,4 @@ def services_of(
             AuthServicer(login),
         ),
     ]
-    guard = login_guard(login)
     return [replace(service, guard=guard) for service in services]

@@ -10,6 +10,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.http.limits import client_of
 from gateway.http.problems import RefusedError, respond
 from mesh.bearer import present, token_of
 from mesh.reasons import Reason
@@ -37,7 +38,7 @@ class CredentialsMiddleware:
                 )
                 await respond(refusal)(scope, receive, send)
                 return
-            present(token)
+            present(token, client_of(scope))
         await self._app(scope, receive, send)
 
 

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from gateway.client import call
 from gateway.deps import Dependencies, Deps
 from gateway.http.credentials import forget_session, set_session
+from gateway.http.limits import client_of
 from gateway.http.problems import RefusedError, problem_responses
 from gateway.schemas.mesh import Session
 from mesh.bearer import present
@@ -74,7 +75,7 @@ async def _log_in(request: Request) -> Response:
     token = parse_qs(body.decode("latin-1")).get("token", [""])[0].strip()
     if not token.isascii() or not token.isprintable():
         return _to("login?refused=token")
-    present(token)
+    present(token, client_of(request.scope))
     try:
         opened = await call(
             _deps(request).orchestrator.auth.CreateSession, pb.CreateSessionRequest()

@@ -10,9 +10,10 @@ from typing import Any
 from structlog import get_logger
 
 from mesh.errors import ForbiddenError, InvalidRequestError, MeshError, UnauthenticatedError
-from mesh.identity import METHODS, PACKAGE, STRANGER, TRUSTED, Caller, Role, current
+from mesh.identity import METHODS, PACKAGE, STRANGER, Caller, Role, current
 from mesh.reasons import Reason
 from mesh.tokens import digest_of, id_of, matches, new_token
+from orchestrator.access.audit import about
 from orchestrator.access.tokens import TokenStore
 from orchestrator.queue.paging import MAX_PAGE_BYTES, Page, fitting, page_size
 from ytcaption.v1 import token_pb2
@@ -60,19 +61,14 @@ class Login:
         self._used: set[str] = set()
         self._open: dict[str, set[asyncio.Task[Any]]] = {}
 
-    async def authorize(self, token: str, method: str) -> Caller:
-        """The caller with this token; raises unless the role may call "/package.Service/Method"."""
-        if not self.on:
-            return TRUSTED
-        name = method.removeprefix(PACKAGE)
+    async def identify(self, token: str, method: str) -> Caller:
+        """The caller with this token; raises without a valid one, unless anyone may call."""
         try:
-            caller = await self._identify(token)
+            return await self._identify(token)
         except UnauthenticatedError:
-            if METHODS.get(name) is Role.ANYONE:
+            if METHODS.get(method.removeprefix(PACKAGE)) is Role.ANYONE:
                 return STRANGER
             raise
-        caller.check(name)
-        return caller
 
     async def _identify(self, token: str) -> Caller:
         if not token:
@@ -201,6 +197,7 @@ class Login:
 
     async def revoke(self, token_id: str) -> token_pb2.Token:
         """Ends a token, with the sessions that were opened with it."""
+        about(token_id)
         revoked = await self._store.revoke(token_id)
         self._end_calls()
         log.info("token revoked", token_id=token_id, subject=revoked.subject, by=current())
@@ -285,6 +282,7 @@ class Login:
     async def _make(self, token: token_pb2.Token, lifetime: timedelta | None) -> NewToken:
         secret = new_token()
         token.token_id = id_of(secret)
+        about(token.token_id)
         if lifetime is not None:
             token.expire_time.FromDatetime(datetime.now(UTC) + lifetime)
         await self._store.add(token, digest_of(secret))

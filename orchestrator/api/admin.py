@@ -10,6 +10,7 @@ from typing import Any
 from structlog.contextvars import bind_contextvars
 
 from mesh.identity import current
+from orchestrator.access.audit import Audit, AuditQuery
 from orchestrator.jobs.dead_letters import DeadLetterFilter, DeadLetters
 from orchestrator.jobs.replay import Replays
 from orchestrator.jobs.validation import check_duration
@@ -36,6 +37,7 @@ class AdminServicer(rpc.AdminServiceServicer):
     retention: Retention
     factory_reset: FactoryReset
     limits: job_pb2.Limits
+    audit: Audit
     began: float = field(default_factory=monotonic)
 
     async def GetStats(self, request: pb.GetStatsRequest, context: Any) -> pb.GetStatsResponse:
@@ -80,6 +82,15 @@ class AdminServicer(rpc.AdminServiceServicer):
         return pb.ListWebhookDeliveriesResponse(
             deliveries=page.items, next_page_token=page.next_token
         )
+
+    async def ListAudit(self, request: pb.ListAuditRequest, context: Any) -> pb.ListAuditResponse:
+        query = AuditQuery(
+            request.subject,
+            request.start_time.ToDatetime(UTC) if request.HasField("start_time") else None,
+            request.end_time.ToDatetime(UTC) if request.HasField("end_time") else None,
+        )
+        page = await self.audit.page(request.page_size, request.page_token, query)
+        return pb.ListAuditResponse(entries=page.items, next_page_token=page.next_token)
 
     async def Cleanup(self, request: pb.CleanupRequest, context: Any) -> pb.CleanupResponse:
         max_age = (

@@ -7,24 +7,41 @@ from typing import Any
 
 from structlog.contextvars import bound_contextvars
 
-from mesh.bearer import received
-from mesh.identity import acting_for, current
+from mesh import correlation
+from mesh.bearer import client_of, received
+from mesh.identity import PACKAGE, TRUSTED, acting_for, current
 from mesh.server import Guard
+from orchestrator.access.audit import Audit
 from orchestrator.access.login import Login
 from orchestrator.jobs.validation import check_duration
 from ytcaption.v1 import auth_service_pb2 as pb
 from ytcaption.v1 import auth_service_pb2_grpc as rpc
+from ytcaption.v1.audit_pb2 import AuditEntry
 
 
-def login_guard(login: Login) -> Guard:
+def login_guard(login: Login, audit: Audit) -> Guard:
     """Refuses calls that the caller's role may not make; runs the others on its behalf."""
 
     @asynccontextmanager
     async def guard(context: Any, method: str) -> AsyncIterator[None]:
-        caller = await login.authorize(received(context.invocation_metadata()), method)
-        known = {"subject": caller.subject} if caller.subject else {}
-        with bound_contextvars(**known), acting_for(caller), login.running(caller):
-            yield
+        if not login.on:
+            with acting_for(TRUSTED):
+                yield
+            return
+        metadata = context.invocation_metadata()
+        entry = AuditEntry(
+            peer=context.peer(),
+            client=client_of(metadata),
+            method=method.removeprefix(PACKAGE),
+            correlation_id=correlation.current(),
+        )
+        with audit.recording(entry):
+            caller = await login.identify(received(metadata), method)
+            entry.subject, entry.token_id = caller.subject, caller.token_id
+            caller.check(entry.method)
+            known = {"subject": caller.subject} if caller.subject else {}
+            with bound_contextvars(**known), acting_for(caller), login.running(caller):
+                yield
 
     return guard
 

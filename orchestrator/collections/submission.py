@@ -13,6 +13,7 @@ from mesh.job_options import MAX_URL_BYTES
 from mesh.messages import copy_shared
 from mesh.period import wanted_days
 from mesh.searches import is_search
+from orchestrator.access.audit import about
 from orchestrator.collections.projection import BATCH_STARTED, Projection, read_projection
 from orchestrator.collections.records import CollectionStore
 from orchestrator.jobs.event_log import EventLogWriter
@@ -149,6 +150,7 @@ class CollectionSubmission:
         self, request_id: str, named: str, start: event_pb2.StartCollection
     ) -> collection_pb2.Collection:
         reserved = await self.records.reserve(request_id, start.owner)
+        about(reserved.id)
         if reserved.accepted:
             return reserved.accepted.collection
         await self.capacity.check()

@@ -10,6 +10,7 @@ from mesh.bus import Bus, Stored
 from mesh.errors import NotFoundError
 from mesh.identity import current
 from mesh.tasks import map_concurrently
+from orchestrator.access.audit import about
 from orchestrator.jobs.store import JobStore, UnreadableError
 from orchestrator.queue.paging import Page, stream_page
 from ytcaption.v1 import job_pb2
@@ -115,6 +116,7 @@ class DeadLetters:
 
     async def purge(self, choice: DeadLetterFilter, *, dry_run: bool) -> int:
         """Removes the chosen letters, or only counts them; letters written meanwhile stay."""
+        about(choice.job_id)
         chosen = [letter async for letter in self._chosen(choice)]
         if dry_run or not chosen:
             return len(chosen)

@@ -19,6 +19,7 @@ from mesh.errors import InternalError, NotFoundError, UnavailableError
 from mesh.identity import current as current_caller
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
+from orchestrator.access.audit import about
 from ytcaption.v1 import collection_pb2, job_pb2
 
 RecordT = TypeVar("RecordT", bound=Message)
@@ -116,6 +117,7 @@ class RecordStore(Generic[RecordT, VersionedT]):
 
     async def visible(self, id_: str) -> VersionedT:
         """The record with that id if the caller may see it; else the same NotFoundError."""
+        about(id_)
         versioned = await self.get(id_)
         if not current_caller().sees(versioned.entity.owner):
             raise self._missing(id_)
@@ -123,6 +125,7 @@ class RecordStore(Generic[RecordT, VersionedT]):
 
     async def check_visible(self, id_: str) -> None:
         """Raises NotFoundError if the record exists, but not for the caller."""
+        about(id_)
         if current_caller().only is not None:
             await self.visible(id_)
 

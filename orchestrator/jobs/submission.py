@@ -15,6 +15,7 @@ from mesh.correlation import current, new_id
 from mesh.errors import MeshError, SourceRefusedError
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
+from orchestrator.access.audit import about
 from orchestrator.jobs.artifacts import UPLOAD, Artifacts
 from orchestrator.jobs.dedup import dedup_key
 from orchestrator.jobs.event_log import open_event_log
@@ -69,6 +70,7 @@ class Submission:
 
     async def accept(self, reservation: Reservation, spec: JobSpec) -> job_pb2.Job:
         """Returns once both the job and its work item are on disk."""
+        about(reservation.id)
         named = check_word(spec.correlation_id, "correlation_id")
         job = job_pb2.Job(
             job_id=reservation.id,

@@ -93,6 +93,7 @@ def test_operators_read_statistics_replay_and_clean_up(said: dict[str, str]) -> 
     assert json.loads(said["ReplayDeadLetter"])["job"]["jobId"] == letter["letterId"]
     assert json.loads(said["PurgeDeadLetters"]).keys() <= {"deadLettersRemoved"}
     assert json.loads(said["ListWebhookDeliveries"]) == {}, "no job asked for a webhook"
+    assert json.loads(said["ListAudit"]) == {}, "there is no login"
     assert json.loads(said["Cleanup"]) == {}, "nothing is a day old"
     own = json.loads(said["FactoryReset"])["services"][0]
     assert (int(own["jobsRemoved"]) >= 1, int(own["collectionsRemoved"]) >= 1) == (True, True)

@@ -302,6 +302,31 @@ async def test_tokens_are_made_listed_and_revoked_by_commands(
     assert link.out.startswith(f"{guarded.mesh.http}/login?code=ytc_")
 
 
+async def test_the_audit_names_the_client_of_the_gateway_and_refusals(
+    guarded: Guarded, http: httpx2.AsyncClient
+) -> None:
+    created = await http.post("/uploads", content=b"noise", headers=bearer(guarded.token))
+    job_id = created.json()["job_id"]
+    assert (await http.delete(f"/jobs/{job_id}")).status_code == 401
+    found: list[dict[str, Any]] = []
+
+    async def is_written() -> bool:
+        command = ("audit", "--subject", "admin", "--hours", "1", "--json")
+        listed = await run(*command, **guarded.environment())
+        found[:] = [json.loads(line) for line in listed.out.splitlines()]
+        return any(job_id in one.get("object_ids", ()) for one in found)
+
+    await until(is_written)
+    (entry,) = [one for one in found if job_id in one.get("object_ids", ())]
+    assert (entry["client"], entry["method"]) == (
+        "127.0.0.1",
+        "PipelineService/CreateJobFromUpload",
+    )
+    table = await run("audit", "--limit", "200", **guarded.environment())
+    assert "TOKEN_REQUIRED" in table.out
+    assert job_id in table.out
+
+
 async def test_a_job_and_its_events_pass_the_gateway(
     guarded: Guarded, http: httpx2.AsyncClient
 ) -> None:

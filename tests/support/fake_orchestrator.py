@@ -25,6 +25,7 @@ from tests.support.collection_updates import (
 from tests.support.job_updates import EVENT_LOG, FAILED, JOB_ID, REPLAYED, duration, ended_job
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
+from ytcaption.v1 import audit_pb2 as audit_pb
 from ytcaption.v1 import auth_service_pb2 as auth_pb
 from ytcaption.v1 import auth_service_pb2_grpc as auth_rpc
 from ytcaption.v1 import collection_pb2
@@ -312,6 +313,7 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
     def __init__(self) -> None:
         self.healthy = True
         self.cleanups: list[admin_pb.CleanupRequest] = []
+        self.audits: list[admin_pb.ListAuditRequest] = []
         self.resets: list[admin_pb.FactoryResetRequest] = []
         self.stage_error = ""
         """Why the downloader could not be reset."""
@@ -390,6 +392,21 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
             artifacts_removed=0,
             bytes_removed=2_500_000,
         )
+
+    async def ListAudit(
+        self, request: admin_pb.ListAuditRequest, context: Any
+    ) -> admin_pb.ListAuditResponse:
+        self.audits.append(request)
+        entry = audit_pb.AuditEntry(
+            sequence=7,
+            subject="ana",
+            peer="ipv4:127.0.0.1:4",
+            client="192.0.2.7",
+            method="PipelineService/DeleteJob",
+            object_ids=[JOB_ID],
+            reason="JOB_NOT_FOUND",
+        )
+        return admin_pb.ListAuditResponse(entries=[entry])
 
     async def FactoryReset(
         self, request: admin_pb.FactoryResetRequest, context: Any

@@ -163,6 +163,8 @@ class Login:
         for token in self._store.all():
             if token.kind != ACCESS and _expired(token):
                 await self._store.remove(token.token_id)
+        # By then a replica that was away, and did not read of it, knows that it has expired.
+        await self._store.forget_removed((self._session_time + LINK_TIME).total_seconds())
 
     async def ready(self) -> None:
         """Returns once tokens are known; warns if there is none to begin with."""

@@ -3,6 +3,8 @@
 The bucket outlives a factory reset. No call reads it: strangers who guess cost the broker nothing.
 """
 
+from time import monotonic
+
 from google.protobuf.message import DecodeError
 from google.protobuf.timestamp import from_current_time
 from structlog import get_logger
@@ -27,6 +29,8 @@ class TokenStore:
         self._root = f"$KV.{self._bucket}."
         self._sequence = 0
         self._records: dict[str, tuple[token_pb2.TokenRecord, int]] = {}
+        self._removed: dict[str, tuple[int, float]] = {}
+        """The sequence of each removal, and when we read it."""
         self.catch_up = SingleFlight(self._read)
         """Reads every change acknowledged before the call, also of other replicas."""
 
@@ -79,8 +83,18 @@ class TokenStore:
         found = self._records.pop(token_id, None)
         if found is None:
             return False
-        # An empty value, which no token has: compare-and-set, and other replicas read it.
+        # An empty value, which no token has: compare-and-set, and other replicas read it. It goes
+        # later.
         return await self._bus.put_key(token_id, b"", found[1], self._bucket) is not None
+
+    async def forget_removed(self, seconds: float) -> None:
+        """Takes what is left of removals out of the bucket once they were read this long ago."""
+        before = monotonic() - seconds
+        for token_id, (sequence, read_at) in list(self._removed.items()):
+            if read_at <= before:
+                subject = f"{self._root}{token_id}"
+                await self._bus.purge(f"KV_{self._bucket}", subject, until=sequence)
+                del self._removed[token_id]
 
     async def _put(self, record: token_pb2.TokenRecord, last: int) -> bool:
         token_id = record.token.token_id
@@ -107,8 +121,9 @@ class TokenStore:
             return
         if record.token.token_id == token_id:
             self._records[token_id] = (record, sequence)
-        else:  # removed
+        else:
             self._records.pop(token_id, None)
+            self._removed[token_id] = (sequence, monotonic())
 
 
 def _age(token: token_pb2.Token) -> tuple[int, int, str]:

@@ -22,6 +22,7 @@ from mesh.server import running_server
 from mesh.status import reason_of
 from mesh.tokens import digest_of, new_token, read_token
 from orchestrator.access import login as login_module
+from orchestrator.access.tokens import TokenStore
 from tests.orchestrator.access.conftest import token_for
 from tests.orchestrator.conftest import Start
 from tests.support.client import URL, Client, refusal
@@ -356,6 +357,27 @@ async def test_sessions_end_one_by_one_or_everywhere(stranger: Client, admin: Cl
     assert (one.sessions_ended, rest.sessions_ended) == (1, 2)
     assert await refusal(sessions[2].pipeline.ListJobs(LIST)) == Reason.TOKEN_INVALID
     await admin.pipeline.ListJobs(LIST)
+
+
+async def test_nothing_is_left_of_a_session_in_the_end(broker_bus: Bus) -> None:
+    store, other = TokenStore(broker_bus), TokenStore(broker_bus)
+    stream = f"KV_{broker_bus.names.tokens_bucket}"
+    token = token_pb2.Token(token_id="0" * 16, kind=token_pb2.TOKEN_KIND_SESSION)
+    await store.add(token, b"digest")
+    await other.catch_up()
+
+    assert await store.remove(token.token_id)
+    assert not await other.remove(token.token_id)
+    await store.catch_up()
+    await store.forget_removed(3600)
+    assert (await broker_bus.state(stream)).messages == 1
+    assert other.find(token.token_id) is None
+    await store.forget_removed(0)
+
+    assert (await broker_bus.state(stream)).messages == 0
+    fresh = TokenStore(broker_bus)
+    await fresh.catch_up()
+    assert fresh.all() == []
 
 
 async def test_without_login_everyone_may_do_everything(client: Client) -> None:

@@ -144,8 +144,6 @@ def refuse_taken_ports(plan: MeshPlan) -> None:
 def _print_ready(plan: MeshPlan, certs: Path | None) -> None:
     where = ", ".join(f"{name} {address}" for name, address in plan.listen.items())
     click.echo(f"ready: {where}, nats {LOOPBACK}:{plan.nats_port}")
-    if plan.token_file is not None:
-        click.echo(f"token, for programs: {plan.token_file}")
     click.echo(f"nats keys: producer.nk, listener.nk and bridge.nk in {plan.credentials_dir}")
     if reachable(plan.listen["orchestrator"]) != "127.0.0.1:50051":
         click.echo(f"use it with: --server {reachable(plan.listen['orchestrator'])}")
@@ -156,6 +154,8 @@ def _print_ready(plan: MeshPlan, certs: Path | None) -> None:
     if plan.http:
         scheme = "https" if plan.tls["gateway"].certificate else "http"
         click.echo(f"web page: {scheme}://{reachable(plan.http)}")
+    if plan.token_file is not None:
+        click.echo(f"token, for programs: {plan.token_file}")
 
 
 async def _print_page(plan: MeshPlan) -> None:

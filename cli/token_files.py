@@ -37,8 +37,8 @@ def token_of_command(address: str, tls: Tls) -> str:
 def token_file_of_up(address: str) -> Iterator[Path]:
     """Makes the token of a mesh that listens on that address; it ends with the block.
 
-    Where this user's commands look for it. A new one each time: whoever takes the port once the
-    mesh has ended learns nothing that the next one accepts.
+    This user's commands look for it there. Each start makes a new one: a process that takes the
+    port after the mesh has ended learns no token that a later mesh accepts.
     """
     path = _file_of(address)
     private_folder(path.parent)

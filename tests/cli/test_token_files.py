@@ -23,6 +23,19 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
+async def test_the_first_token_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "first.token"
+
+    made = await run("token", "init", str(path))
+    again = await run("token", "init", str(path))
+
+    assert (made.code, made.out) == (0, "")
+    assert id_of(path.read_text().strip())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert again.code == 3
+    assert "exists already" in again.err
+
+
 def test_the_token_of_up_is_found_by_its_port_on_loopback_while_it_runs() -> None:
     with token_file_of_up(LOCAL) as path:
         token = token_of_command("localhost:50051", PLAIN)
@@ -60,16 +73,3 @@ def test_a_named_token_file_takes_precedence_and_is_not_sent_in_plain_text(
     path.chmod(0o640)
     with pytest.raises(UnavailableError, match="chmod 600"):
         token_of_command(LOCAL, PLAIN)
-
-
-async def test_the_first_token_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
-    path = tmp_path / "first.token"
-
-    made = await run("token", "init", str(path))
-    again = await run("token", "init", str(path))
-
-    assert (made.code, made.out) == (0, "")
-    assert id_of(path.read_text().strip())
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert again.code == 3
-    assert "exists already" in again.err

@@ -21,8 +21,8 @@ from benchmarks.figures import MB, Marks, Run, Sample, clock, step_for, table, t
 from benchmarks.processes import measure
 from benchmarks.recording import make_recording, served
 from benchmarks.results import write_json
-from cli.channel import UNARY_SECONDS, connected
-from cli.local.mesh import embedded_mesh
+from cli.channel import UNARY_SECONDS, call, connected
+from cli.local.mesh import EmbeddedMesh, embedded_mesh
 from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -68,13 +68,13 @@ async def measure_memory(args: Arguments, progress: Progress) -> Run:
         )
         run = Run(args.seconds, path.stat().st_size)
         with served(folder) as address:
-            async with embedded_mesh(progress) as server:
+            async with embedded_mesh(progress) as mesh:
                 progress.line(f"{run.recording_bytes / MB:.1f} MB, served at {address}")
-                await _run_job(server, f"{address}/{NAME}", run, progress)
+                await _run_job(mesh, f"{address}/{NAME}", run, progress)
     return run
 
 
-async def _run_job(server: str, url: str, run: Run, progress: Progress) -> None:
+async def _run_job(mesh: EmbeddedMesh, url: str, run: Run, progress: Progress) -> None:
     began, marks, root = monotonic(), Marks(step_for(run.recording_seconds)), psutil.Process()
 
     async def sample(media_seconds: float) -> None:
@@ -89,10 +89,10 @@ async def _run_job(server: str, url: str, run: Run, progress: Progress) -> None:
 
     peaks = asyncio.create_task(_keep_peaks(run, root))
     try:
-        async with connected(server) as mesh:
+        async with connected(mesh.address, token=mesh.token) as server:
             request = pb.CreateJobRequest(source_url=url)
-            created = await mesh.pipeline.CreateJob(request, timeout=UNARY_SECONDS)
-            async with aclosing(follow(mesh.pipeline, created.job.job_id)) as updates:
+            created = await call(server.pipeline.CreateJob, request, UNARY_SECONDS)
+            async with aclosing(follow(server.pipeline, created.job.job_id)) as updates:
                 async for update in updates:
                     if marks.passed_by(media_seconds := heard(update)):
                         await sample(media_seconds)

@@ -5,7 +5,7 @@ import os
 import click
 
 from cli import exits
-from cli.commands import admin, collections, dead_letters, jobs, local, transcribe
+from cli.commands import admin, collections, dead_letters, jobs, local, tokens, transcribe
 
 
 @click.group(epilog=exits.HELP, context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,10 +30,12 @@ for _subcommand in (
     collections.report,
     dead_letters.dlq,
     admin.webhooks,
+    admin.audit,
     admin.stats,
     admin.cleanup,
     admin.factory_reset,
     admin.health,
+    tokens.token,
     local.doctor,
     local.certs,
 ):

@@ -16,10 +16,12 @@ from cli.exits import CommandError, Exit, code_of_status
 from cli.render.text import for_terminal
 from mesh import correlation
 from mesh.addresses import is_loopback, split
+from mesh.bearer import present
 from mesh.grpc_tls import channel_to
 from mesh.status import reason_of
 from mesh.tls import PLAIN, Tls
 from ytcaption.v1.admin_service_pb2_grpc import AdminServiceStub
+from ytcaption.v1.auth_service_pb2_grpc import AuthServiceStub
 from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.media_pb2 import ModelPreparation
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
@@ -56,6 +58,7 @@ class Server:
     pipeline: PipelineServiceStub
     admin: AdminServiceStub
     collections: CollectionServiceStub
+    auth: AuthServiceStub
 
 
 def open_channel(address: str, tls: Tls = PLAIN) -> grpc.aio.Channel:
@@ -74,9 +77,13 @@ def tls_of_command() -> Tls:
 
 
 @asynccontextmanager
-async def connected(address: str, tls: Tls = PLAIN) -> AsyncIterator[Server]:
-    """Opens the stubs of one server; an rpc error ends the command in one line."""
+async def connected(address: str, tls: Tls = PLAIN, token: str = "") -> AsyncIterator[Server]:
+    """Opens the stubs of one server; an rpc error ends the command in one line.
+
+    Every call carries the token, if there is one.
+    """
     correlation.adopt(correlation.new_id())
+    present(token)
     try:
         async with open_channel(address, tls) as channel:
             yield Server(
@@ -84,6 +91,7 @@ async def connected(address: str, tls: Tls = PLAIN) -> AsyncIterator[Server]:
                 PipelineServiceStub(channel),
                 AdminServiceStub(channel),
                 CollectionServiceStub(channel),
+                AuthServiceStub(channel),
             )
     except grpc.aio.AioRpcError as error:
         if _is_unanswered(error) and (why := await _tls_trouble(error, address, tls)):

@@ -55,10 +55,12 @@ webhook_option = click.option(
 async def call_client(function: str, address: str, **given: Any) -> Exit:
     """Calls a function of `cli.client` with the server at this address, and the given values."""
     from cli.channel import connected, tls_of_command
+    from cli.token_files import token_of_command
 
     module, _, name = function.partition(".")
     call = getattr(import_module(f"cli.client.{module}"), name)
-    async with connected(address, tls_of_command()) as server:
+    tls = tls_of_command()
+    async with connected(address, tls, token_of_command(address, tls)) as server:
         return await call(server, **given) or Exit.OK
 
 

@@ -13,6 +13,8 @@ from starlette.middleware.cors import CORSMiddleware
 from gateway.client import connect
 from gateway.deps import Dependencies
 from gateway.http import problems
+from gateway.http.access import role_of
+from gateway.http.credentials import CredentialsMiddleware
 from gateway.http.limits import LimitsMiddleware
 from gateway.http.observability import ObservabilityMiddleware
 from gateway.http.parameters import known_parameters, reject_unknown_parameters
@@ -27,6 +29,7 @@ from gateway.routes import (
     lists,
     page,
     pipeline,
+    session,
 )
 from gateway.settings import Settings, comma_separated
 from gateway.sse.feed import JobFeeds
@@ -47,6 +50,7 @@ ROUTERS = (
     admin.webhooks,
     dead_letters.router,
     admin.router,
+    session.router,
 )
 
 
@@ -80,16 +84,24 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(router, dependencies=[Depends(reject_unknown_parameters)])
     app.include_router(health.router)
     page.install(app)
+    session.install(app)
     problems.install(app)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign] # as FastAPI documents
     # The middleware added last is the outermost.
+    app.add_middleware(CredentialsMiddleware)
     app.add_middleware(LimitsMiddleware, settings=settings)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=comma_separated(settings.cors_origins),
             allow_methods=["GET", "HEAD", "POST", "DELETE"],
-            allow_headers=["Content-Type", "Last-Event-ID", "Range", "X-Correlation-Id"],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                "Last-Event-ID",
+                "Range",
+                "X-Correlation-Id",
+            ],
             expose_headers=["Location", "Content-Range", "ETag", "Retry-After"],
         )
     app.add_middleware(SecurityMiddleware, settings=settings)
@@ -103,6 +115,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
+        for path, operations in schema["paths"].items():
+            for method, operation in operations.items():
+                operation["x-role"] = role_of(f"{method.upper()} {path}").name.lower()
         components = schema.setdefault("components", {}).setdefault("schemas", {})
         components["Problem"] = problems.Problem.model_json_schema()
         app.openapi_schema = schema

@@ -22,12 +22,14 @@ from ytcaption.v1 import collection_pb2, job_pb2
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1.admin_service_pb2_grpc import AdminServiceStub
+from ytcaption.v1.auth_service_pb2_grpc import AuthServiceStub
 from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 
 PIPELINE = "ytcaption.v1.PipelineService"
 ADMIN = "ytcaption.v1.AdminService"
 COLLECTIONS = "ytcaption.v1.CollectionService"
+AUTH = "ytcaption.v1.AuthService"
 UNARY_SECONDS = 30.0
 DELETION_SECONDS = 3600.0
 """Deadline of bulk deletions: jobs are deleted one by one, and there may be many."""
@@ -52,6 +54,7 @@ class Orchestrator:
     pipeline: PipelineServiceStub
     admin: AdminServiceStub
     collections: CollectionServiceStub
+    auth: AuthServiceStub
 
     async def job(self, job_id: str) -> job_pb2.Job:
         """Fetches a job."""
@@ -170,9 +173,11 @@ async def connect(addresses: str, tls: Tls = PLAIN) -> AsyncIterator[Orchestrato
         open_channel(addresses, PIPELINE, tls=tls) as pipeline,
         open_channel(addresses, ADMIN, tls=tls) as admin,
         open_channel(addresses, COLLECTIONS, tls=tls) as collections,
+        open_channel(addresses, AUTH, tls=tls) as auth,
     ):
         yield Orchestrator(
             PipelineServiceStub(pipeline),
             AdminServiceStub(admin),
             CollectionServiceStub(collections),
+            AuthServiceStub(auth),
         )

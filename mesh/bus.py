@@ -120,7 +120,8 @@ class Bus:
         """Creates what is missing; streams without a leader are waited for, as in an election."""
         async with storing():
             await make_streams(self.jetstream, self.names, limits)
-            self.jobs = await key_value(self.jetstream, self.names.jobs_bucket, limits)
+            self.jobs = await key_value(self.jetstream, self.names.jobs_bucket, limits, share=0.08)
+            await key_value(self.jetstream, self.names.tokens_bucket, limits)
             self.artifacts = await object_store(self.jetstream, self.names.artifacts_bucket, limits)
             records = await self.jetstream.stream_info(self._place_of(BARRIER)[0])
             self._replicated = (records.config.num_replicas or 1) > 1
@@ -215,13 +216,13 @@ class Bus:
         deleted = "KV-Operation" in (found.headers or {})
         return Stored(found.seq or 0, found.subject or "", found.data or b"", deleted)
 
-    async def get_key(self, key: str) -> Stored | None:
-        """The value of a key of the bucket, or None.
+    async def get_key(self, key: str, bucket: str = "") -> Stored | None:
+        """The value of a key of a bucket, by default that of the jobs, or None.
 
         A leader that was cut off answers reads until it notices, so it proves its quorum before
         None is returned.
         """
-        place = self._place_of(key)
+        place = self._place_of(key, bucket)
         found = await self.newest(*place)
         if self._replicated and (found is None or found.deleted):
             await self._confirm_quorum()
@@ -246,12 +247,12 @@ class Bus:
             # A full bucket. A purge needs the quorum, too, and no room; but it reads the bucket.
             await self.purge(stream, subject)
 
-    async def put_key(self, key: str, data: bytes, last: int) -> int | None:
+    async def put_key(self, key: str, data: bytes, last: int, bucket: str = "") -> int | None:
         """Stores a value if `last` is the key's revision, 0 for a new key; returns the new one.
 
         None if another writer was first.
         """
-        stream, subject = self._place_of(key)
+        stream, subject = self._place_of(key, bucket)
         revision = await self.publish_fenced(stream, subject, data, last)
         if revision is None and not last:
             there = await self.newest(stream, subject)
@@ -259,8 +260,8 @@ class Bus:
                 revision = await self.publish_fenced(stream, subject, data, there.sequence)
         return revision
 
-    def _place_of(self, key: str) -> tuple[str, str]:
-        bucket = self.names.jobs_bucket
+    def _place_of(self, key: str, bucket: str = "") -> tuple[str, str]:
+        bucket = bucket or self.names.jobs_bucket
         return f"KV_{bucket}", f"$KV.{bucket}.{key}"
 
     async def purge(self, stream: str, subject: str, *, until: int | None = None) -> None:

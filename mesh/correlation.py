@@ -7,6 +7,8 @@ from typing import Any
 from structlog.contextvars import bind_contextvars, bound_contextvars, get_contextvars
 from uuid6 import uuid7
 
+from mesh.bearer import bearer_metadata
+
 KEY = "x-correlation-id"
 BINARY_KEY = f"{KEY}-bin"
 """For ids that are not ASCII, which text metadata must be."""
@@ -26,9 +28,9 @@ def current() -> str:
 
 
 def call_metadata() -> Metadata:
-    """Metadata that carries the current correlation id to the next service."""
+    """Metadata that carries the current correlation id, and our token, to the next service."""
     found = current()
-    return _to_metadata(found) if found else ()
+    return (*(_to_metadata(found) if found else ()), *bearer_metadata())
 
 
 def _to_metadata(correlation_id: str) -> Metadata:

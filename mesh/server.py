@@ -2,7 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    aclosing,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +61,9 @@ class Service:
     let_go: Callable[[], None] = lambda: None
     """Ends calls that never end by themselves; called when the server stops."""
 
+    guard: Guard | None = None
+    """Decides who may call; None: everyone who reaches the port."""
+
     @classmethod
     def of(
         cls,
@@ -85,13 +93,14 @@ class RunningServer:
 
 
 @asynccontextmanager
-async def running_server(
+async def running_server(  # noqa: PLR0913 # what is served, and how
     services: Sequence[Service],
     listen: str = "127.0.0.1:0",
     *,
     grace_seconds: float = 10,
     serving: bool = True,
     tls: Tls = PLAIN,
+    reflects: bool = True,
 ) -> AsyncIterator[RunningServer]:
     """Serves until the block ends; running calls get the grace period to finish."""
     calls = OpenCalls()
@@ -104,6 +113,7 @@ async def running_server(
             GuardInterceptor(measured),
             GuardInterceptor(errors_as_statuses, every=True),
             *known,
+            GuardInterceptor(_guard_of(services)),
             GuardInterceptor(calls.tracked),
             RequestInterceptor(),
         ],
@@ -114,9 +124,10 @@ async def running_server(
     checks = health.aio.HealthServicer()
     add_HealthServicer_to_server(checks, server)
     names = [service.name for service in services]
-    reflection.enable_server_reflection(
-        [*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server
-    )
+    if reflects:
+        reflection.enable_server_reflection(
+            [*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server
+        )
     try:
         port = (
             server.add_secure_port(listen, server_credentials(tls))
@@ -142,6 +153,19 @@ async def running_server(
         await calls.abort()
         await server.stop(0)  # what is left: health watches, which never end
         await stopped
+
+
+def _guard_of(services: Sequence[Service]) -> Guard:
+    """One guard for all services: each call meets that of its own service."""
+    guards = {service.name: service.guard for service in services}
+
+    @asynccontextmanager
+    async def guard(context: Any, method: str) -> AsyncIterator[None]:
+        own = guards.get(method[1:].rpartition("/")[0])
+        async with own(context, method) if own else nullcontext():
+            yield
+
+    return guard
 
 
 class OpenCalls:

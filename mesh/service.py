@@ -26,6 +26,8 @@ async def serve(
     settings: ServiceSettings,
     services: Sequence[Service],
     get_ready: Callable[[], Awaitable[None]],
+    *,
+    reflects: bool = True,
 ) -> None:
     """Serves until SIGTERM or SIGINT; healthy once `get_ready` has returned."""
     stopping = asyncio.Event()
@@ -39,6 +41,7 @@ async def serve(
         grace_seconds=settings.grace_seconds,
         serving=False,
         tls=settings.tls,
+        reflects=reflects,
     ) as server:
         log.info("listening", port=server.port)
         stopped = asyncio.ensure_future(stopping.wait())

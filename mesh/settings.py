@@ -57,12 +57,17 @@ class ServiceSettings(BaseSettings):
     Empty: callers need no certificate."""
 
     insecure_listen: bool = False
-    """Listen beyond loopback without TLS: everyone who reaches the port may do everything."""
+    """Listen beyond loopback without TLS or a login: who reaches the port may do everything."""
 
     @property
     def tls(self) -> Tls:
         """The files of every wire, and the accepted callers."""
         return Tls(self.tls_certificate, self.tls_key, self.tls_ca, self.tls_peers)
+
+    @property
+    def knows_callers(self) -> bool:
+        """Whether callers must show who they are, where they decide what is done for them."""
+        return True
 
     def check(self) -> None:
         """Raises an error of one line, which names the setting, if it is not safe to start."""
@@ -72,7 +77,7 @@ class ServiceSettings(BaseSettings):
             return
         for name in ("listen", "metrics_listen"):
             address = getattr(self, name)
-            for missing, remedy, present in PROTECTIONS:
+            for missing, remedy, present in PROTECTIONS[name]:
                 if address and not is_loopback(split(address)[0]) and not present(self):
                     raise InvalidRequestError(
                         f"{prefix}{name.upper()}={address} without {missing} is refused: "
@@ -99,13 +104,21 @@ class ServiceSettings(BaseSettings):
         return init_settings, env_settings, old
 
 
-PROTECTIONS: tuple[tuple[str, str, Callable[[ServiceSettings], bool]], ...] = (
-    (
-        "TLS",
-        "set {0}TLS_CERTIFICATE and {0}TLS_KEY",
-        lambda settings: bool(settings.tls.certificate),
-    ),
+Protection = tuple[str, str, Callable[[ServiceSettings], bool]]
+_TLS: Protection = (
+    "TLS",
+    "set {0}TLS_CERTIFICATE and {0}TLS_KEY",
+    lambda settings: bool(settings.tls.certificate),
 )
+_LOGIN: Protection = (
+    "a login",
+    "set {0}LOGIN=true, or {0}TLS_PEERS",
+    lambda settings: settings.knows_callers,
+)
+PROTECTIONS: dict[str, tuple[Protection, ...]] = {
+    "listen": (_TLS, _LOGIN),
+    "metrics_listen": (_TLS,),
+}
 """What a port beyond loopback needs: its name, how to get it, whether it is there."""
 
 

@@ -43,8 +43,10 @@ class Names:
         self.outbox_stream = f"{prefix}_OUTBOX"
         self.webhooks_stream = f"{prefix}_WEBHOOKS"
         self.deliveries_stream = f"{prefix}_DELIVERIES"
+        self.audit_stream = f"{prefix}_AUDIT"
         self.jobs_bucket = f"{prefix}_JOBS"
         self.artifacts_bucket = f"{prefix}_ARTIFACTS"
+        self.tokens_bucket = f"{prefix}_TOKENS"
         self._root = prefix.lower()
 
     def streams(self) -> list[str]:
@@ -90,6 +92,10 @@ class Names:
     def delivery(self, event_id: str) -> str:
         """Subject of a webhook's delivery record."""
         return f"{self._root}.deliveries.{event_id}"
+
+    def audit(self) -> str:
+        """Subject of the entries of the audit."""
+        return f"{self._root}.audit"
 
     def exhausted(self) -> str:
         """Subjects of the broker's max-deliveries advisories for the work stream."""
@@ -183,6 +189,13 @@ def _side_streams(names: Names, bounded: api.StreamConfig) -> list[api.StreamCon
             subjects=[names.outgoing("*")],
             duplicate_window=OUTBOX_DUPLICATES_SECONDS,
         ),
+        bounded.evolve(
+            name=names.audit_stream,
+            subjects=[names.audit()],
+            discard=api.DiscardPolicy.OLD,
+            max_msgs=MAX_PUBLISHED,
+            deny_delete=True,
+        ),
         kept_for_a_week.evolve(
             name=names.deliveries_stream,
             subjects=[names.delivery("*")],
@@ -191,8 +204,13 @@ def _side_streams(names: Names, bounded: api.StreamConfig) -> list[api.StreamCon
     ]
 
 
-async def key_value(js: JetStreamContext, bucket: str, limits: Limits) -> KeyValue:
-    """The key-value bucket of that name, created if missing."""
+async def key_value(
+    js: JetStreamContext, bucket: str, limits: Limits, *, share: float = 0
+) -> KeyValue:
+    """The key-value bucket of that name, created if missing; with a share of the storage, or none.
+
+    A small bucket has no limit in bytes: that would reserve storage.
+    """
     try:
         return await js.key_value(bucket)
     except NotFoundError:
@@ -202,7 +220,7 @@ async def key_value(js: JetStreamContext, bucket: str, limits: Limits) -> KeyVal
                 history=1,
                 storage=api.StorageType.FILE,
                 replicas=limits.replicas,
-                max_bytes=limits.share(0.08),
+                max_bytes=limits.share(share) if share else -1,
                 direct=True,
             )
         )

@@ -10,7 +10,7 @@ from orchestrator.wiring import assembled
 async def main(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT."""
     async with assembled(settings) as (services, get_ready):
-        await serve(settings, services, get_ready)
+        await serve(settings, services, get_ready, reflects=settings.reflection)
 
 
 if __name__ == "__main__":

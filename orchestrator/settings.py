@@ -30,6 +30,18 @@ class Settings(ServiceSettings):
     metrics_listen: str = "127.0.0.1:9101"
     """Address of the Prometheus endpoint; empty turns it off."""
 
+    login: bool = False
+    """Refuse callers without a token; off, everyone who reaches the port may do everything."""
+
+    token_file: str = ""
+    """File with a token whose holder is admin: the first one, before others are made."""
+
+    session_hours: float = Field(default=12, gt=0, le=10_000)
+    """How long the login of a browser lasts."""
+
+    reflection: bool = True
+    """Describe the services to clients that ask, such as grpcurl and buf curl."""
+
     nats_url: str = "nats://127.0.0.1:4222"
     """The broker, or several of one cluster, separated by commas."""
 
@@ -154,6 +166,11 @@ class Settings(ServiceSettings):
     webhook_backoff: str = "5,30,120,600,3600,21600,86400"
     """Waits before the second and every further attempt, separated by commas; after the last of
     them a webhook is given up."""
+
+    @property
+    def knows_callers(self) -> bool:
+        """By their tokens, or by the names in their certificates."""
+        return self.login or bool(self.tls.names)
 
     @field_validator("webhook_secret")
     @classmethod

@@ -3,17 +3,23 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from math import inf
 
 from mesh.bus import Bus, outlast
 from mesh.private import private_folder
-from mesh.server import Service
+from mesh.server import Guard, Service
 from mesh.stores import Limits
 from mesh.tasks import stop
+from mesh.tokens import read_token
+from orchestrator.access.audit import Audit
+from orchestrator.access.login import Login
+from orchestrator.access.tokens import TokenStore
 from orchestrator.api import health, stats
 from orchestrator.api.admin import AdminServicer
+from orchestrator.api.auth import AuthServicer, login_guard
 from orchestrator.api.collections import CollectionServicer
 from orchestrator.api.pipeline import PipelineServicer
 from orchestrator.collections.control import CollectionControl
@@ -61,6 +67,8 @@ from orchestrator.worker.runner import Runner
 from ytcaption.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,
+    auth_service_pb2,
+    auth_service_pb2_grpc,
     collection_service_pb2,
     collection_service_pb2_grpc,
     job_pb2,
@@ -91,7 +99,8 @@ async def assembled(
     ):
         core = build_core(settings, bus, stages)
         collections = build_collections(core)
-        admin, housekeeper = build_maintenance(core, collections)
+        audit, login = Audit(bus), build_login(settings, bus)
+        admin, housekeeper = build_maintenance(core, collections, audit)
         outbox = Outbox(bus)
         inbox = Inbox(bus, collections.service.submission.create, core.service.storage.dead_letters)
         relay = Relay(bus, core.deliveries)
@@ -122,13 +131,20 @@ async def assembled(
                 core.collection_queue.put,
             ).run,
             PoisonItems(core.service.storage).run,
+            login.run,
+            audit.run,
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
         tasks = [background.create_task(outlast(run, inf)) for run in work]
         tasks.append(background.create_task(bus.until_refused()))
         try:
-            ready = partial(outlast, core.service.index.catch_up, inf)
-            yield services_of(core.service, admin, collections.service), ready
+
+            async def ready() -> None:
+                await outlast(core.service.index.catch_up, inf)
+                await outlast(login.ready, inf)
+
+            guard = login_guard(login, audit)
+            yield services_of(core.service, admin, collections.service, guard, login), ready
         finally:
             await stop(*tasks)
 
@@ -243,7 +259,9 @@ def build_collections(core: Core) -> Collections:
     return Collections(service, CollectionWorker(dependencies, settings), records)
 
 
-def build_maintenance(core: Core, collections: Collections) -> tuple[AdminServicer, Housekeeper]:
+def build_maintenance(
+    core: Core, collections: Collections, audit: Audit
+) -> tuple[AdminServicer, Housekeeper]:
     """Builds the engines of operators: statistics, health, dead letters, removal of any kind."""
     jobs = core.service
     storage, settings, bus = jobs.storage, jobs.settings, jobs.storage.bus
@@ -262,15 +280,30 @@ def build_maintenance(core: Core, collections: Collections) -> tuple[AdminServic
             bus, settings, jobs.control, core.queue, orphans, inventory, collections.service.control
         ),
         limits=stats.limits_of(settings),
+        audit=audit,
     )
     return admin, Housekeeper(retention, eviction, orphans, settings.retention_hours)
 
 
+def build_login(settings: Settings, bus: Bus) -> Login:
+    """Builds the login; reads the file of the first token."""
+    return Login(
+        TokenStore(bus),
+        on=settings.login,
+        first_token=read_token(settings.token_file) if settings.token_file else "",
+        session_time=timedelta(hours=settings.session_hours),
+    )
+
+
 def services_of(
-    jobs: PipelineServicer, admin: AdminServicer, collections: CollectionServicer
+    jobs: PipelineServicer,
+    admin: AdminServicer,
+    collections: CollectionServicer,
+    guard: Guard,
+    login: Login,
 ) -> list[Service]:
-    """What clients do with jobs and with collections, and what operators do."""
-    return [
+    """What clients do with jobs and with collections, and what operators do; behind one guard."""
+    services = [
         Service.of(
             pipeline_service_pb2.DESCRIPTOR.services_by_name["PipelineService"],
             pipeline_service_pb2_grpc.add_PipelineServiceServicer_to_server,
@@ -287,4 +320,10 @@ def services_of(
             collection_service_pb2_grpc.add_CollectionServiceServicer_to_server,
             collections,
         ),
+        Service.of(
+            auth_service_pb2.DESCRIPTOR.services_by_name["AuthService"],
+            auth_service_pb2_grpc.add_AuthServiceServicer_to_server,
+            AuthServicer(login),
+        ),
     ]
+    return [replace(service, guard=guard) for service in services]

@@ -67,6 +67,8 @@ def running_mesh(data_dir: Path, *, certs: str = "", **variables: str) -> Iterat
     command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
     command += ["--certs", certs] if certs else []
     usual = {
+        # Tests of the login have a mesh of their own.
+        "ORCHESTRATOR_LOGIN": "false",
         "ORCHESTRATOR_RETRY_SECONDS": "0.1",
         "GATEWAY_RATE_PER_SECOND": "0",
         # On a busy machine the broker and the sites of the tests are slow, not away.

@@ -1,7 +1,7 @@
 """Calls of AdminService: health, stats, webhook deliveries, cleanup, factory reset."""
 
 from collections.abc import Sequence
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -16,6 +16,7 @@ from cli.render.text import for_terminal, size, to_json
 from mesh.messages import enum_word
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import job_pb2 as job_pb
+from ytcaption.v1.audit_pb2 import AuditEntry
 
 # Jobs are removed one by one, and there may be many.
 REMOVAL_SECONDS = 3600
@@ -97,6 +98,35 @@ DELIVERIES: ListSpec[pb.WebhookDelivery] = ListSpec(
     heads=("of", "event", "state", "happened", "tries", "last answer", "next try", "to"),
     row=_delivery_row,
     items=lambda page: page.deliveries,
+)
+
+
+async def list_audit(
+    server: Server, subject: str, age: timedelta | None, limit: int, *, as_json: bool
+) -> None:
+    """Prints entries of the audit as a table, or as one JSON object a line."""
+    request = pb.ListAuditRequest(subject=subject)
+    if age is not None:
+        request.start_time.FromDatetime(datetime.now(UTC) - age)
+    await print_list(server.admin.ListAudit, request, AUDIT, limit, as_json=as_json)
+
+
+def _audit_row(entry: AuditEntry) -> Sequence[str]:
+    return (
+        entry.time.ToDatetime(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        entry.subject,
+        entry.client or entry.peer,
+        entry.method.partition("/")[2],
+        " ".join(entry.object_ids),
+        entry.reason or "done",
+    )
+
+
+AUDIT: ListSpec[AuditEntry] = ListSpec(
+    id_field="sequence",
+    heads=("when", "who", "from", "what", "on", "outcome"),
+    row=_audit_row,
+    items=lambda page: page.entries,
 )
 
 

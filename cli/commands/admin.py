@@ -34,6 +34,17 @@ def webhooks() -> None:
 
 
 @click.command()
+@click.option("--subject", default="", metavar="NAME", help="Only what this subject did.")
+@click.option(
+    "--hours", "age", type=AgeParam(), help="Only the last hours.  [default: all that is kept]"
+)
+@limit_option
+@server_command("admin.list_audit")
+def audit() -> None:
+    """Lists who changed what, and who was refused, newest first; needs a login."""
+
+
+@click.command()
 @click.option(
     "--max-age-hours",
     "max_age",

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,12 +23,14 @@ from cli.channel import (
 from cli.local.directories import run_directory
 from cli.local.supervisor import ProcessSpec, StatusDisplay, supervised
 from cli.render.text import for_terminal
+from cli.token_files import token_of_command
 from mesh import broker
 from mesh.addresses import free_ports, split
 from mesh.credentials import seed_file
 from mesh.errors import UnavailableError
 from mesh.preparation import in_words
 from mesh.tls import PLAIN, Tls
+from mesh.tokens import write_token
 
 STAGES = ("downloader", "normalizer", "transcriber")
 SERVICES = ("orchestrator", *STAGES)
@@ -41,6 +43,7 @@ MAX_STORAGE_BYTES = 16 * 1024**3
 # No data has to survive, and a user waits for the prompt.
 EMBEDDED_GRACE_SECONDS = 1.0
 ATTEMPTS = 3
+TOKEN_FILE = "token"  # noqa: S105 # its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,9 @@ class MeshPlan:
     """Of each service; plain text for those that are missing."""
 
     insecure_listen: bool = False
+
+    token_file: Path | None = None
+    """Holds the token of an admin; None: there is no login."""
 
     @property
     def credentials_dir(self) -> Path:
@@ -146,6 +152,8 @@ def _orchestrator_settings(plan: MeshPlan) -> dict[str, str]:
         "NATS_URL": broker.url_of(plan.nats_port),
         "NATS_CREDENTIALS": str(seed_file(plan.credentials_dir, "orchestrator")),
     }
+    if plan.token_file is not None:
+        login |= {"LOGIN": "true", "TOKEN_FILE": str(plan.token_file)}
     return {**login, **stages, **storage}
 
 
@@ -176,30 +184,43 @@ def reachable(listen: str) -> str:
     return f"[{known}]:{port}" if ":" in known else f"{known}:{port}"
 
 
+@dataclass(frozen=True, slots=True)
+class EmbeddedMesh:
+    """A mesh that one command started."""
+
+    address: str
+    """Of its orchestrator."""
+    token: str
+    """The only one it accepts."""
+
+
 @asynccontextmanager
 async def server_or_embedded(address: str | None, display: StatusDisplay) -> AsyncIterator[Server]:
     """Connects to the server at `address`; without one, to an embedded mesh for this block."""
     tls = tls_of_command() if address else PLAIN
+    token = token_of_command(address, tls) if address else ""
     async with AsyncExitStack() as stack:
         if address is None:
-            address = await stack.enter_async_context(embedded_mesh(display))
-        yield await stack.enter_async_context(connected(address, tls))
+            started = await stack.enter_async_context(embedded_mesh(display))
+            address, token = started.address, started.token
+        yield await stack.enter_async_context(connected(address, tls, token))
 
 
 @asynccontextmanager
-async def embedded_mesh(display: StatusDisplay) -> AsyncIterator[str]:
-    """Runs an embedded mesh; yields the address of its orchestrator."""
+async def embedded_mesh(display: StatusDisplay) -> AsyncIterator[EmbeddedMesh]:
+    """Runs an embedded mesh until the block ends."""
     with run_directory() as run_dir:
+        token = write_token(run_dir / TOKEN_FILE)
         async with AsyncExitStack() as running:
             plan = await _start(run_dir, display, running)
-            yield reachable(plan.listen["orchestrator"])
+            yield EmbeddedMesh(reachable(plan.listen["orchestrator"]), token)
 
 
 async def _start(run_dir: Path, display: StatusDisplay, running: AsyncExitStack) -> MeshPlan:
     """Starts the mesh; tries other ports if one was taken after it was found free."""
     attempt = 1
     while True:
-        plan = embedded_plan(run_dir)
+        plan = replace(embedded_plan(run_dir), token_file=run_dir / TOKEN_FILE)
         mesh = supervised(phases(plan), run_dir, grace_seconds=plan.grace_seconds, display=display)
         try:
             await running.enter_async_context(mesh)

@@ -2,22 +2,30 @@
 
 import asyncio
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 from platformdirs import user_data_dir
 
+from cli.channel import call, connected
 from cli.exits import CommandError, Exit
 from cli.local.directories import data_directory
 from cli.local.mesh import SERVICES, MeshPlan, phases, reachable, tls_of_services
 from cli.local.supervisor import supervised
 from cli.render.screen import Screen
+from cli.token_files import link_of, token_file_of_up
 from mesh.addresses import free_ports, is_loopback, is_taken, split
 from mesh.private import private_folder
+from mesh.tokens import read_token
+from ytcaption.v1.auth_service_pb2 import CreateLinkRequest
 
 GRACE_SECONDS = 10.0
 LOOPBACK = "127.0.0.1"
+OFF = ("0", "false", "off", "no", "n", "f")
+"""What the setting takes for false."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +52,12 @@ class UpOptions:
 async def bring_up(options: UpOptions) -> Exit:
     """Runs the mesh until it is cancelled, which is its normal end."""
     data_dir = (options.data_dir or Path(user_data_dir("ytcaption", appauthor=False))).absolute()
-    with data_directory(data_dir), Screen() as screen:
+    with data_directory(data_dir), Screen() as screen, ExitStack() as stack:
         plan = plan_for(options, data_dir)
         refuse_open_ports(plan)
         refuse_taken_ports(plan)
+        if wants_login(os.environ):
+            plan = replace(plan, token_file=_token_file(plan, stack))
         log_dir = private_folder(data_dir / "logs")
         screen.line(f"logs: {log_dir}")
         try:
@@ -55,6 +65,7 @@ async def bring_up(options: UpOptions) -> Exit:
                 phases(plan), log_dir, grace_seconds=plan.grace_seconds, display=screen
             ):
                 _print_ready(plan, options.certs)
+                await _print_page(plan)
                 await asyncio.Event().wait()
         except asyncio.CancelledError:
             screen.line("stopped")
@@ -87,17 +98,25 @@ def plan_for(options: UpOptions, data_dir: Path) -> MeshPlan:
 
 
 def refuse_open_ports(plan: MeshPlan) -> None:
-    """Fails before anything starts if strangers could reach a port without TLS.
+    """Fails before anything starts if strangers could reach a port without TLS or a login.
 
     The services refuse it too; one that may is allowed by its own variable.
     """
     addresses = {**plan.listen, "gateway": plan.http} if plan.http else plan.listen
     for name, address in addresses.items():
         allowed = plan.insecure_listen or os.environ.get(f"{name.upper()}_INSECURE_LISTEN")
-        if not (allowed or plan.tls[name].certificate or is_loopback(split(address)[0])):
+        if allowed or is_loopback(split(address)[0]):
+            continue
+        if not plan.tls[name].certificate:
             raise CommandError(
                 f"{name} on {address} without TLS is refused: make certificates with `ytcaption "
                 "certs init FOLDER` and give --certs FOLDER, or --insecure-listen",
+                Exit.REFUSED,
+            )
+        if not (wants_login(os.environ) or plan.tls[name].names):
+            raise CommandError(
+                f"{name} on {address} without a login is refused: leave ORCHESTRATOR_LOGIN out, "
+                f"set {name.upper()}_TLS_PEERS, or give --insecure-listen",
                 Exit.REFUSED,
             )
 
@@ -135,3 +154,30 @@ def _print_ready(plan: MeshPlan, certs: Path | None) -> None:
     if plan.http:
         scheme = "https" if plan.tls["gateway"].certificate else "http"
         click.echo(f"web page: {scheme}://{reachable(plan.http)}")
+    if plan.token_file is not None:
+        click.echo(f"token, for programs: {plan.token_file}")
+
+
+async def _print_page(plan: MeshPlan) -> None:
+    """Prints a link that logs a browser in, where there is a login."""
+    if not plan.http or plan.token_file is None:
+        return
+    tls = plan.tls["gateway"]
+    address = reachable(plan.listen["orchestrator"])
+    async with connected(address, tls, read_token(str(plan.token_file))) as server:
+        made = await call(server.auth.CreateLink, CreateLinkRequest())
+    scheme = "https" if tls.certificate else "http"
+    link = link_of(f"{scheme}://{reachable(plan.http)}", made.code)
+    click.echo(f"log a browser in (once, within ten minutes): {link}")
+
+
+def wants_login(environ: Mapping[str, str]) -> bool:
+    """Whether callers need a token: they do, unless ORCHESTRATOR_LOGIN says otherwise."""
+    return environ.get("ORCHESTRATOR_LOGIN", "").lower() not in OFF
+
+
+def _token_file(plan: MeshPlan, stack: ExitStack) -> Path:
+    """The user's own file, which commands find by YTCAPTION_TOKEN_FILE; or a new one."""
+    if own := os.environ.get("ORCHESTRATOR_TOKEN_FILE"):
+        return Path(own).absolute()
+    return stack.enter_context(token_file_of_up(plan.listen["orchestrator"]))

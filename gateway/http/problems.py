@@ -34,15 +34,17 @@ STATUSES: dict[grpc.StatusCode, int] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.INTERNAL: 500,
     grpc.StatusCode.UNAVAILABLE: 503,
-    # It is this gateway's certificate that the orchestrator does not accept, not its caller's.
-    grpc.StatusCode.UNAUTHENTICATED: 503,
-    grpc.StatusCode.PERMISSION_DENIED: 503,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
     grpc.StatusCode.DEADLINE_EXCEEDED: 504,
 }
 REASON_STATUSES: dict[Reason, int] = {
     Reason.TOO_LARGE: 413,
     Reason.FRAME_TOO_LARGE: 413,
     Reason.STORAGE_FULL: 507,
+    # It is this gateway's certificate that the orchestrator does not accept, not its caller's.
+    Reason.CERTIFICATE_REQUIRED: 503,
+    Reason.CALLER_FORBIDDEN: 503,
 }
 """Reasons with a more specific HTTP status than that of their gRPC code."""
 
@@ -113,6 +115,8 @@ def respond(error: MeshError) -> Response:
         retry_after = RETRY_SECONDS
     if retry_after is not None:
         headers["Retry-After"] = str(max(1, ceil(retry_after)))
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse(
         problem.model_dump(exclude_none=True), status, headers=headers, media_type=MEDIA_TYPE
     )
@@ -179,5 +183,5 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-COMMON_STATUSES = (400, 403, 413, 422, 429, 500, 503, 504)
-"""Any route: malformed or cross-site request, limits exceeded, or the mesh is unavailable."""
+COMMON_STATUSES = (400, 401, 403, 413, 422, 429, 500, 503, 504)
+"""Any route: malformed, cross-site or without the right token, over a limit, mesh unavailable."""

@@ -45,9 +45,9 @@ ANY = "*"
 class SecurityMiddleware:
     """Rejects cross-site requests and DNS rebinding, and adds security headers to responses.
 
-    There is no login: any client that reaches the port may use it. A page of another site that is
-    open in the same browser must not, neither by sending a form (CSRF) nor under a host name that
-    it points at this gateway (DNS rebinding).
+    A browser sends the cookie of its session, or needs none where there is no login. A page of
+    another site that is open in the same browser must not use that, neither by sending a form
+    (CSRF) nor under a host name that it points at this gateway (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -95,12 +95,15 @@ class SecurityMiddleware:
             )
         if scope["method"] in SAFE_METHODS:
             return None
-        origin = headers.get("origin")
-        if origin is not None:
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+        if origin == "null" and site == "same-origin":
+            # A form of ours: our pages send no referrer. No script can set the second header.
+            cross_site = False
+        elif origin is not None:
             own = f"{scope['scheme']}://{host}"
             cross_site = origin != own and origin not in self._origins
         else:
-            cross_site = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+            cross_site = site not in ("none", "same-origin")
         if cross_site:
             return RefusedError(
                 403, "cross-site requests may not change anything; see GATEWAY_CORS_ORIGINS"

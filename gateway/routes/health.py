@@ -23,6 +23,7 @@ from gateway.schemas.mesh import (
 )
 from mesh.errors import MeshError
 from ytcaption.v1 import admin_service_pb2 as admin_pb
+from ytcaption.v1 import auth_service_pb2 as auth_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 router = APIRouter(tags=["health"])
@@ -124,6 +125,7 @@ async def capabilities(deps: Deps) -> Capabilities:
         **problem_responses(),
     },
 )
-async def metrics() -> Response:
-    """Metrics of the gateway."""
+async def metrics(deps: Deps) -> Response:
+    """Metrics of the gateway; the orchestrator says whether the client has a role."""
+    await call(deps.orchestrator.auth.GetCaller, auth_pb.GetCallerRequest())
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

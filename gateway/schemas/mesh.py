@@ -21,6 +21,14 @@ LEGACY_SERVICE_NAMES = {
 DeliveryState = Literal["pending", "delivered", "dead"]
 
 
+class Session(ResponseModel):
+    """Who the client is."""
+
+    subject: str = Field(description="Whom the token stands for; empty without a login.")
+    role: str = Field(description="`reader`, `submitter`, `operator` or `admin`.")
+    login: bool = Field(description="Whether this mesh has a login.")
+
+
 class DeadLetter(ResponseModel):
     """A job, an event or a webhook that is not retried any more."""
 

@@ -13,6 +13,7 @@ import grpc
 from gateway.client import Orchestrator, mesh_error
 from gateway.sse.buffer import MAX_EVENTS, ClosedError, UpdateBuffer, Updates, Wakeup
 from gateway.sse.jobs import JobUpdate
+from mesh.bearer import presented
 from mesh.errors import MeshError
 from mesh.watching import TERMINAL, follow
 from ytcaption.v1 import job_pb2
@@ -28,7 +29,8 @@ class JobFeeds:
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._pipeline = orchestrator.pipeline
-        self._open: dict[str, _Feed] = {}
+        self._open: dict[tuple[str, str], _Feed] = {}
+        """By token, too: a feed shows a client no more than its own token may see."""
 
     def updates(self, job_id: str, after: int, job: job_pb2.Job | None) -> Updates[JobUpdate]:
         """Everything after a sequence; `job` is its state now, None while that is not known.
@@ -41,17 +43,18 @@ class JobFeeds:
         return _Subscription(self, job_id, after, job)
 
     def of(self, job_id: str) -> "_Feed":
-        """The feed of a job; opened if there is none."""
-        feed = self._open.get(job_id)
+        """The feed of a job for the current token; opened if there is none."""
+        key = presented(), job_id
+        feed = self._open.get(key)
         if feed is None or feed.closed:
             watch = follow(self._pipeline, job_id, patience_seconds=None)
-            feed = self._open[job_id] = _Feed(_as_updates(job_id, watch))
-            feed.reader.add_done_callback(lambda _: self._forget(job_id))
+            feed = self._open[key] = _Feed(_as_updates(job_id, watch))
+            feed.reader.add_done_callback(lambda _: self._forget(key))
         return feed
 
-    def _forget(self, job_id: str) -> None:
-        if job_id in self._open and self._open[job_id].closed:
-            del self._open[job_id]
+    def _forget(self, key: tuple[str, str]) -> None:
+        if key in self._open and self._open[key].closed:
+            del self._open[key]
 
 
 async def _as_updates(

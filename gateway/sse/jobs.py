@@ -9,6 +9,7 @@ from gateway.presenters import jobs as present
 from gateway.presenters.transcript import has_text, text_of
 from gateway.sse.buffer import Updates
 from gateway.sse.stream import ResumableStream, encode
+from mesh.bearer import presented
 from mesh.messages import enum_word
 from mesh.tasks import mark_retrieved
 from mesh.watching import TERMINAL
@@ -57,11 +58,11 @@ class FinalEvents:
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._orchestrator = orchestrator
-        self._pending: dict[tuple[str, int], asyncio.Task[bytes]] = {}
+        self._pending: dict[tuple[str, str, int], asyncio.Task[bytes]] = {}
 
     async def of(self, job: job_pb2.Job, sequence: int) -> bytes:
         """Returns the final event; the sequence is 0 if retention has deleted the event log."""
-        key = job.job_id, sequence
+        key = presented(), job.job_id, sequence
         task = self._pending.get(key)
         if task is None:
             task = self._pending[key] = asyncio.create_task(self._encode(job, sequence))

@@ -9,6 +9,8 @@ from typing import Any
 
 from structlog.contextvars import bind_contextvars
 
+from mesh.identity import current
+from orchestrator.access.audit import Audit, AuditQuery
 from orchestrator.jobs.dead_letters import DeadLetterFilter, DeadLetters
 from orchestrator.jobs.replay import Replays
 from orchestrator.jobs.validation import check_duration
@@ -35,6 +37,7 @@ class AdminServicer(rpc.AdminServiceServicer):
     retention: Retention
     factory_reset: FactoryReset
     limits: job_pb2.Limits
+    audit: Audit
     began: float = field(default_factory=monotonic)
 
     async def GetStats(self, request: pb.GetStatsRequest, context: Any) -> pb.GetStatsResponse:
@@ -66,7 +69,7 @@ class AdminServicer(rpc.AdminServiceServicer):
         self, request: pb.PurgeDeadLettersRequest, context: Any
     ) -> pb.PurgeDeadLettersResponse:
         before = request.before.ToDatetime(UTC) if request.HasField("before") else None
-        choice = DeadLetterFilter(request.job_id, request.reason, before)
+        choice = DeadLetterFilter(request.job_id, request.reason, before, current().only)
         removed = await self.dead_letters.purge(choice, dry_run=request.dry_run)
         return pb.PurgeDeadLettersResponse(dead_letters_removed=removed)
 
@@ -79,6 +82,15 @@ class AdminServicer(rpc.AdminServiceServicer):
         return pb.ListWebhookDeliveriesResponse(
             deliveries=page.items, next_page_token=page.next_token
         )
+
+    async def ListAudit(self, request: pb.ListAuditRequest, context: Any) -> pb.ListAuditResponse:
+        query = AuditQuery(
+            request.subject,
+            request.start_time.ToDatetime(UTC) if request.HasField("start_time") else None,
+            request.end_time.ToDatetime(UTC) if request.HasField("end_time") else None,
+        )
+        page = await self.audit.page(request.page_size, request.page_token, query)
+        return pb.ListAuditResponse(entries=page.items, next_page_token=page.next_token)
 
     async def Cleanup(self, request: pb.CleanupRequest, context: Any) -> pb.CleanupResponse:
         max_age = (

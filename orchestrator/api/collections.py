@@ -86,6 +86,7 @@ class CollectionServicer(rpc.CollectionServiceServicer):
         self, request: pb.CancelCollectionRequest, context: Any
     ) -> pb.CancelCollectionResponse:
         bind_contextvars(collection_id=request.collection_id)
+        await self.reading.records.check_visible(request.collection_id)
         collection = await self.control.cancel(request.collection_id, request.note)
         return pb.CancelCollectionResponse(collection=collection)
 
@@ -93,6 +94,7 @@ class CollectionServicer(rpc.CollectionServiceServicer):
         self, request: pb.DeleteCollectionRequest, context: Any
     ) -> pb.DeleteCollectionResponse:
         bind_contextvars(collection_id=request.collection_id)
+        await self.reading.records.check_visible(request.collection_id)
         removed = await self.control.delete(request.collection_id)
         return pb.DeleteCollectionResponse(jobs_removed=removed)
 
@@ -100,6 +102,7 @@ class CollectionServicer(rpc.CollectionServiceServicer):
         self, request: pb.GetReportRequest, context: Any
     ) -> AsyncIterator[pb.GetReportResponse]:
         bind_contextvars(collection_id=request.collection_id)
+        await self.reading.records.check_visible(request.collection_id)
         report = await self.reporting.report(
             request.collection_id, request.format, request.caption_format
         )

@@ -10,6 +10,7 @@ from structlog.contextvars import bind_contextvars
 from mesh.correlation import adopt, new_id
 from mesh.errors import NotFoundError
 from mesh.frames import read_data, read_start
+from mesh.identity import current
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
 from orchestrator.api.stats import limits_of
@@ -94,12 +95,21 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         options = resolve(request.options)
         webhook_url = check_webhook(request.webhook_url, self.settings)
         await self.capabilities.check(options)
-        reserved = await self.submission.reserve(request.request_id)
-        correlation_id, force = request.correlation_id, request.force
-        return JobSpec(source, options, scheduling, correlation_id, force, webhook_url), reserved
+        owner = current().subject
+        reserved = await self.submission.reserve(request.request_id, owner)
+        spec = JobSpec(
+            source,
+            options,
+            scheduling,
+            request.correlation_id,
+            request.force,
+            webhook_url,
+            owner=owner,
+        )
+        return spec, reserved
 
     async def GetJob(self, request: pb.GetJobRequest, context: Any) -> pb.GetJobResponse:
-        return pb.GetJobResponse(job=(await self.storage.jobs.get(request.job_id)).job)
+        return pb.GetJobResponse(job=(await self.storage.jobs.visible(request.job_id)).job)
 
     async def ListJobs(self, request: pb.ListJobsRequest, context: Any) -> pb.ListJobsResponse:
         page = await self.index.page(
@@ -126,7 +136,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         self, request: pb.WatchJobRequest, context: Any
     ) -> AsyncIterator[pb.WatchJobResponse]:
         bind_contextvars(job_id=request.job_id)
-        job = (await self.storage.jobs.get(request.job_id)).job
+        job = (await self.storage.jobs.visible(request.job_id)).job
         yield pb.WatchJobResponse(job=job)
         async with self.feeds.of(job.job_id) as feed:
             await feed.read_stored()
@@ -141,6 +151,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
                         yield update.response
 
     async def CancelJob(self, request: pb.CancelJobRequest, context: Any) -> pb.CancelJobResponse:
+        await self.storage.jobs.check_visible(request.job_id)
         job = await self.control.cancel(request.job_id, request.note)
         return pb.CancelJobResponse(job=job)
 
@@ -153,13 +164,14 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         return pb.RepeatJobResponse(job=job)
 
     async def DeleteJob(self, request: pb.DeleteJobRequest, context: Any) -> pb.DeleteJobResponse:
+        await self.storage.jobs.check_visible(request.job_id)
         removed = await self.control.delete(request.job_id)
         return pb.DeleteJobResponse(events_removed=removed.events, artifacts_removed=removed.files)
 
     async def GetCaptions(
         self, request: pb.GetCaptionsRequest, context: Any
     ) -> pb.GetCaptionsResponse:
-        job = (await self.storage.jobs.get(request.job_id)).job
+        job = (await self.storage.jobs.visible(request.job_id)).job
         captions = await self.reading.captions(
             job,
             request.format,
@@ -177,7 +189,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     async def DownloadArtifact(
         self, request: pb.DownloadArtifactRequest, context: Any
     ) -> AsyncIterator[pb.DownloadArtifactResponse]:
-        job = (await self.storage.jobs.get(request.job_id)).job
+        job = (await self.storage.jobs.visible(request.job_id)).job
         artifact = next((found for found in job.artifacts if found.name == request.name), None)
         if artifact is None:
             raise NotFoundError(

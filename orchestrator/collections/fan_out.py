@@ -133,6 +133,7 @@ class FanOut:
             collection.correlation_id,
             self._events.projection.request.force,
             collection_id=collection.collection_id,
+            owner=collection.owner,
         )
 
     def _request_id(self, member: collection_pb2.Member) -> str:

@@ -21,11 +21,13 @@ class CollectionTable(RecordTable[bool]):
     """Collections by whether they are settled."""
 
     def _read(self, id_: str, data: bytes) -> bool:
-        return collection_pb2.CollectionRecord.FromString(data).collection.settled
+        collection = collection_pb2.CollectionRecord.FromString(data).collection
+        self._owners[id_] = collection.owner
+        return collection.settled
 
     def page(self, wanted: ListQuery) -> Page[collection_pb2.Collection]:
         """Collections older than the token's, newest first."""
-        records, next_token = self._page(self._chosen(()), wanted.size, wanted.token)
+        records, next_token = self._page(self._chosen((), wanted.owner), wanted.size, wanted.token)
         found = map(collection_pb2.CollectionRecord.FromString, records)
         return Page([record.collection for record in found], next_token)
 
@@ -76,6 +78,7 @@ class CollectionReader:
         if size < 0:
             raise InvalidRequestError("page_size must not be negative")
         begin = sequence_of(token) or 0
+        await self.records.check_visible(collection_id)
         if not size:
             versioned = await self.records.get(collection_id)
             if not await self._is_behind(versioned):

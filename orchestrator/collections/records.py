@@ -22,7 +22,7 @@ class VersionedCollection(Versioned[collection_pb2.CollectionRecord]):
         """The collection as callers see it."""
         return self.record.collection
 
-    owner = collection
+    entity = collection
 
 
 class CollectionStore(RecordStore[collection_pb2.CollectionRecord, VersionedCollection]):

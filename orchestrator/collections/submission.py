@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from structlog import get_logger
 
+from mesh import identity as caller
 from mesh.answers import prompt
 from mesh.correlation import current, new_id
 from mesh.errors import InvalidRequestError
@@ -12,6 +13,7 @@ from mesh.job_options import MAX_URL_BYTES
 from mesh.messages import copy_shared
 from mesh.period import wanted_days
 from mesh.searches import is_search
+from orchestrator.access.audit import about
 from orchestrator.collections.projection import BATCH_STARTED, Projection, read_projection
 from orchestrator.collections.records import CollectionStore
 from orchestrator.jobs.event_log import EventLogWriter
@@ -60,6 +62,7 @@ def checked(request: pb.CreateCollectionRequest, settings: Settings) -> event_pb
     start.title = _check_title(request.title)
     start.webhook_url = check_webhook(request.webhook_url, settings)
     start.caller, start.priority = scheduling.caller, scheduling.priority
+    start.owner = caller.current().subject
     if request.HasField("timeout"):
         _check_timeout(request)
     return start
@@ -146,29 +149,30 @@ class CollectionSubmission:
     async def _store(
         self, request_id: str, named: str, start: event_pb2.StartCollection
     ) -> collection_pb2.Collection:
-        reserved = await self.records.reserve(request_id)
+        reserved = await self.records.reserve(request_id, start.owner)
+        about(reserved.id)
         if reserved.accepted:
             return reserved.accepted.collection
         await self.capacity.check()
-        owner = collection_pb2.Collection(
+        entity = collection_pb2.Collection(
             collection_id=reserved.id, correlation_id=named or current() or new_id()
         )
         # The item, the event log, the record: a worker that finds an item without a record waits,
         # then drops it; and a record never lacks the addresses, which only the event log has.
         await self.queue.put(reserved.id)
-        return await self._create_record(await self._opened(owner, start), reserved.request_key)
+        return await self._create_record(await self._opened(entity, start), reserved.request_key)
 
     async def _opened(
-        self, owner: collection_pb2.Collection, start: event_pb2.StartCollection
+        self, entity: collection_pb2.Collection, start: event_pb2.StartCollection
     ) -> Projection:
         """Opens the event log; that of an earlier try of the request decides, if there is one."""
-        event_log = EventLogWriter(self.storage.bus, owner, 0, patience_seconds=0)
+        event_log = EventLogWriter(self.storage.bus, entity, 0, patience_seconds=0)
         event = event_pb2.Event(type=BATCH_STARTED, start_collection=start)
         projection = Projection()
         try:
             await event_log.append_event(event)
         except ConflictError:  # an earlier try of this request did
-            projection = await read_projection(self.storage.event_logs, owner.collection_id)
+            projection = await read_projection(self.storage.event_logs, entity.collection_id)
         else:
             projection.apply(event_log.last_sequence, event)
         return projection

@@ -222,6 +222,8 @@ def _check_event(event: event_pb2.Event) -> None:
     for name in ("job_id", "collection_id", "attempt"):
         if getattr(event, name):
             raise _malformed(f"{name}: is ours to choose")
+    if event.start_collection.owner:
+        raise _malformed("start_collection.owner: is ours to choose")
 
 
 def _unknown(message: Message, place: str = "") -> str:

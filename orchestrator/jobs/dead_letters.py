@@ -8,7 +8,9 @@ from uuid import UUID
 
 from mesh.bus import Bus, Stored
 from mesh.errors import NotFoundError
+from mesh.identity import current
 from mesh.tasks import map_concurrently
+from orchestrator.access.audit import about
 from orchestrator.jobs.store import JobStore, UnreadableError
 from orchestrator.queue.paging import Page, stream_page
 from ytcaption.v1 import job_pb2
@@ -23,12 +25,15 @@ class DeadLetterFilter:
     job_id: str = ""
     reason: str = ""
     before: datetime | None = None
+    owner: str | None = None
 
     def includes(self, letter: job_pb2.DeadLetter) -> bool:
         """Whether the letter matches."""
         dead = letter.dead_time.ToDatetime(UTC)
-        return (not self.reason or letter.failure.reason == self.reason) and (
-            self.before is None or dead < self.before
+        return (
+            self.owner in (None, letter.owner)
+            and (not self.reason or letter.failure.reason == self.reason)
+            and (self.before is None or dead < self.before)
         )
 
 
@@ -56,6 +61,7 @@ class DeadLetters:
             attempts=job.attempt,
             first_attempt_time=job.start_time,
             dead_time=job.end_time,
+            owner=job.owner,
         )
         while not await self.add(letter):
             there = await self.of(job.job_id)
@@ -84,7 +90,7 @@ class DeadLetters:
         return None
 
     async def page(self, size: int, token: str, reason: str) -> Page[job_pb2.DeadLetter]:
-        """Letters older than the token's, newest first."""
+        """Letters the caller sees that are older than the token's, newest first."""
         return await stream_page(
             self._bus,
             self._stream,
@@ -92,7 +98,7 @@ class DeadLetters:
             size=size,
             token=token,
             read=_letter,
-            wanted=DeadLetterFilter(reason=reason).includes,
+            wanted=DeadLetterFilter(reason=reason, owner=current().only).includes,
             check=self._is_dead,
         )
 
@@ -110,6 +116,7 @@ class DeadLetters:
 
     async def purge(self, choice: DeadLetterFilter, *, dry_run: bool) -> int:
         """Removes the chosen letters, or only counts them; letters written meanwhile stay."""
+        about(choice.job_id)
         chosen = [letter async for letter in self._chosen(choice)]
         if dry_run or not chosen:
             return len(chosen)

@@ -24,14 +24,18 @@ from ytcaption.v1 import event_pb2, job_pb2
 log = get_logger(__name__)
 
 
-def dedup_key(source: job_pb2.Source, options: job_pb2.JobOptions) -> str:
-    """Hashes the source and the options that change the text; a file name does not count."""
+def dedup_key(source: job_pb2.Source, options: job_pb2.JobOptions, owner: str = "") -> str:
+    """Hashes the source, the options that change the text, and the owner, not the file name.
+
+    A result of another owner would tell that there is one.
+    """
     content = source.upload.sha256 or source.url
     kind = source.WhichOneof("origin") or ""
     relevant = deepcopy(options)
     relevant.ClearField("cue_rules")  # they matter when captions are read
     chosen = relevant.SerializeToString(deterministic=True)
-    return sha256(b"\0".join((kind.encode(), content.encode(), chosen))).hexdigest()
+    parts = [kind.encode(), content.encode(), chosen, *([owner.encode()] if owner else ())]
+    return sha256(b"\0".join(parts)).hexdigest()
 
 
 def dedup_pointer(record: job_pb2.JobRecord) -> str:

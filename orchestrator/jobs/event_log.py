@@ -16,7 +16,7 @@ from mesh.tasks import uninterrupted
 from orchestrator.jobs.store import ConflictError
 from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
 
-LogOwner: TypeAlias = job_pb2.Job | collection_pb2.Collection
+LogEntity: TypeAlias = job_pb2.Job | collection_pb2.Collection
 """The job or collection an event log belongs to."""
 EventTypeId: TypeAlias = "event_pb2.EventType.ValueType"
 
@@ -31,13 +31,13 @@ class EventLogReader:
         self._bus = bus
 
     async def events(
-        self, owner_id: str, after: int = 0, *, patience_seconds: float = 0
+        self, entity_id: str, after: int = 0, *, patience_seconds: float = 0
     ) -> AsyncIterator[tuple[int, event_pb2.Event]]:
         """Stored events with their sequence numbers, oldest first."""
         names = self._bus.names
         stored = self._bus.read(
             names.events_stream,
-            names.event(owner_id, "*"),
+            names.event(entity_id, "*"),
             after,
             patience_seconds=patience_seconds,
         )
@@ -45,11 +45,11 @@ class EventLogReader:
             yield message.sequence, event_pb2.Event.FromString(message.data)
 
     async def newest(
-        self, owner_id: str, *, patience_seconds: float = 0
+        self, entity_id: str, *, patience_seconds: float = 0
     ) -> tuple[int, event_pb2.Event] | None:
         """The last stored event and its sequence number, as the leader knows it."""
         names = self._bus.names
-        ask = partial(self._bus.newest, names.events_stream, names.event(owner_id, "*"))
+        ask = partial(self._bus.newest, names.events_stream, names.event(entity_id, "*"))
         stored = await outlast(ask, patience_seconds)
         if stored is None:
             return None
@@ -60,11 +60,11 @@ class EventLogWriter:
     """Appends to one event log; the broker refuses it once another writer has appended."""
 
     def __init__(
-        self, bus: Bus, owner: LogOwner, last_sequence: int, *, patience_seconds: float = 60
+        self, bus: Bus, entity: LogEntity, last_sequence: int, *, patience_seconds: float = 60
     ) -> None:
         self._bus = bus
-        self._owner = owner
-        self._owner_id = owner.job_id if isinstance(owner, job_pb2.Job) else owner.collection_id
+        self._entity = entity
+        self._entity_id = entity.job_id if isinstance(entity, job_pb2.Job) else entity.collection_id
         self.last_sequence = last_sequence
         """The sequence of the last stored event."""
         self._patience = patience_seconds
@@ -82,32 +82,32 @@ class EventLogWriter:
             sequence = await outlast(lambda: self._store(event, data), self._patience)
             headers = {SEQUENCE: str(sequence), PREVIOUS: str(self.last_sequence)}
             self.last_sequence = sequence
-            live = self._bus.names.live(self._owner_id, "event")
+            live = self._bus.names.live(self._entity_id, "event")
             # It is stored: watchers that miss this message read it there.
             with suppress(NatsError):
                 await self._bus.client.publish(live, data, headers=headers)
 
     async def _store(self, event: event_pb2.Event, data: bytes) -> int:
         kind = event_pb2.EventType.Name(event.type).removeprefix("EVENT_TYPE_").lower()
-        names, owner_id = self._bus.names, self._owner_id
+        names, entity_id = self._bus.names, self._entity_id
         sequence = await self._bus.publish_fenced(
             names.events_stream,
-            names.event(owner_id, kind),
+            names.event(entity_id, kind),
             data,
             self.last_sequence,
-            fence=names.event(owner_id, "*"),
+            fence=names.event(entity_id, "*"),
         )
         return await self._find_own(event) if sequence is None else sequence
 
     async def _find_own(self, event: event_pb2.Event) -> int:
         """A publish that timed out may have been stored all the same."""
         async for sequence, stored in EventLogReader(self._bus).events(
-            self._owner_id, self.last_sequence
+            self._entity_id, self.last_sequence
         ):
             if stored.event_id == event.event_id:
                 return sequence
             break
-        raise ConflictError(self._owner_id)
+        raise ConflictError(self._entity_id)
 
     async def append(self, **payload: Message) -> None:
         """Appends an event made of its one payload, whose field name is that of its type, too."""
@@ -116,17 +116,17 @@ class EventLogWriter:
 
     def _fill_in(self, event: event_pb2.Event) -> None:
         event.event_id = new_id()
-        event.correlation_id = self._owner.correlation_id
-        event.collection_id = self._owner.collection_id
-        if isinstance(self._owner, job_pb2.Job):
-            event.job_id, event.attempt = self._owner.job_id, self._owner.attempt
+        event.correlation_id = self._entity.correlation_id
+        event.collection_id = self._entity.collection_id
+        if isinstance(self._entity, job_pb2.Job):
+            event.job_id, event.attempt = self._entity.job_id, self._entity.attempt
         event.timestamp.CopyFrom(from_current_time())
 
     async def publish_progress(
         self, progress: job_pb2.JobProgress | collection_pb2.MemberProgress
     ) -> None:
         """Publishes progress to watchers; nothing is stored."""
-        subject = self._bus.names.live(self._owner_id, "progress")
+        subject = self._bus.names.live(self._entity_id, "progress")
         with suppress(NatsError):  # the client buffers only so much while the broker is away
             await self._bus.client.publish(subject, progress.SerializeToString())
 

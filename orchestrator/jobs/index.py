@@ -18,6 +18,7 @@ from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError
+from mesh.identity import current
 from mesh.tasks import SingleFlight
 from orchestrator.pipeline.stages import StateId
 from orchestrator.queue.paging import Page, fitting, page_size
@@ -45,19 +46,21 @@ class ListQuery:
     token: str = ""
     states: frozenset[StateId] = frozenset()
     query: str = ""
+    owner: str | None = None
+    """Only those of this owner; None: of all."""
 
     @classmethod
     def checked(
         cls, size: int, token: str, states: Collection[StateId] = (), query: str = ""
     ) -> "ListQuery":
-        """A caller's query; InvalidRequestError if it is invalid."""
+        """A query of the current caller; InvalidRequestError if it is invalid."""
         if len(query) > MAX_QUERY:
             raise InvalidRequestError(f"query is over {MAX_QUERY} characters")
         if token and not TOKEN.fullmatch(token):
             raise InvalidRequestError("page_token is not one we gave out")
         if unknown := sorted(set(states) - STATES):
             raise InvalidRequestError(f"states: {unknown[0]} is not a state a job can be in")
-        return cls(page_size(size), token, frozenset(states), query)
+        return cls(page_size(size), token, frozenset(states), query, current().only)
 
 
 GroupT = TypeVar("GroupT", bound=Hashable)
@@ -68,6 +71,7 @@ class RecordTable(ABC, Generic[GroupT]):
 
     def __init__(self) -> None:
         self._records: dict[str, tuple[GroupT, bytes]] = {}
+        self._owners: dict[str, str] = {}
         self._by_group: dict[GroupT, list[str]] = {}
 
     @abstractmethod
@@ -97,6 +101,7 @@ class RecordTable(ABC, Generic[GroupT]):
 
     def remove(self, id_: str) -> None:
         """Removes a record, if it is there."""
+        self._owners.pop(id_, None)
         known = self._records.pop(id_, None)
         if known is not None:
             self._take_out(id_, known[0])
@@ -123,8 +128,11 @@ class RecordTable(ABC, Generic[GroupT]):
         """The ids in these groups; in all if none are given."""
         return {id_ for ids in self._chosen(groups) for id_ in ids}
 
-    def _chosen(self, groups: Collection[GroupT]) -> list[list[str]]:
-        return [ids for group, ids in self._by_group.items() if not groups or group in groups]
+    def _chosen(self, groups: Collection[GroupT], owner: str | None = None) -> list[list[str]]:
+        chosen = [ids for group, ids in self._by_group.items() if not groups or group in groups]
+        if owner is None:
+            return chosen
+        return [[one for one in ids if self._owners.get(one) == owner] for ids in chosen]
 
     def _page(self, lists: list[list[str]], size: int, token: str) -> tuple[list[bytes], str]:
         """Records older than the token's, newest first, and the next token."""
@@ -152,6 +160,7 @@ class JobTable(RecordTable[StateId]):
     def _read(self, id_: str, data: bytes) -> StateId:
         job = job_pb2.JobRecord.FromString(data).job
         self._words[id_] = _words_of(job)
+        self._owners[id_] = job.owner
         return job.state
 
     def remove(self, id_: str) -> None:
@@ -159,9 +168,16 @@ class JobTable(RecordTable[StateId]):
         super().remove(id_)
         self._words.pop(id_, None)
 
-    def page(self, size: int, token: str, states: Collection[StateId], query: str = "") -> JobPage:
-        """Jobs older than the token's, newest first; no states and no query mean all."""
-        chosen = self._chosen(states)
+    def page(
+        self,
+        size: int,
+        token: str,
+        states: Collection[StateId],
+        query: str = "",
+        owner: str | None = None,
+    ) -> JobPage:
+        """Jobs older than the token's, newest first; no states, query and owner mean all."""
+        chosen = self._chosen(states, owner)
         if wanted := _comparable(query):
             chosen = [self._matching(ids, wanted) for ids in chosen]
         records, next_token = self._page(chosen, size, token)
@@ -258,7 +274,9 @@ class JobIndex:
 
     def look(self, wanted: ListQuery) -> JobPage:
         """The page as it was last read."""
-        return self._table.page(wanted.size, wanted.token, wanted.states, wanted.query)
+        return self._table.page(
+            wanted.size, wanted.token, wanted.states, wanted.query, wanted.owner
+        )
 
     async def ids(self, states: Collection[StateId]) -> set[str]:
         """The ids of all jobs in these states."""

@@ -27,7 +27,9 @@ from typing import TypeAlias
 from structlog import get_logger
 
 from mesh.errors import NotFoundError, UnavailableError, UnsupportedError
+from mesh.identity import current
 from mesh.reasons import Reason
+from orchestrator.access.audit import about
 from orchestrator.jobs.completion import append_end
 from orchestrator.jobs.event_log import EventLogWriter
 from orchestrator.jobs.resume_state import read_resume_state
@@ -56,8 +58,9 @@ class Replays:
 
     async def replay(self, letter_id: str) -> job_pb2.Job | None:
         """Returns the job that is queued again; None if the letter is not of a job."""
+        about(letter_id)
         letter = await self.storage.dead_letters.of(letter_id)
-        if letter is None:
+        if letter is None or not current().sees(letter.owner):
             raise _not_dead(letter_id)
         if letter.kind == job_pb2.LETTER_KIND_JOB:
             return await self._replay_job(letter)

@@ -16,8 +16,10 @@ from google.protobuf.timestamp import from_current_time
 from mesh.bus import Bus, storing
 from mesh.correlation import new_id
 from mesh.errors import InternalError, NotFoundError, UnavailableError
+from mesh.identity import current as current_caller
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
+from orchestrator.access.audit import about
 from ytcaption.v1 import collection_pb2, job_pb2
 
 RecordT = TypeVar("RecordT", bound=Message)
@@ -47,7 +49,7 @@ class Versioned(ABC, Generic[RecordT]):
 
     @property
     @abstractmethod
-    def owner(self) -> job_pb2.Job | collection_pb2.Collection:
+    def entity(self) -> job_pb2.Job | collection_pb2.Collection:
         """The job or collection as callers see it."""
 
 
@@ -101,7 +103,7 @@ class RecordStore(Generic[RecordT, VersionedT]):
         except ValueError:
             stored = None
         if stored is None:
-            raise NotFoundError(f"no {self.what} {id_[:64]!r}", reason=self.missing)
+            raise self._missing(id_)
         try:
             return self.versioned(self.record.FromString(stored.data), stored.sequence)
         except DecodeError as error:
@@ -109,6 +111,23 @@ class RecordStore(Generic[RecordT, VersionedT]):
                 f"the record of {self.what} {id_!r} cannot be read",
                 reason=Reason.RECORD_UNREADABLE,
             ) from error
+
+    def _missing(self, id_: str) -> NotFoundError:
+        return NotFoundError(f"no {self.what} {id_[:64]!r}", reason=self.missing)
+
+    async def visible(self, id_: str) -> VersionedT:
+        """The record with that id if the caller may see it; else the same NotFoundError."""
+        about(id_)
+        versioned = await self.get(id_)
+        if not current_caller().sees(versioned.entity.owner):
+            raise self._missing(id_)
+        return versioned
+
+    async def check_visible(self, id_: str) -> None:
+        """Raises NotFoundError if the record exists, but not for the caller."""
+        about(id_)
+        if current_caller().only is not None:
+            await self.visible(id_)
 
     async def exists(self, id_: str) -> bool:
         """Whether there is a record with that id."""
@@ -120,7 +139,7 @@ class RecordStore(Generic[RecordT, VersionedT]):
 
     async def save(self, versioned: VersionedT) -> None:
         """Writes the record; ConflictError if it changed since it was read."""
-        versioned.owner.update_time.CopyFrom(from_current_time())
+        versioned.entity.update_time.CopyFrom(from_current_time())
         key, data = self.root + versioned.id, versioned.record.SerializeToString()
         versioned.revision = await self._put(key, data, versioned.revision)
 
@@ -151,12 +170,12 @@ class RecordStore(Generic[RecordT, VersionedT]):
         async with storing():
             await self._bus.jobs.purge(self.root + id_)
 
-    async def reserve(self, request_id: str) -> ReservedId[VersionedT]:
-        """Reserves an id for a request_id, once: a repeated request gets the same id."""
+    async def reserve(self, request_id: str, owner: str = "") -> ReservedId[VersionedT]:
+        """Reserves an id for an owner's request_id, once: a repeated request gets the same id."""
         id_ = new_id()
         if not request_id:
             return ReservedId(id_, "", None)
-        key = request_key(request_id)
+        key = request_key(request_id, owner)
         try:
             await self.point(Pointer(self.requests + key), id_)
         except ConflictError:
@@ -212,7 +231,7 @@ class VersionedJob(Versioned[job_pb2.JobRecord]):
         """Whether the job can no longer change."""
         return self.job.state in TERMINAL
 
-    owner = job
+    entity = job
 
 
 class JobStore(RecordStore[job_pb2.JobRecord, VersionedJob]):
@@ -233,6 +252,8 @@ class JobStore(RecordStore[job_pb2.JobRecord, VersionedJob]):
                 yield stored.subject.removeprefix(root), stored.data
 
 
-def request_key(request_id: str) -> str:
-    """What stands for a request_id in keys."""
-    return sha256(request_id.encode()).hexdigest()
+def request_key(request_id: str, owner: str = "") -> str:
+    """What stands for an owner's request_id in keys: what others chose does not collide with it."""
+    # Neither is longer than 128 printable characters, so this is one request_id of one owner.
+    scoped = f"{owner}\0{request_id}" if owner else request_id
+    return sha256(scoped.encode()).hexdigest()

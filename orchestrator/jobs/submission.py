@@ -9,11 +9,13 @@ from typing import TypeAlias
 from google.protobuf.timestamp import from_current_time
 from structlog import get_logger
 
+from mesh import identity as caller
 from mesh.answers import prompt
 from mesh.correlation import current, new_id
 from mesh.errors import MeshError, SourceRefusedError
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
+from orchestrator.access.audit import about
 from orchestrator.jobs.artifacts import UPLOAD, Artifacts
 from orchestrator.jobs.dedup import dedup_key
 from orchestrator.jobs.event_log import open_event_log
@@ -42,6 +44,7 @@ class JobSpec:
     force: bool = False
     webhook_url: str = ""
     collection_id: str = ""
+    owner: str = ""
 
 
 class Submission:
@@ -55,10 +58,10 @@ class Submission:
         self.prompt = partial(prompt, settings.accept_seconds)
         """In such a block all requests to the broker share one patience; else each step has one."""
 
-    async def reserve(self, request_id: str) -> Reservation:
-        """Reserves an id for a request; a repeated request gets the job it made before."""
+    async def reserve(self, request_id: str, owner: str = "") -> Reservation:
+        """Reserves an id for a request; repeated by its owner, it gets the job it made before."""
         with self.prompt():
-            return await self._jobs.reserve(check_word(request_id, "request_id"))
+            return await self._jobs.reserve(check_word(request_id, "request_id"), owner)
 
     async def reserved(self, request_id: str) -> Reservation | None:
         """What was reserved for a request that made no job yet; None if nothing was."""
@@ -67,6 +70,7 @@ class Submission:
 
     async def accept(self, reservation: Reservation, spec: JobSpec) -> job_pb2.Job:
         """Returns once both the job and its work item are on disk."""
+        about(reservation.id)
         named = check_word(spec.correlation_id, "correlation_id")
         job = job_pb2.Job(
             job_id=reservation.id,
@@ -80,13 +84,14 @@ class Submission:
             caller=spec.turn.caller,
             priority=spec.turn.priority,
             webhook_url=spec.webhook_url,
+            owner=spec.owner,
         )
         reset_stages(job)
         record = job_pb2.JobRecord(
             job=job,
             request_id=reservation.request_key,
             force=spec.force,
-            cache_key=dedup_key(spec.source, spec.options),
+            cache_key=dedup_key(spec.source, spec.options, spec.owner),
         )
         with self.prompt():
             return await self._store(record)
@@ -121,18 +126,21 @@ class Rerun:
         self, job_id: str, request_id: str, correlation_id: str, webhook_url: str = ""
     ) -> job_pb2.Job:
         """Returns the new job; raises if the old one has not ended or its file is gone."""
-        old = (await self.jobs.get(job_id)).job
+        old = (await self.jobs.visible(job_id)).job
         if old.state not in TERMINAL:
             raise SourceRefusedError(
                 f"job {job_id} has not ended; it can be run again only after its end",
                 reason=Reason.JOB_NOT_ENDED,
             )
-        reservation = await self.submission.reserve(request_id)
+        owner = caller.current().subject
+        reservation = await self.submission.reserve(request_id, owner)
         if reservation.accepted:
             return reservation.accepted.job
         await self.capacity.check(old.source.upload.size_bytes)
         if old.source.HasField("upload"):
             await self.artifacts.copy(job_id, reservation.id, UPLOAD, self.work_dir)
         turn = SchedulingKey(old.caller, old.priority)
-        spec = JobSpec(old.source, old.options, turn, correlation_id, True, webhook_url)
+        spec = JobSpec(
+            old.source, old.options, turn, correlation_id, True, webhook_url, owner=owner
+        )
         return await self.submission.accept(reservation, spec)

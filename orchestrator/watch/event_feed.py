@@ -116,9 +116,9 @@ class EventFeed(ABC, Generic[EntryT, ProgressT]):
     urgent: ClassVar[frozenset[EventTypeId]]
     """Events people wait for: they wake watchers at once."""
 
-    def __init__(self, bus: Bus, event_logs: EventLogReader, owner_id: str) -> None:
+    def __init__(self, bus: Bus, event_logs: EventLogReader, entity_id: str) -> None:
         self._bus = bus
-        self._owner_id = owner_id
+        self._entity_id = entity_id
         self._reader = event_logs
         self._entries: list[EntryT] = []
         self._last = 0
@@ -142,7 +142,7 @@ class EventFeed(ABC, Generic[EntryT, ProgressT]):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Follows the event log inside this block."""
-        subject = self._bus.names.live(self._owner_id, "*")
+        subject = self._bus.names.live(self._entity_id, "*")
         async with self._bus.subscribed(subject, self._on_live):
             rereading = asyncio.create_task(self._reread_periodically())
             publishing = asyncio.create_task(self._publish_progress())
@@ -206,13 +206,15 @@ class EventFeed(ABC, Generic[EntryT, ProgressT]):
             try:
                 await self.read_stored()
             except MeshError as error:
-                log.warning("cannot read the event log", owner_id=self._owner_id, error=str(error))
+                log.warning(
+                    "cannot read the event log", entity_id=self._entity_id, error=str(error)
+                )
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._reread.wait(), REREAD_SECONDS)
             self._reread.clear()
 
     async def _read_newer(self) -> None:
-        async for sequence, event in self._reader.events(self._owner_id, self._last):
+        async for sequence, event in self._reader.events(self._entity_id, self._last):
             self._add(sequence, event)
 
     @contextmanager
@@ -269,18 +271,18 @@ class _Shared(Generic[FeedT]):
 
 
 class FeedPool(Generic[FeedT]):
-    """The feeds that are being watched here, by owner."""
+    """The feeds that are being watched here, by job or collection."""
 
     def __init__(self, make: Callable[[str], FeedT]) -> None:
         self._make = make
         self._open: dict[str, _Shared[FeedT]] = {}
 
     @asynccontextmanager
-    async def of(self, owner_id: str) -> AsyncIterator[FeedT]:
+    async def of(self, entity_id: str) -> AsyncIterator[FeedT]:
         """The feed of one event log, shared by all its watchers."""
-        shared = self._open.get(owner_id)
+        shared = self._open.get(entity_id)
         if shared is None:
-            shared = self._open[owner_id] = _Shared(self._make(owner_id))
+            shared = self._open[entity_id] = _Shared(self._make(entity_id))
             shared.task = asyncio.create_task(self._serve(shared))
         shared.watchers += 1
         try:
@@ -289,12 +291,12 @@ class FeedPool(Generic[FeedT]):
         finally:
             shared.watchers -= 1
             if not shared.watchers:
-                self._open.pop(owner_id, None)
+                self._open.pop(entity_id, None)
                 shared.closing.set()
 
-    async def until_ended(self, owner_id: str) -> None:
-        """Waits until the owner's event log has its final event."""
-        async with self.of(owner_id) as feed:
+    async def until_ended(self, entity_id: str) -> None:
+        """Waits until the event log has its final event."""
+        async with self.of(entity_id) as feed:
             await feed.until_ended()
 
     async def _serve(self, shared: _Shared[FeedT]) -> None:

@@ -10,6 +10,7 @@ from google.protobuf.timestamp import from_current_time
 
 from mesh.bus import Bus
 from mesh.errors import NotFoundError
+from mesh.identity import current
 from mesh.reasons import Reason
 from orchestrator.jobs.dead_letters import DeadLetters
 from orchestrator.queue.paging import Page, stream_page
@@ -70,11 +71,14 @@ class Deliveries:
     async def page(
         self, size: int, token: str, job_id: str, collection_id: str
     ) -> Page[pb.WebhookDelivery]:
-        """Deliveries that changed before the token's, last changed first."""
+        """Deliveries the caller sees that changed before the token's, last changed first."""
+        caller = current()
 
         def wanted(delivery: pb.WebhookDelivery) -> bool:
-            return (not job_id or delivery.job_id == job_id) and (
-                not collection_id or delivery.collection_id == collection_id
+            return (
+                caller.sees(delivery.owner)
+                and (not job_id or delivery.job_id == job_id)
+                and (not collection_id or delivery.collection_id == collection_id)
             )
 
         return await stream_page(
@@ -97,6 +101,7 @@ def _opened(item: webhook_pb2.WebhookItem) -> pb.WebhookDelivery:
         collection_id=item.collection_id,
         state=pb.DELIVERY_STATE_PENDING,
         create_time=item.create_time,
+        owner=item.owner,
     )
 
 
@@ -120,6 +125,7 @@ def dead_letter_of(
         first_attempt_time=delivery.attempts[0].start_time,
         dead_time=from_current_time(),
         content=item.SerializeToString(),
+        owner=item.owner,
     )
 
 

@@ -34,18 +34,19 @@ def item_of(event: event_pb2.Event) -> webhook_pb2.WebhookItem | None:
     if event.type not in TYPES:
         return None
     of_job = event.type == event_pb2.EVENT_TYPE_JOB_FINISHED
-    owner = event.job_finished.job if of_job else event.collection_changed.collection
-    if not owner.webhook_url:
+    entity = event.job_finished.job if of_job else event.collection_changed.collection
+    if not entity.webhook_url:
         return None
     return webhook_pb2.WebhookItem(
         event_id=event.event_id,
         type=TYPES[event.type],
-        url=owner.webhook_url,
+        url=entity.webhook_url,
         job_id=event.job_id if of_job else "",
         collection_id="" if of_job else event.collection_id,
         correlation_id=event.correlation_id,
-        body=_body(event, MessageToDict(owner, preserving_proto_field_name=True)),
+        body=_body(event, MessageToDict(entity, preserving_proto_field_name=True)),
         create_time=event.timestamp,
+        owner=entity.owner,
     )
 
 

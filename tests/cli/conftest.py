@@ -26,5 +26,6 @@ def mesh(tmp_path: Path, mark: str) -> dict[str, str]:
     return {
         "path_first": install(tmp_path / "services"),
         "TMPDIR": str(tmp_path / "tmp"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
         MARK: mark,
     }

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from cli.local.mesh import STAGES
 from mesh.addresses import free_ports
 from mesh.server import running_server
+from mesh.tokens import write_token
 from orchestrator.settings import Settings
 from orchestrator.wiring import assembled
 from tests.conftest import DATA, RealMesh
@@ -28,6 +29,10 @@ RECORDINGS = {
     "lecture.ogg": "sample.ogg",
 }
 """The page's names of recordings, and the test data behind them."""
+SHOWN_TOKEN = (
+    "ytc_1b5d3e0a92c47f86_"  # noqa: S105 # of no mesh
+    "5f0c1c9a6e3b7d2481f6a09c3e5b7d1284c6f0a9e3d5b7c1428f6a0c9e3b5d71"
+)
 MIB = 1024**2
 FEED = """<rss version="2.0"><channel><title>Show</title><item><title>First</title>
 <enclosure url="{site}/files/talk.ogg" type="audio/ogg"/></item></channel></rss>"""
@@ -52,9 +57,15 @@ async def documented_mesh(real_mesh: RealMesh, folder: Path) -> AsyncIterator[Do
     recordings.mkdir()
     for name, source in RECORDINGS.items():
         copyfile(DATA / source, recordings / name)
+    token = write_token(folder / "token")
     (recordings / "large.json").write_bytes(b" " * (MIB + 1))
     async with AsyncExitStack() as stack:
         orchestrator = await stack.enter_async_context(_orchestrator(real_mesh, folder))
+        guarded = await stack.enter_async_context(
+            _orchestrator(
+                real_mesh, folder / "guarded", login=True, token_file=str(folder / "token")
+            )
+        )
         site = stack.enter_context(serving(recordings))
         site.page("/show/feed.xml", FEED.format(site=site.url).encode(), "application/rss+xml")
         receiver = await stack.enter_async_context(receiving())
@@ -71,6 +82,8 @@ async def documented_mesh(real_mesh: RealMesh, folder: Path) -> AsyncIterator[Do
                 "localhost:8001": await gateway(
                     orchestrator=orchestrator, rate_per_second=0.01, rate_burst=1
                 ),
+                "localhost:8003": await gateway(orchestrator=guarded),
+                SHOWN_TOKEN: token,
                 "localhost:8002": await gateway(orchestrator=f"127.0.0.1:{free_ports(1)[0]}"),
                 "https://example.org": site.url,
                 "https://example.com/hook": receiver.url,
@@ -81,8 +94,8 @@ async def documented_mesh(real_mesh: RealMesh, folder: Path) -> AsyncIterator[Do
 
 
 @asynccontextmanager
-async def _orchestrator(real_mesh: RealMesh, folder: Path) -> AsyncIterator[str]:
-    """Runs the orchestrator; yields its address."""
+async def _orchestrator(real_mesh: RealMesh, folder: Path, **changes: Any) -> AsyncIterator[str]:
+    """Runs an orchestrator; yields its address."""
     host, _, port = real_mesh.server.partition(":")
     stages: dict[str, Any] = {
         name: f"{host}:{int(port) + more}" for more, name in enumerate(STAGES, 1)
@@ -98,6 +111,7 @@ async def _orchestrator(real_mesh: RealMesh, folder: Path) -> AsyncIterator[str]
             webhook_secret=SecretStr(SECRET),
             webhook_private=True,
             **stages,
+            **changes,
         )
         async with (
             assembled(settings) as (services, get_ready),

@@ -14,7 +14,12 @@ import pytest
 
 from tests.conftest import DATA, RealMesh
 from tests.docs.pages import blocks, page
-from ytcaption.v1 import admin_service_pb2, collection_service_pb2, pipeline_service_pb2
+from ytcaption.v1 import (
+    admin_service_pb2,
+    auth_service_pb2,
+    collection_service_pb2,
+    pipeline_service_pb2,
+)
 
 COMMANDS = [
     block for block in blocks(page("docs/grpcurl.md"), "sh") if re.search("buf curl|^call ", block)
@@ -88,14 +93,35 @@ def test_operators_read_statistics_replay_and_clean_up(said: dict[str, str]) -> 
     assert json.loads(said["ReplayDeadLetter"])["job"]["jobId"] == letter["letterId"]
     assert json.loads(said["PurgeDeadLetters"]).keys() <= {"deadLettersRemoved"}
     assert json.loads(said["ListWebhookDeliveries"]) == {}, "no job asked for a webhook"
+    assert json.loads(said["ListAudit"]) == {}, "there is no login"
     assert json.loads(said["Cleanup"]) == {}, "nothing is a day old"
     own = json.loads(said["FactoryReset"])["services"][0]
     assert (int(own["jobsRemoved"]) >= 1, int(own["collectionsRemoved"]) >= 1) == (True, True)
 
 
+def test_tokens_are_made_listed_and_revoked(said: dict[str, str]) -> None:
+    assert json.loads(said["GetCaller"]) == {"role": "ROLE_ADMIN"}
+    made = json.loads(said["CreateToken"])
+    assert made["secret"].startswith(f"ytc_{made['token']['tokenId']}_")
+    assert "secret" not in said["ListTokens"]
+    assert "revokeTime" in json.loads(said["RevokeToken"])["token"]
+    assert json.loads(said["EndSessions"]) == {}
+    for name, code in (
+        ("CreateLink", "permission_denied"),
+        ("CreateSession", "permission_denied"),
+        ("OpenLink", "unauthenticated"),
+    ):
+        assert code in said[name]
+
+
 def test_every_call_of_the_public_services_is_shown_once() -> None:
     named = [_name(command) for command in COMMANDS]
-    public = (pipeline_service_pb2, collection_service_pb2, admin_service_pb2)
+    public = (
+        pipeline_service_pb2,
+        collection_service_pb2,
+        admin_service_pb2,
+        auth_service_pb2,
+    )
     calls = {
         method.name
         for contract in public

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,20 @@ def test_loopback_or_tls_or_permission_is_enough(service: str, authority: Author
     settings_of(service, Tls()).check()
     settings_of(service, Tls(), listen="localhost:1", metrics_listen="[::1]:1").check()
     settings_of(service, Tls(), listen="127.8.8.8:1", metrics_listen="").check()
-    settings_of(service, authority.issue(service), **open_wide).check()
+    login = {"login": True} if service == "orchestrator" else {}
+    settings_of(service, authority.issue(service), **login, **open_wide).check()
     settings_of(service, Tls(), insecure_listen=True, **open_wide).check()
+
+
+def test_the_orchestrator_beyond_loopback_needs_to_know_its_callers(authority: Authority) -> None:
+    tls = authority.issue("orchestrator")
+    with pytest.raises(InvalidRequestError, match=r"without a login.*ORCHESTRATOR_LOGIN=true"):
+        settings_of("orchestrator", tls, listen="0.0.0.0:1").check()
+
+    settings_of("orchestrator", tls, listen="0.0.0.0:1", login=True).check()
+    settings_of("orchestrator", replace(tls, peers="client"), listen="0.0.0.0:1").check()
+    settings_of("orchestrator", tls, listen="0.0.0.0:1", insecure_listen=True).check()
+    settings_of("orchestrator", tls, metrics_listen="0.0.0.0:1").check()
 
 
 def test_files_that_cannot_be_used_are_refused(authority: Authority, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from tests.conftest import RealMesh, running_mesh
 from tests.security.mutations import ID, TEXTS, message_of, mutated
 from ytcaption.v1 import (
     admin_service_pb2,
+    auth_service_pb2,
     collection_service_pb2,
     downloader_service_pb2,
     normalizer_service_pb2,
@@ -51,6 +52,7 @@ SERVED: dict[int, tuple[Any, ...]] = {
         pipeline_service_pb2,
         collection_service_pb2,
         admin_service_pb2,
+        auth_service_pb2,
         health_pb2,
         reflection_pb2,
     ),

@@ -1,8 +1,8 @@
 """A gRPC client of the orchestrator with one method for each common step."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from mesh.frames import truthful
 from mesh.status import reason_of
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
+from ytcaption.v1 import auth_service_pb2_grpc as auth_rpc
 from ytcaption.v1 import collection_service_pb2_grpc as collection_rpc
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -18,13 +19,43 @@ from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
 URL = "http://example.test/talk.mp3"
 
 
+def _calls_of(kind: str) -> Any:
+    def make(self: "_WithToken", *method: Any, **serializers: Any) -> Callable[..., Any]:
+        multi_callable = getattr(self.channel, kind)(*method, **serializers)
+        metadata = (("authorization", f"Bearer {self.token}"),)
+        return lambda *request, **options: multi_callable(
+            *request, **({"metadata": metadata} | options)
+        )
+
+    return make
+
+
+class _WithToken:
+    """Stands in for a channel; its calls carry a token."""
+
+    unary_unary = _calls_of("unary_unary")
+    unary_stream = _calls_of("unary_stream")
+    stream_unary = _calls_of("stream_unary")
+    stream_stream = _calls_of("stream_stream")
+
+    def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
+        self.channel = channel
+        self.token = token
+
+
 class Client:
     """The stubs of one channel."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel = channel
+        self.auth = auth_rpc.AuthServiceStub(channel)
         self.pipeline = rpc.PipelineServiceStub(channel)
         self.collections = collection_rpc.CollectionServiceStub(channel)
         self.admin = admin_rpc.AdminServiceStub(channel)
+
+    def with_token(self, token: str) -> "Client":
+        """The same server, called with a token."""
+        return Client(cast("grpc.aio.Channel", _WithToken(self.channel, token)))
 
     async def create(self, url: str = URL, **fields: Any) -> job_pb2.Job:
         # Most tests need a run of their own, not a deduplicated one.

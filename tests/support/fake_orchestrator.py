@@ -25,6 +25,9 @@ from tests.support.collection_updates import (
 from tests.support.job_updates import EVENT_LOG, FAILED, JOB_ID, REPLAYED, duration, ended_job
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
+from ytcaption.v1 import audit_pb2 as audit_pb
+from ytcaption.v1 import auth_service_pb2 as auth_pb
+from ytcaption.v1 import auth_service_pb2_grpc as auth_rpc
 from ytcaption.v1 import collection_pb2
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import collection_service_pb2_grpc as collection_rpc
@@ -32,6 +35,7 @@ from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
+from ytcaption.v1 import token_pb2 as token_pb
 
 
 class _Paged(Protocol):
@@ -309,6 +313,7 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
     def __init__(self) -> None:
         self.healthy = True
         self.cleanups: list[admin_pb.CleanupRequest] = []
+        self.audits: list[admin_pb.ListAuditRequest] = []
         self.resets: list[admin_pb.FactoryResetRequest] = []
         self.stage_error = ""
         """Why the downloader could not be reset."""
@@ -388,6 +393,21 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
             bytes_removed=2_500_000,
         )
 
+    async def ListAudit(
+        self, request: admin_pb.ListAuditRequest, context: Any
+    ) -> admin_pb.ListAuditResponse:
+        self.audits.append(request)
+        entry = audit_pb.AuditEntry(
+            sequence=7,
+            subject="ana",
+            peer="ipv4:127.0.0.1:4",
+            client="192.0.2.7",
+            method="PipelineService/DeleteJob",
+            object_ids=[JOB_ID],
+            reason="JOB_NOT_FOUND",
+        )
+        return admin_pb.ListAuditResponse(entries=[entry])
+
     async def FactoryReset(
         self, request: admin_pb.FactoryResetRequest, context: Any
     ) -> admin_pb.FactoryResetResponse:
@@ -401,6 +421,20 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
             name="downloader", done=not self.stage_error, error=self.stage_error, files_removed=7
         )
         return admin_pb.FactoryResetResponse(services=[own, stage])
+
+
+class FakeAuth(auth_rpc.AuthServiceServicer):
+    """A mesh without a login."""
+
+    async def GetCaller(
+        self, request: auth_pb.GetCallerRequest, context: Any
+    ) -> auth_pb.GetCallerResponse:
+        return auth_pb.GetCallerResponse(role=token_pb.ROLE_ADMIN)
+
+    async def CreateLink(
+        self, request: auth_pb.CreateLinkRequest, context: Any
+    ) -> auth_pb.CreateLinkResponse:
+        return auth_pb.CreateLinkResponse(code="once")
 
 
 def services(
@@ -423,6 +457,11 @@ def services(
             collection_pb.DESCRIPTOR.services_by_name["CollectionService"],
             collection_rpc.add_CollectionServiceServicer_to_server,
             collections or FakeCollections(),
+        ),
+        Service.of(
+            auth_pb.DESCRIPTOR.services_by_name["AuthService"],
+            auth_rpc.add_AuthServiceServicer_to_server,
+            FakeAuth(),  # type: ignore[abstract] # the rest is not implemented
         ),
     ]
 

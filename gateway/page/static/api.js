@@ -44,6 +44,7 @@ async function json(answer) {
 }
 
 export function problemOf(answer, body) {
+  if (answer.status === 401) location.assign(at("login"));
   const away = answer.status === 502 || answer.status === 504 ? "OFFLINE" : "";
   return new Problem({ reason: away, title: answer.statusText, status: answer.status, ...body });
 }
@@ -53,6 +54,7 @@ const many = (id, rest = "") => `collections/${encodeURIComponent(id)}${rest}`;
 const letter = (id, rest = "") => `dead-letters/${encodeURIComponent(id)}${rest}`;
 
 export const health = () => call("health");
+export const session = () => call("session");
 export const capabilities = () => call("capabilities");
 export const listJobs = (query) => call("jobs", { query });
 export const jobsEventsAddress = (query) => at("jobs/events", query);

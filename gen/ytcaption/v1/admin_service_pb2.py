@@ -24,11 +24,12 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from ytcaption.v1 import audit_pb2 as ytcaption_dot_v1_dot_audit__pb2
 from ytcaption.v1 import job_pb2 as ytcaption_dot_v1_dot_job__pb2
 from ytcaption.v1 import media_pb2 as ytcaption_dot_v1_dot_media__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ytcaption/v1/admin_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\"\x11\n\x0fGetStatsRequest\"\xdd\x01\n\x10GetStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12&\n\x04jobs\x18\x02 \x03(\x0b\x32\x18.ytcaption.v1.StateCount\x12\x13\n\x0bqueue_depth\x18\x03 \x01(\x04\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x04 \x01(\x04\x12\x14\n\x0cstored_bytes\x18\x05 \x01(\x04\x12)\n\x06uptime\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12$\n\x06limits\x18\x07 \x01(\x0b\x32\x14.ytcaption.v1.Limits\"B\n\nStateCount\x12%\n\x05state\x18\x01 \x01(\x0e\x32\x16.ytcaption.v1.JobState\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"\x12\n\x10GetHealthRequest\"h\n\x11GetHealthResponse\x12\x0f\n\x07healthy\x18\x01 \x01(\x08\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x31\n\ncomponents\x18\x03 \x03(\x0b\x32\x1d.ytcaption.v1.ComponentHealth\"\x84\x01\n\x0f\x43omponentHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07healthy\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x31\n\tpreparing\x18\x05 \x01(\x0b\x32\x1e.ytcaption.v1.ModelPreparation\"M\n\x0e\x43leanupRequest\x12*\n\x07max_age\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"\x8e\x01\n\x0f\x43leanupResponse\x12\x14\n\x0cjobs_removed\x18\x01 \x01(\x04\x12\x16\n\x0e\x65vents_removed\x18\x02 \x01(\x04\x12\x19\n\x11\x61rtifacts_removed\x18\x03 \x01(\x04\x12\x15\n\rbytes_removed\x18\x04 \x01(\x04\x12\x1b\n\x13\x63ollections_removed\x18\x05 \x01(\x04\"<\n\x13\x46\x61\x63toryResetRequest\x12\x14\n\x0c\x63onfirmation\x18\x01 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"D\n\x14\x46\x61\x63toryResetResponse\x12,\n\x08services\x18\x01 \x03(\x0b\x32\x1a.ytcaption.v1.ServiceReset\"\xb0\x01\n\x0cServiceReset\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x08\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x14\n\x0cjobs_removed\x18\x04 \x01(\x04\x12\x15\n\rfiles_removed\x18\x05 \x01(\x04\x12\x14\n\x0ctasks_purged\x18\x06 \x01(\x04\x12\x15\n\rbytes_removed\x18\x07 \x01(\x04\x12\x1b\n\x13\x63ollections_removed\x18\x08 \x01(\x04\"O\n\x16ListDeadLettersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"b\n\x17ListDeadLettersResponse\x12.\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x18.ytcaption.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\")\n\x17ReplayDeadLetterRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\":\n\x18ReplayDeadLetterResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"v\n\x17PurgeDeadLettersRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12*\n\x06\x62\x65\x66ore\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"8\n\x18PurgeDeadLettersResponse\x12\x1c\n\x14\x64\x65\x61\x64_letters_removed\x18\x01 \x01(\x04\"l\n\x1cListWebhookDeliveriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\x12\x15\n\rcollection_id\x18\x04 \x01(\t\"k\n\x1dListWebhookDeliveriesResponse\x12\x31\n\ndeliveries\x18\x01 \x03(\x0b\x32\x1d.ytcaption.v1.WebhookDelivery\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xaa\x02\n\x0fWebhookDelivery\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0b\n\x03url\x18\x03 \x01(\t\x12\x0e\n\x06job_id\x18\x04 \x01(\t\x12\x15\n\rcollection_id\x18\x05 \x01(\t\x12*\n\x05state\x18\x06 \x01(\x0e\x32\x1b.ytcaption.v1.DeliveryState\x12/\n\x08\x61ttempts\x18\x07 \x03(\x0b\x32\x1d.ytcaption.v1.DeliveryAttempt\x12\x35\n\x11next_attempt_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x9d\x01\n\x0f\x44\x65liveryAttempt\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06status\x18\x04 \x01(\x05\x12\r\n\x05\x65rror\x18\x05 \x01(\t*\x82\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVERY_STATE_PENDING\x10\x01\x12\x1c\n\x18\x44\x45LIVERY_STATE_DELIVERED\x10\x02\x12\x17\n\x13\x44\x45LIVERY_STATE_DEAD\x10\x03\x32\xf2\x05\n\x0c\x41\x64minService\x12N\n\x08GetStats\x12\x1d.ytcaption.v1.GetStatsRequest\x1a\x1e.ytcaption.v1.GetStatsResponse\"\x03\x90\x02\x01\x12Q\n\tGetHealth\x12\x1e.ytcaption.v1.GetHealthRequest\x1a\x1f.ytcaption.v1.GetHealthResponse\"\x03\x90\x02\x01\x12\x46\n\x07\x43leanup\x12\x1c.ytcaption.v1.CleanupRequest\x1a\x1d.ytcaption.v1.CleanupResponse\x12U\n\x0c\x46\x61\x63toryReset\x12!.ytcaption.v1.FactoryResetRequest\x1a\".ytcaption.v1.FactoryResetResponse\x12\x63\n\x0fListDeadLetters\x12$.ytcaption.v1.ListDeadLettersRequest\x1a%.ytcaption.v1.ListDeadLettersResponse\"\x03\x90\x02\x01\x12\x61\n\x10ReplayDeadLetter\x12%.ytcaption.v1.ReplayDeadLetterRequest\x1a&.ytcaption.v1.ReplayDeadLetterResponse\x12\x61\n\x10PurgeDeadLetters\x12%.ytcaption.v1.PurgeDeadLettersRequest\x1a&.ytcaption.v1.PurgeDeadLettersResponse\x12u\n\x15ListWebhookDeliveries\x12*.ytcaption.v1.ListWebhookDeliveriesRequest\x1a+.ytcaption.v1.ListWebhookDeliveriesResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ytcaption/v1/admin_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18ytcaption/v1/audit.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\"\xa8\x01\n\x10ListAuditRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0f\n\x07subject\x18\x03 \x01(\t\x12.\n\nstart_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"W\n\x11ListAuditResponse\x12)\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x18.ytcaption.v1.AuditEntry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x11\n\x0fGetStatsRequest\"\xdd\x01\n\x10GetStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12&\n\x04jobs\x18\x02 \x03(\x0b\x32\x18.ytcaption.v1.StateCount\x12\x13\n\x0bqueue_depth\x18\x03 \x01(\x04\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x04 \x01(\x04\x12\x14\n\x0cstored_bytes\x18\x05 \x01(\x04\x12)\n\x06uptime\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12$\n\x06limits\x18\x07 \x01(\x0b\x32\x14.ytcaption.v1.Limits\"B\n\nStateCount\x12%\n\x05state\x18\x01 \x01(\x0e\x32\x16.ytcaption.v1.JobState\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"\x12\n\x10GetHealthRequest\"h\n\x11GetHealthResponse\x12\x0f\n\x07healthy\x18\x01 \x01(\x08\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x31\n\ncomponents\x18\x03 \x03(\x0b\x32\x1d.ytcaption.v1.ComponentHealth\"\x84\x01\n\x0f\x43omponentHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07healthy\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x31\n\tpreparing\x18\x05 \x01(\x0b\x32\x1e.ytcaption.v1.ModelPreparation\"M\n\x0e\x43leanupRequest\x12*\n\x07max_age\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"\x8e\x01\n\x0f\x43leanupResponse\x12\x14\n\x0cjobs_removed\x18\x01 \x01(\x04\x12\x16\n\x0e\x65vents_removed\x18\x02 \x01(\x04\x12\x19\n\x11\x61rtifacts_removed\x18\x03 \x01(\x04\x12\x15\n\rbytes_removed\x18\x04 \x01(\x04\x12\x1b\n\x13\x63ollections_removed\x18\x05 \x01(\x04\"<\n\x13\x46\x61\x63toryResetRequest\x12\x14\n\x0c\x63onfirmation\x18\x01 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"D\n\x14\x46\x61\x63toryResetResponse\x12,\n\x08services\x18\x01 \x03(\x0b\x32\x1a.ytcaption.v1.ServiceReset\"\xb0\x01\n\x0cServiceReset\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x08\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x14\n\x0cjobs_removed\x18\x04 \x01(\x04\x12\x15\n\rfiles_removed\x18\x05 \x01(\x04\x12\x14\n\x0ctasks_purged\x18\x06 \x01(\x04\x12\x15\n\rbytes_removed\x18\x07 \x01(\x04\x12\x1b\n\x13\x63ollections_removed\x18\x08 \x01(\x04\"O\n\x16ListDeadLettersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"b\n\x17ListDeadLettersResponse\x12.\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x18.ytcaption.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\")\n\x17ReplayDeadLetterRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\":\n\x18ReplayDeadLetterResponse\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"v\n\x17PurgeDeadLettersRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12*\n\x06\x62\x65\x66ore\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"8\n\x18PurgeDeadLettersResponse\x12\x1c\n\x14\x64\x65\x61\x64_letters_removed\x18\x01 \x01(\x04\"l\n\x1cListWebhookDeliveriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06job_id\x18\x03 \x01(\t\x12\x15\n\rcollection_id\x18\x04 \x01(\t\"k\n\x1dListWebhookDeliveriesResponse\x12\x31\n\ndeliveries\x18\x01 \x03(\x0b\x32\x1d.ytcaption.v1.WebhookDelivery\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xb9\x02\n\x0fWebhookDelivery\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0b\n\x03url\x18\x03 \x01(\t\x12\x0e\n\x06job_id\x18\x04 \x01(\t\x12\x15\n\rcollection_id\x18\x05 \x01(\t\x12*\n\x05state\x18\x06 \x01(\x0e\x32\x1b.ytcaption.v1.DeliveryState\x12/\n\x08\x61ttempts\x18\x07 \x03(\x0b\x32\x1d.ytcaption.v1.DeliveryAttempt\x12\x35\n\x11next_attempt_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05owner\x18\n \x01(\t\"\x9d\x01\n\x0f\x44\x65liveryAttempt\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06status\x18\x04 \x01(\x05\x12\r\n\x05\x65rror\x18\x05 \x01(\t*\x82\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVERY_STATE_PENDING\x10\x01\x12\x1c\n\x18\x44\x45LIVERY_STATE_DELIVERED\x10\x02\x12\x17\n\x13\x44\x45LIVERY_STATE_DEAD\x10\x03\x32\xc5\x06\n\x0c\x41\x64minService\x12N\n\x08GetStats\x12\x1d.ytcaption.v1.GetStatsRequest\x1a\x1e.ytcaption.v1.GetStatsResponse\"\x03\x90\x02\x01\x12Q\n\tGetHealth\x12\x1e.ytcaption.v1.GetHealthRequest\x1a\x1f.ytcaption.v1.GetHealthResponse\"\x03\x90\x02\x01\x12\x46\n\x07\x43leanup\x12\x1c.ytcaption.v1.CleanupRequest\x1a\x1d.ytcaption.v1.CleanupResponse\x12U\n\x0c\x46\x61\x63toryReset\x12!.ytcaption.v1.FactoryResetRequest\x1a\".ytcaption.v1.FactoryResetResponse\x12\x63\n\x0fListDeadLetters\x12$.ytcaption.v1.ListDeadLettersRequest\x1a%.ytcaption.v1.ListDeadLettersResponse\"\x03\x90\x02\x01\x12\x61\n\x10ReplayDeadLetter\x12%.ytcaption.v1.ReplayDeadLetterRequest\x1a&.ytcaption.v1.ReplayDeadLetterResponse\x12\x61\n\x10PurgeDeadLetters\x12%.ytcaption.v1.PurgeDeadLettersRequest\x1a&.ytcaption.v1.PurgeDeadLettersResponse\x12u\n\x15ListWebhookDeliveries\x12*.ytcaption.v1.ListWebhookDeliveriesRequest\x1a+.ytcaption.v1.ListWebhookDeliveriesResponse\"\x03\x90\x02\x01\x12Q\n\tListAudit\x12\x1e.ytcaption.v1.ListAuditRequest\x1a\x1f.ytcaption.v1.ListAuditResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,50 +44,56 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ADMINSERVICE'].methods_by_name['ListDeadLetters']._serialized_options = b'\220\002\001'
   _globals['_ADMINSERVICE'].methods_by_name['ListWebhookDeliveries']._loaded_options = None
   _globals['_ADMINSERVICE'].methods_by_name['ListWebhookDeliveries']._serialized_options = b'\220\002\001'
-  _globals['_DELIVERYSTATE']._serialized_start=2415
-  _globals['_DELIVERYSTATE']._serialized_end=2545
-  _globals['_GETSTATSREQUEST']._serialized_start=165
-  _globals['_GETSTATSREQUEST']._serialized_end=182
-  _globals['_GETSTATSRESPONSE']._serialized_start=185
-  _globals['_GETSTATSRESPONSE']._serialized_end=406
-  _globals['_STATECOUNT']._serialized_start=408
-  _globals['_STATECOUNT']._serialized_end=474
-  _globals['_GETHEALTHREQUEST']._serialized_start=476
-  _globals['_GETHEALTHREQUEST']._serialized_end=494
-  _globals['_GETHEALTHRESPONSE']._serialized_start=496
-  _globals['_GETHEALTHRESPONSE']._serialized_end=600
-  _globals['_COMPONENTHEALTH']._serialized_start=603
-  _globals['_COMPONENTHEALTH']._serialized_end=735
-  _globals['_CLEANUPREQUEST']._serialized_start=737
-  _globals['_CLEANUPREQUEST']._serialized_end=814
-  _globals['_CLEANUPRESPONSE']._serialized_start=817
-  _globals['_CLEANUPRESPONSE']._serialized_end=959
-  _globals['_FACTORYRESETREQUEST']._serialized_start=961
-  _globals['_FACTORYRESETREQUEST']._serialized_end=1021
-  _globals['_FACTORYRESETRESPONSE']._serialized_start=1023
-  _globals['_FACTORYRESETRESPONSE']._serialized_end=1091
-  _globals['_SERVICERESET']._serialized_start=1094
-  _globals['_SERVICERESET']._serialized_end=1270
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=1272
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=1351
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=1353
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=1451
-  _globals['_REPLAYDEADLETTERREQUEST']._serialized_start=1453
-  _globals['_REPLAYDEADLETTERREQUEST']._serialized_end=1494
-  _globals['_REPLAYDEADLETTERRESPONSE']._serialized_start=1496
-  _globals['_REPLAYDEADLETTERRESPONSE']._serialized_end=1554
-  _globals['_PURGEDEADLETTERSREQUEST']._serialized_start=1556
-  _globals['_PURGEDEADLETTERSREQUEST']._serialized_end=1674
-  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_start=1676
-  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_end=1732
-  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_start=1734
-  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_end=1842
-  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_start=1844
-  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_end=1951
-  _globals['_WEBHOOKDELIVERY']._serialized_start=1954
-  _globals['_WEBHOOKDELIVERY']._serialized_end=2252
-  _globals['_DELIVERYATTEMPT']._serialized_start=2255
-  _globals['_DELIVERYATTEMPT']._serialized_end=2412
-  _globals['_ADMINSERVICE']._serialized_start=2548
-  _globals['_ADMINSERVICE']._serialized_end=3302
+  _globals['_ADMINSERVICE'].methods_by_name['ListAudit']._loaded_options = None
+  _globals['_ADMINSERVICE'].methods_by_name['ListAudit']._serialized_options = b'\220\002\001'
+  _globals['_DELIVERYSTATE']._serialized_start=2716
+  _globals['_DELIVERYSTATE']._serialized_end=2846
+  _globals['_LISTAUDITREQUEST']._serialized_start=192
+  _globals['_LISTAUDITREQUEST']._serialized_end=360
+  _globals['_LISTAUDITRESPONSE']._serialized_start=362
+  _globals['_LISTAUDITRESPONSE']._serialized_end=449
+  _globals['_GETSTATSREQUEST']._serialized_start=451
+  _globals['_GETSTATSREQUEST']._serialized_end=468
+  _globals['_GETSTATSRESPONSE']._serialized_start=471
+  _globals['_GETSTATSRESPONSE']._serialized_end=692
+  _globals['_STATECOUNT']._serialized_start=694
+  _globals['_STATECOUNT']._serialized_end=760
+  _globals['_GETHEALTHREQUEST']._serialized_start=762
+  _globals['_GETHEALTHREQUEST']._serialized_end=780
+  _globals['_GETHEALTHRESPONSE']._serialized_start=782
+  _globals['_GETHEALTHRESPONSE']._serialized_end=886
+  _globals['_COMPONENTHEALTH']._serialized_start=889
+  _globals['_COMPONENTHEALTH']._serialized_end=1021
+  _globals['_CLEANUPREQUEST']._serialized_start=1023
+  _globals['_CLEANUPREQUEST']._serialized_end=1100
+  _globals['_CLEANUPRESPONSE']._serialized_start=1103
+  _globals['_CLEANUPRESPONSE']._serialized_end=1245
+  _globals['_FACTORYRESETREQUEST']._serialized_start=1247
+  _globals['_FACTORYRESETREQUEST']._serialized_end=1307
+  _globals['_FACTORYRESETRESPONSE']._serialized_start=1309
+  _globals['_FACTORYRESETRESPONSE']._serialized_end=1377
+  _globals['_SERVICERESET']._serialized_start=1380
+  _globals['_SERVICERESET']._serialized_end=1556
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=1558
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=1637
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=1639
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=1737
+  _globals['_REPLAYDEADLETTERREQUEST']._serialized_start=1739
+  _globals['_REPLAYDEADLETTERREQUEST']._serialized_end=1780
+  _globals['_REPLAYDEADLETTERRESPONSE']._serialized_start=1782
+  _globals['_REPLAYDEADLETTERRESPONSE']._serialized_end=1840
+  _globals['_PURGEDEADLETTERSREQUEST']._serialized_start=1842
+  _globals['_PURGEDEADLETTERSREQUEST']._serialized_end=1960
+  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_start=1962
+  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_end=2018
+  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_start=2020
+  _globals['_LISTWEBHOOKDELIVERIESREQUEST']._serialized_end=2128
+  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_start=2130
+  _globals['_LISTWEBHOOKDELIVERIESRESPONSE']._serialized_end=2237
+  _globals['_WEBHOOKDELIVERY']._serialized_start=2240
+  _globals['_WEBHOOKDELIVERY']._serialized_end=2553
+  _globals['_DELIVERYATTEMPT']._serialized_start=2556
+  _globals['_DELIVERYATTEMPT']._serialized_end=2713
+  _globals['_ADMINSERVICE']._serialized_start=2849
+  _globals['_ADMINSERVICE']._serialized_end=3686
 # @@protoc_insertion_point(module_scope)

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from ytcaption.v1 import audit_pb2 as _audit_pb2
 from ytcaption.v1 import job_pb2 as _job_pb2
 from ytcaption.v1 import media_pb2 as _media_pb2
 import builtins as _builtins
@@ -50,6 +51,76 @@ DELIVERY_STATE_DELIVERED: DeliveryState.ValueType  # 2
 DELIVERY_STATE_DEAD: DeliveryState.ValueType  # 3
 """It was given up; a dead letter says why."""
 Global___DeliveryState: _TypeAlias = DeliveryState  # noqa: Y015
+
+@_typing.final
+class ListAuditRequest(_message.Message):
+    """Which entries of the audit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """At most this many; 0 means 50, more than 200 means 200."""
+    page_token: _builtins.str
+    """`next_page_token` of the previous page; empty means the first."""
+    subject: _builtins.str
+    """Only those of this subject; empty means all."""
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """Only those at this time or later. Unset means all."""
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """Only those before. Unset means all."""
+
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "page_size", b"page_size", "page_token", b"page_token", "start_time", b"start_time", "subject", b"subject"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAuditRequest: _TypeAlias = ListAuditRequest  # noqa: Y015
+
+@_typing.final
+class ListAuditResponse(_message.Message):
+    """One page of the audit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[_audit_pb2.AuditEntry]:
+        """Newest first."""
+
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[_audit_pb2.AuditEntry] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAuditResponse: _TypeAlias = ListAuditResponse  # noqa: Y015
 
 @_typing.final
 class GetStatsRequest(_message.Message):
@@ -640,6 +711,7 @@ class WebhookDelivery(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     NEXT_ATTEMPT_TIME_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
     """The id of the event it tells of, and its `webhook-id`: the same in every attempt."""
     type: _builtins.str
@@ -652,6 +724,8 @@ class WebhookDelivery(_message.Message):
     """The collection it tells of; empty if it is a job."""
     state: Global___DeliveryState.ValueType
     """Where it stands."""
+    owner: _builtins.str
+    """Owner of the job or collection."""
     @_builtins.property
     def attempts(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeliveryAttempt]:
         """Oldest first."""
@@ -676,10 +750,11 @@ class WebhookDelivery(_message.Message):
         attempts: _abc.Iterable[Global___DeliveryAttempt] | None = ...,
         next_attempt_time: _timestamp_pb2.Timestamp | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "next_attempt_time", b"next_attempt_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "create_time", b"create_time", "event_id", b"event_id", "job_id", b"job_id", "next_attempt_time", b"next_attempt_time", "state", b"state", "type", b"type", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "create_time", b"create_time", "event_id", b"event_id", "job_id", b"job_id", "next_attempt_time", b"next_attempt_time", "owner", b"owner", "state", b"state", "type", b"type", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

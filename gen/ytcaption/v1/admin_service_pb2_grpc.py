@@ -75,6 +75,11 @@ class AdminServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesResponse.FromString,
                 _registered_method=True)
+        self.ListAudit = channel.unary_unary(
+                '/ytcaption.v1.AdminService/ListAudit',
+                request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListAuditRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListAuditResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer:
@@ -137,6 +142,13 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAudit(self, request, context):
+        """Lists what was changed or refused where there is a login, newest first. FactoryReset leaves it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -179,6 +191,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ListWebhookDeliveries,
                     request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesResponse.SerializeToString,
+            ),
+            'ListAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAudit,
+                    request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListAuditRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListAuditResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -398,6 +415,33 @@ class AdminService:
             '/ytcaption.v1.AdminService/ListWebhookDeliveries',
             ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesRequest.SerializeToString,
             ytcaption_dot_v1_dot_admin__service__pb2.ListWebhookDeliveriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.AdminService/ListAudit',
+            ytcaption_dot_v1_dot_admin__service__pb2.ListAuditRequest.SerializeToString,
+            ytcaption_dot_v1_dot_admin__service__pb2.ListAuditResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -32,6 +32,8 @@ class AdminServiceStub:
     """Removes dead letters; their jobs stay FAILED."""
     ListWebhookDeliveries: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListWebhookDeliveriesRequest, _admin_service_pb2.ListWebhookDeliveriesResponse]
     """Lists webhooks that were or will be sent, newest first."""
+    ListAudit: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListAuditRequest, _admin_service_pb2.ListAuditResponse]
+    """Lists what was changed or refused where there is a login, newest first. FactoryReset leaves it."""
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """For the people who run the mesh."""
@@ -99,5 +101,13 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_admin_service_pb2.ListWebhookDeliveriesRequest, _abc.Awaitable[_admin_service_pb2.ListWebhookDeliveriesResponse]],
     ) -> _abc.Awaitable[_admin_service_pb2.ListWebhookDeliveriesResponse]:
         """Lists webhooks that were or will be sent, newest first."""
+
+    @_abc_1.abstractmethod
+    def ListAudit(
+        self,
+        request: _admin_service_pb2.ListAuditRequest,
+        context: _aio.ServicerContext[_admin_service_pb2.ListAuditRequest, _abc.Awaitable[_admin_service_pb2.ListAuditResponse]],
+    ) -> _abc.Awaitable[_admin_service_pb2.ListAuditResponse]:
+        """Lists what was changed or refused where there is a login, newest first. FactoryReset leaves it."""
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _aio.Server) -> None: ...

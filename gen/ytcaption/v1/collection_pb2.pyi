@@ -127,6 +127,7 @@ class Collection(_message.Message):
     FROM_DATE_FIELD_NUMBER: _builtins.int
     TO_DATE_FIELD_NUMBER: _builtins.int
     CANCEL_NOTE_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """UUIDv7 chosen by the server."""
     correlation_id: _builtins.str
@@ -157,6 +158,8 @@ class Collection(_message.Message):
     """Last day of publication wanted, YYYY-MM-DD; empty: no limit."""
     cancel_note: _builtins.str
     """Why it was cancelled, in the caller's words; may be empty."""
+    owner: _builtins.str
+    """Subject of the token it was made with; empty without a login. Others do not see it, but operators do."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Playlists, channels and searches that were asked for; single recordings are members only."""
@@ -215,10 +218,11 @@ class Collection(_message.Message):
         from_date: _builtins.str = ...,
         to_date: _builtins.str = ...,
         cancel_note: _builtins.str = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "deadline", b"deadline", "end_time", b"end_time", "options", b"options", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "counts", b"counts", "create_time", b"create_time", "deadline", b"deadline", "discovery_complete", b"discovery_complete", "end_time", b"end_time", "from_date", b"from_date", "late_count", b"late_count", "listings", b"listings", "max_in_flight", b"max_in_flight", "member_count", b"member_count", "options", b"options", "priority", b"priority", "settled", b"settled", "sources", b"sources", "state", b"state", "title", b"title", "to_date", b"to_date", "update_time", b"update_time", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "counts", b"counts", "create_time", b"create_time", "deadline", b"deadline", "discovery_complete", b"discovery_complete", "end_time", b"end_time", "from_date", b"from_date", "late_count", b"late_count", "listings", b"listings", "max_in_flight", b"max_in_flight", "member_count", b"member_count", "options", b"options", "owner", b"owner", "priority", b"priority", "settled", b"settled", "sources", b"sources", "state", b"state", "title", b"title", "to_date", b"to_date", "update_time", b"update_time", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -249,6 +249,7 @@ class StartCollection(_message.Message):
     CALLER_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     FORCE_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     max_in_flight: _builtins.int
     """Members in flight at once; 0 means the service's setting."""
     from_date: _builtins.str
@@ -271,6 +272,8 @@ class StartCollection(_message.Message):
     """Whether members go before others. Unset means NORMAL."""
     force: _builtins.bool
     """Run even what was captioned lately."""
+    owner: _builtins.str
+    """Subject of the token it was requested with; callers who publish an event leave it out."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The recording of one job; or playlists, channels and searches of a collection."""
@@ -305,10 +308,11 @@ class StartCollection(_message.Message):
         caller: _builtins.str = ...,
         priority: _job_pb2.Priority.ValueType = ...,
         force: _builtins.bool = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "caller", b"caller", "force", b"force", "from_date", b"from_date", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "period", b"period", "priority", b"priority", "request_id", b"request_id", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "caller", b"caller", "force", b"force", "from_date", b"from_date", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "owner", b"owner", "period", b"period", "priority", b"priority", "request_id", b"request_id", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

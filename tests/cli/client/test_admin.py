@@ -1,12 +1,13 @@
 """stats, cleanup and factory-reset against the fake orchestrator on a real socket."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.support.command import run
 from tests.support.fake_orchestrator import FakeAdmin, serving
+from tests.support.job_updates import JOB_ID
 
 
 @pytest.fixture
@@ -98,3 +99,20 @@ async def test_a_service_that_could_not_be_reset_is_code_4(admin: FakeAdmin) -> 
     assert "NOT DONE" in ended.out
     assert "answer" in ended.out
     assert "\x1b" not in ended.out
+
+
+async def test_the_audit_is_a_table_of_who_did_what_with_which_outcome(admin: FakeAdmin) -> None:
+    async with serving(admin=admin) as address:
+        table = await run("audit", "--subject", "ana", "--hours", "1", "--server", address)
+        as_json = await run("audit", "--json", "--server", address)
+
+    heads, entry = table.out.splitlines()
+    assert heads.split() == ["when", "who", "from", "what", "on", "outcome"]
+    assert entry.split()[2:4] == ["ana", "192.0.2.7"]
+    assert entry.split()[4:] == ["DeleteJob", JOB_ID, "JOB_NOT_FOUND"]
+    assert json.loads(as_json.out)["subject"] == "ana"
+    first, second = admin.audits
+    age = datetime.now(UTC) - first.start_time.ToDatetime(UTC)
+    assert timedelta(hours=1) <= age < timedelta(hours=2)
+    assert (first.subject, second.subject) == ("ana", "")
+    assert not second.HasField("start_time")

@@ -96,6 +96,23 @@ async def test_up_beyond_loopback_without_tls_is_one_line(
     assert alive(mesh) == []
 
 
+async def test_a_gateway_beyond_loopback_without_the_login_is_one_line(
+    tmp_path: Path, mesh: dict[str, str]
+) -> None:
+    certs = tmp_path / "certs"
+    await run("certs", "init", str(certs))
+    arguments = ["up", "--certs", str(certs), "--http-host", "0.0.0.0"]  # noqa: S104 # refused
+    arguments += ["--data-dir", str(tmp_path / "data")]
+
+    refused = await run(*arguments, **mesh, ORCHESTRATOR_LOGIN="false")
+
+    assert refused.code == 3
+    (line,) = refused.err.splitlines()
+    assert "without a login" in line
+    assert "ORCHESTRATOR_LOGIN" in line
+    assert alive(mesh) == []
+
+
 @pytest.mark.parametrize("protected", [True, False])
 async def test_up_beyond_loopback_starts_with_certificates_or_with_permission(
     tmp_path: Path, mesh: dict[str, str], protected: bool

@@ -204,6 +204,9 @@ async def test_a_client_over_the_rate_limit_gets_429_with_retry_after(
         {"Origin": "null"},
         {"Origin": "http://127.0.0.1:1"},
         {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+        {"Origin": "null", "Sec-Fetch-Site": "none"},
+        {"Origin": "https://evil.test", "Sec-Fetch-Site": "same-origin"},
     ],
 )
 async def test_a_cross_site_page_may_change_nothing(
@@ -216,11 +219,12 @@ async def test_a_cross_site_page_may_change_nothing(
 
 
 async def test_the_gateways_own_page_may_change_things(http: httpx2.AsyncClient) -> None:
-    own = {"Origin": str(http.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+    for origin in (str(http.base_url).rstrip("/"), "null"):  # a form of a page without referrer
+        own = {"Origin": origin, "Sec-Fetch-Site": "same-origin"}
 
-    answer = await http.post(f"/jobs/{UNKNOWN_ID}/cancel", headers=own)
+        answer = await http.post(f"/jobs/{UNKNOWN_ID}/cancel", headers=own)
 
-    assert answer.status_code == 404
+        assert answer.status_code == 404
 
 
 async def test_a_foreign_host_name_is_rejected(http: httpx2.AsyncClient) -> None:

@@ -1,5 +1,6 @@
 // The frame around every view: name, navigation, health, language, theme.
 
+import { session } from "../api.js";
 import { button, h, icon, redraw as drawAgain, show } from "../dom.js";
 import { language, LANGUAGES, setLanguage, t } from "../i18n.js";
 import { keepTheme } from "../store.js";
@@ -76,7 +77,7 @@ export function shell({ redraw }) {
       kind: "quiet help",
       act: showHelp,
     });
-    return [languages, themeButton(), help];
+    return [languages, themeButton(), help, logoutButton()];
   }
 
   draw();
@@ -88,6 +89,15 @@ export function shell({ redraw }) {
       header.querySelector(".ways").replaceWith(ways(path));
     },
   };
+}
+
+/** Ends the session; shown where there is a login. */
+function logoutButton() {
+  const leave = button({ text: t("nav.logout"), kind: "quiet", type: "submit" });
+  const form = h("form", { method: "post", action: "logout" }, leave);
+  show(form, false);
+  session().then((caller) => show(form, caller.login), () => {});
+  return form;
 }
 
 function brand() {

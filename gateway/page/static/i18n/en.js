@@ -13,6 +13,7 @@ export default {
   "nav.theme.light": "Colours: light",
   "nav.theme.dark": "Colours: dark",
   "nav.help": "Keyboard shortcuts",
+  "nav.logout": "Log out",
   "time.now": "just now",
 
   "net.lost": "The connection is gone. Nothing is lost: the page goes on as soon as it is back.",

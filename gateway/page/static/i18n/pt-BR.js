@@ -13,6 +13,7 @@ export default {
   "nav.theme.light": "Cores: claras",
   "nav.theme.dark": "Cores: escuras",
   "nav.help": "Atalhos do teclado",
+  "nav.logout": "Sair",
   "time.now": "agora mesmo",
 
   "net.lost": "A conexão caiu. Nada se perde: a página continua assim que ela voltar.",

@@ -23,6 +23,11 @@ export default {
   NOT_IMPLEMENTED: ["This is not built yet.", "See the README for what is."],
   CERTIFICATE_REQUIRED: ["The service accepts only callers whose certificate has a name.", "Ask the operator for a certificate."],
   CALLER_FORBIDDEN: ["This caller may not use the service.", "Ask the operator to allow its name."],
+  TOKEN_REQUIRED: ["You are not logged in.", "Log in."],
+  TOKEN_INVALID: ["This login is not valid.", "Log in again."],
+  TOKEN_EXPIRED: ["This login is over.", "Log in again."],
+  TOKEN_NOT_FOUND: ["There is no such token.", "Check its id."],
+  ROLE_REQUIRED: ["Your role may not do this.", "Ask an admin for a token with another role."],
 
   UNSUPPORTED_URL: ["There is nothing at this address that can be listened to.", "Open it in a browser and check it."],
   ADDRESS_FORBIDDEN: ["This address leads into a private network.", "Use a public address, or send the file itself."],

@@ -23,6 +23,11 @@ export default {
   NOT_IMPLEMENTED: ["Isto ainda não foi construído.", "O README diz o que já foi."],
   CERTIFICATE_REQUIRED: ["O serviço só aceita quem apresenta um certificado com nome.", "Peça um certificado a quem opera o serviço."],
   CALLER_FORBIDDEN: ["Este chamador não pode usar o serviço.", "Peça a quem opera o serviço que permita o nome dele."],
+  TOKEN_REQUIRED: ["Você não entrou.", "Entre."],
+  TOKEN_INVALID: ["Esta autenticação não é válida.", "Entre de novo."],
+  TOKEN_EXPIRED: ["Esta autenticação terminou.", "Entre de novo."],
+  TOKEN_NOT_FOUND: ["Não existe esse token.", "Confira o id."],
+  ROLE_REQUIRED: ["Seu papel não permite isto.", "Peça a quem administra um token com outro papel."],
 
   UNSUPPORTED_URL: ["Não há nada neste endereço que se possa ouvir.", "Abra-o num navegador e confira."],
   ADDRESS_FORBIDDEN: ["Este endereço leva a uma rede privada.", "Use um endereço público, ou envie o próprio arquivo."],

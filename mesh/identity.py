@@ -1,0 +1,114 @@
+"""Who calls and what each role may do: the one table of methods, and the caller of the moment."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import IntEnum
+
+from mesh.errors import ForbiddenError
+from mesh.reasons import Reason
+
+
+class Role(IntEnum):
+    """Roles in ascending order, with their numbers in the contract; each includes those before."""
+
+    ANYONE = 0
+    """Callers without a token."""
+    READER = 1
+    SUBMITTER = 2
+    OPERATOR = 3
+    ADMIN = 4
+
+
+METHODS: dict[str, Role] = {
+    "PipelineService/CreateJob": Role.SUBMITTER,
+    "PipelineService/CreateJobFromUpload": Role.SUBMITTER,
+    "PipelineService/GetJob": Role.READER,
+    "PipelineService/ListJobs": Role.READER,
+    "PipelineService/WatchJobs": Role.READER,
+    "PipelineService/WatchJob": Role.READER,
+    "PipelineService/CancelJob": Role.SUBMITTER,
+    "PipelineService/RepeatJob": Role.SUBMITTER,
+    "PipelineService/DeleteJob": Role.SUBMITTER,
+    "PipelineService/GetCaptions": Role.READER,
+    "PipelineService/DownloadArtifact": Role.READER,
+    "PipelineService/TranscribeStream": Role.SUBMITTER,
+    "PipelineService/GetAbilities": Role.READER,
+    "CollectionService/CreateCollection": Role.SUBMITTER,
+    "CollectionService/GetCollection": Role.READER,
+    "CollectionService/ListCollections": Role.READER,
+    "CollectionService/WatchCollections": Role.READER,
+    "CollectionService/WatchCollection": Role.READER,
+    "CollectionService/CancelCollection": Role.SUBMITTER,
+    "CollectionService/DeleteCollection": Role.SUBMITTER,
+    "CollectionService/GetReport": Role.READER,
+    "AdminService/GetStats": Role.OPERATOR,
+    "AdminService/GetHealth": Role.ANYONE,
+    "AdminService/Cleanup": Role.OPERATOR,
+    "AdminService/FactoryReset": Role.ADMIN,
+    "AdminService/ListDeadLetters": Role.READER,
+    "AdminService/ReplayDeadLetter": Role.SUBMITTER,
+    "AdminService/PurgeDeadLetters": Role.SUBMITTER,
+    "AdminService/ListWebhookDeliveries": Role.READER,
+    "AdminService/ListAudit": Role.ADMIN,
+    "AuthService/CreateToken": Role.ADMIN,
+    "AuthService/ListTokens": Role.ADMIN,
+    "AuthService/RevokeToken": Role.ADMIN,
+    "AuthService/GetCaller": Role.READER,
+    "AuthService/CreateLink": Role.READER,
+    "AuthService/OpenLink": Role.ANYONE,
+    "AuthService/CreateSession": Role.READER,
+    "AuthService/EndSessions": Role.READER,
+}
+"""The least role for each method; one that is missing may be called by no role."""
+
+PACKAGE = "/ytcaption.v1."
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf a call runs."""
+
+    role: Role
+    subject: str = ""
+    """Whom the token stands for; empty without one."""
+    token_id: str = ""
+
+    @property
+    def only(self) -> str | None:
+        """The one owner whose things the caller sees; None: those of all owners."""
+        return None if self.role >= Role.OPERATOR else self.subject
+
+    def sees(self, owner: str) -> bool:
+        """Whether what belongs to this owner exists for the caller."""
+        return self.only in (None, owner)
+
+    def check(self, method: str) -> None:
+        """Raises unless the role may call the method, such as "PipelineService/GetJob"."""
+        required = METHODS.get(method)
+        if required is None or self.role < required:
+            role = "no role" if required is None else f"only the role {required.name.lower()}"
+            raise ForbiddenError(f"{role} may call {method[:100]}", reason=Reason.ROLE_REQUIRED)
+
+
+TRUSTED = Caller(Role.ADMIN)
+"""Everyone where there is no login, and the mesh itself."""
+STRANGER = Caller(Role.ANYONE)
+
+_caller: ContextVar[Caller] = ContextVar("caller", default=TRUSTED)
+
+
+def current() -> Caller:
+    """The caller this code runs for; the mesh itself outside of a call."""
+    return _caller.get()
+
+
+@contextmanager
+def acting_for(caller: Caller) -> Iterator[None]:
+    """Runs the block on behalf of a caller."""
+    before = _caller.set(caller)
+    try:
+        yield
+    finally:
+        _caller.reset(before)

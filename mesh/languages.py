@@ -28,6 +28,9 @@ WHISPER = frozenset(_NAMES)
 """Whisper's own codes: all BCP-47 tags but "jw"."""
 
 _TAG = re.compile(r"([a-z]{2,3})([-_][a-z0-9]{1,8})*", re.IGNORECASE)
+CHINESE, TRADITIONAL_CHINESE = "zh", "zh-Hant"
+_TRADITIONAL = frozenset({"hant", "tw", "hk", "mo"})
+"""Subtags as in zh-Hant and zh-TW; without one of them the characters are simplified (CLDR)."""
 _OTHER_SPELLINGS = {
     "cmn": "zh",
     "fil": "tl",
@@ -49,6 +52,14 @@ def primary(tag: str) -> str:
             f"{tag[:40]!r} is not a language Whisper supports", reason=Reason.LANGUAGE_UNKNOWN
         )
     return code
+
+
+def canonical(tag: str) -> str:
+    """What of a tag changes the text: the language, and "zh-Hant" for traditional characters."""
+    code = primary(tag)
+    subtags = tag.strip().lower().replace("_", "-").split("-")
+    is_traditional = "hans" not in subtags and not _TRADITIONAL.isdisjoint(subtags)
+    return TRADITIONAL_CHINESE if code == CHINESE and is_traditional else code
 
 
 def name_of(tag: str) -> str:

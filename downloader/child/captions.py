@@ -12,6 +12,8 @@ from downloader import metadata
 from downloader.child.download import SingleVideoClient, refuse_other_programs
 from downloader.child.task import ChildTask
 from downloader.commands import CaptionsCommand
+from mesh.errors import InvalidRequestError
+from mesh.languages import canonical
 
 MAX_CAPTION_BYTES = 32 * 1024**2
 MAX_CAPTION_TEXT = 2000
@@ -70,10 +72,20 @@ def preferred_languages(info: Info, requested: tuple[str, ...]) -> Iterator[str]
         own = str(info.get("language") or "")
         requested = (own,) if own else tuple(available if len(available) == 1 else ())
     for tag in map(str.lower, requested):
-        # The same tag, then a regional variant of it (pt-BR for pt), then its base (pt for pt-BR).
+        # The same tag, one that means the same (zh-TW for zh-Hant), a regional variant of it (pt-BR
+        # for pt), then its base (pt for pt-BR).
         yield from (each for each in available if each.lower() == tag)
+        if "-" in tag:
+            yield from (each for each in available if each.lower() != tag == _meaning(each).lower())
         yield from (each for each in available if each.lower().startswith(f"{tag}-"))
         yield from (each for each in available if tag.startswith(f"{each.lower()}-"))
+
+
+def _meaning(tag: str) -> str:
+    try:
+        return canonical(tag)
+    except InvalidRequestError:  # sites use tags of their own
+        return ""
 
 
 def parse_cues(text: str, parser: str) -> Iterator[tuple[float, float, str]]:

@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from mesh.errors import InvalidRequestError
 from mesh.job_options import UNGROUPED, Kind
-from mesh.languages import primary
+from mesh.languages import canonical, primary
 from mesh.messages import fill
 from mesh.reasons import Reason
 from orchestrator.jobs.captions import rules_in_force
@@ -40,7 +40,7 @@ def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
     """The options in force; raises if one of them cannot be honoured."""
     options = deepcopy(DEFAULTS)
     options.MergeFrom(asked)
-    options.language = primary(options.language) if options.language not in ("", AUTO) else AUTO
+    options.language = canonical(options.language) if options.language not in ("", AUTO) else AUTO
     if options.language_out:  # the transcriber says which targets it has
         options.language_out = primary(options.language_out)
     else:
@@ -54,7 +54,7 @@ def resolve(asked: job_pb2.JobOptions) -> job_pb2.JobOptions:
 
 def _resolve_languages(options: job_pb2.JobOptions) -> None:
     """Spells the candidates of detection, each once, in the caller's order."""
-    options.languages[:] = dict.fromkeys(map(primary, options.languages))
+    options.languages[:] = dict.fromkeys(map(canonical, options.languages))
     if options.languages and options.language != AUTO:
         raise InvalidRequestError(
             "languages are for detection to choose among: leave out either languages or language"

@@ -9,7 +9,7 @@ import grpc
 
 from mesh.correlation import call_metadata
 from mesh.errors import UnavailableError, UnsupportedError
-from mesh.languages import tag_of
+from mesh.languages import primary, tag_of
 from mesh.reasons import Reason
 from orchestrator.pipeline.request import AUTO
 from orchestrator.pipeline.stages import ASK_SECONDS, NORMALIZER, TRANSCRIBER, Stages, list_models
@@ -75,7 +75,8 @@ class Capabilities:
                 )
 
     async def _check_translation(self, options: job_pb2.JobOptions) -> None:
-        source, target = tag_of(options.language), tag_of(options.language_out)
+        source = AUTO if options.language == AUTO else tag_of(primary(options.language))
+        target = tag_of(options.language_out)
         try:
             known = (await self._transcriber.get()).translations
         except grpc.aio.AioRpcError:

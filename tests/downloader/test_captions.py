@@ -163,12 +163,13 @@ def test_automatic_captions_and_live_chat_are_ignored() -> None:
         (("pt-BR",), ["pt-BR", "pt"]),
         (("pt-pt",), ["pt-PT", "pt"]),
         (("en",), ["en-nP7-2PuUl7o"]),
+        (("zh-Hant",), ["zh-TW", "zh"]),
         (("pt-BR", "en"), ["pt-BR", "pt", "en-nP7-2PuUl7o"]),
         ((), ["es"]),
     ],
 )
 def test_the_nearest_language_comes_first(wanted: tuple[str, ...], order: list[str]) -> None:
-    there = ["pt-BR", "pt", "pt-PT", "en-nP7-2PuUl7o", "es", "ptx"]
+    there = ["pt-BR", "pt", "pt-PT", "en-nP7-2PuUl7o", "es", "ptx", "zh", "zh-CN", "zh-TW"]
     info = {"subtitles": {tag: [{}] for tag in there}, "language": "es"}
 
     assert list(preferred_languages(info, wanted)) == order

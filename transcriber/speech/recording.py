@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
-from mesh.languages import tag_of
+from mesh.languages import CHINESE, tag_of
 from mesh.tasks import stop
 from transcriber.decoder import DecodeOptions, Decoder
 from transcriber.engine import Event, Finished, Progress, Request, Segment
@@ -23,7 +23,7 @@ from transcriber.speech.listener import (
     offset,
     windows_ahead,
 )
-from transcriber.speech.scripts import CHINESE, in_script, is_traditional
+from transcriber.speech.scripts import in_script, is_traditional
 from transcriber.speech.timestamps import add_translations, joints, place
 from transcriber.speech.windows import Window
 from transcriber.translation.routing import Route, TranslationRouter

@@ -7,19 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 
-from mesh.languages import primary
+from mesh.languages import CHINESE, TRADITIONAL_CHINESE, canonical, primary
 from transcriber.decoder import Phrase
-
-CHINESE = "zh"
-TRADITIONAL = frozenset({"hant", "tw", "hk", "mo"})
-"""Subtags as in zh-Hant and zh-TW; without one of them the characters are simplified (CLDR)."""
 
 
 def is_traditional(tags: Iterable[str]) -> bool:
     """Whether the first Chinese tag asks for traditional characters."""
-    chinese = (tag for tag in tags if tag and primary(tag) == CHINESE)
-    subtags = next(chinese, "").lower().replace("_", "-").split("-")
-    return "hans" not in subtags and not TRADITIONAL.isdisjoint(subtags)
+    chinese = (canonical(tag) for tag in tags if tag and primary(tag) == CHINESE)
+    return next(chinese, CHINESE) == TRADITIONAL_CHINESE
 
 
 def in_script(phrase: Phrase, *, traditional: bool) -> Phrase:

@@ -19,6 +19,14 @@ def test_candidates_of_detection_are_spelt_alike_and_each_is_there_once() -> Non
     assert list(resolve(asked).languages) == ["pt", "en", "es"]
 
 
+@pytest.mark.parametrize(
+    ("tag", "kept"), [("zh-TW", "zh-Hant"), ("zh_hk", "zh-Hant"), ("zh-CN", "zh"), ("pt-BR", "pt")]
+)
+def test_a_language_keeps_of_its_tag_what_changes_the_text(tag: str, kept: str) -> None:
+    assert resolve(job_pb2.JobOptions(language=tag)).language == kept
+    assert list(resolve(job_pb2.JobOptions(languages=["en", tag])).languages) == ["en", kept]
+
+
 def test_candidates_go_with_mixed_languages() -> None:
     asked = job_pb2.JobOptions(languages=["pt", "en"], mixed_languages=True)
 

@@ -64,6 +64,21 @@ async def test_a_language_the_transcriber_translates_into_is_accepted_and_passed
     assert script.starts[0].language_out == "de"
 
 
+async def test_traditional_chinese_is_translated_as_chinese_and_passed_on_as_it_is(
+    client: Client, script: Script
+) -> None:
+    script.translations.insert(
+        0,
+        transcriber_pb.Translation(model="nllb", source_languages=["zh"], target_languages=["de"]),
+    )
+    options = job_pb2.JobOptions(language="zh-TW", language_out="de")
+
+    ended = await client.finished((await client.create(options=options)).job_id)
+
+    assert ended.state == job_pb2.JOB_STATE_SUCCEEDED
+    assert script.starts[0].language == "zh-Hant"
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [

@@ -23,6 +23,7 @@ from tests.conftest import RealMesh, running_mesh
 from tests.support.client import Client, refusal
 from tests.support.command import run
 from tests.support.polling import until
+from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import auth_service_pb2 as auth_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import token_pb2
@@ -196,6 +197,19 @@ async def test_the_things_of_one_owner_are_on_no_route_of_another(
             assert job_id.encode() not in first, path
     assert (await http.get(f"/jobs/{job_id}", headers=carla)).json()["status"] == "failed"
     assert job_id in (await http.get("/jobs", headers=carla)).text
+
+
+async def test_the_stages_let_the_orchestrator_in(
+    stranger: Client, guarded: Guarded, http: httpx2.AsyncClient
+) -> None:
+    admin = stranger.with_token(guarded.token)
+    request = admin_pb.FactoryResetRequest(confirmation="ERASE EVERYTHING", dry_run=True)
+    reset = await admin.admin.FactoryReset(request)
+    created = await http.post("/uploads", content=b"noise", headers=bearer(guarded.token))
+    job = await admin.finished(created.json()["job_id"])
+
+    assert [one.error for one in reset.services if not one.done] == []
+    assert job.failure.reason in {Reason.NOT_MEDIA, Reason.NO_AUDIO, Reason.CORRUPT_MEDIA}
 
 
 async def test_owners_are_shown_and_a_reader_gets_the_number_of_all_dead_letters(

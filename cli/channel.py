@@ -16,7 +16,7 @@ from cli.exits import CommandError, Exit, code_of_status
 from cli.render.text import for_terminal
 from mesh import correlation
 from mesh.addresses import is_loopback, split
-from mesh.bearer import present
+from mesh.bearer import metadata_of, present
 from mesh.grpc_tls import channel_to
 from mesh.status import reason_of
 from mesh.tls import PLAIN, Tls
@@ -179,12 +179,14 @@ async def answers_http(address: str, tls: Tls = PLAIN) -> bool:
         return False
 
 
-async def model_preparation(address: str, tls: Tls = PLAIN) -> ModelPreparation | None:
+async def model_preparation(
+    address: str, tls: Tls = PLAIN, token: str = ""
+) -> ModelPreparation | None:
     """How far a transcriber is with its model; None if it is ready or does not answer."""
     async with open_channel(address, tls) as channel:
         try:
             state = await TranscriberServiceStub(channel).GetModelState(
-                GetModelStateRequest(), timeout=PROBE_SECONDS
+                GetModelStateRequest(), timeout=PROBE_SECONDS, metadata=metadata_of(token)
             )
         except grpc.aio.AioRpcError:
             return None

@@ -16,10 +16,10 @@ from downloader.admission import checked_proxy, checked_user_agent
 from downloader.commands import ClientOptions
 from downloader.engine import MediaLimits
 from downloader.ytdlp_engine import ServiceLimits
-from mesh.settings import ServiceSettings, default_work_dir
+from mesh.settings import StageSettings, default_work_dir
 
 
-class Settings(ServiceSettings):
+class Settings(StageSettings):
     """Read once, in __main__, from DOWNLOADER_* variables; then passed down."""
 
     model_config = SettingsConfigDict(env_prefix="DOWNLOADER_")

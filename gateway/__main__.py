@@ -21,6 +21,7 @@ from mesh.metrics import serve_metrics
 from mesh.reasons import Reason
 from mesh.service import run_process
 from mesh.tls import ReloadingContext
+from mesh.tokens import optional_token
 
 log = get_logger(__name__)
 
@@ -37,7 +38,8 @@ class _Server(uvicorn.Server):
 async def main(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT."""
     with _bound_socket(settings.listen) as listener:
-        serve_metrics(settings.metrics_listen, settings.tls)
+        token = optional_token(settings.metrics_token_file)
+        serve_metrics(settings.metrics_listen, settings.tls, token)
         app = create_app(settings)
         server = _Server(server_config(app, settings))
         loop = asyncio.get_running_loop()

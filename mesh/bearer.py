@@ -27,11 +27,16 @@ def presented() -> str:
     return _outgoing.get()
 
 
+def metadata_of(token: str) -> tuple[tuple[str, str], ...]:
+    """Metadata that carries this token; nothing without one."""
+    return ((KEY, f"Bearer {token}"),) if token else ()
+
+
 def bearer_metadata() -> tuple[tuple[str, str], ...]:
     """Metadata that carries the token."""
     token, client = presented(), _client.get()
     return (
-        *(((KEY, f"Bearer {token}"),) if token else ()),
+        *metadata_of(token),
         *(((CLIENT_KEY, client),) if client else ()),
     )
 

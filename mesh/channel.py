@@ -10,6 +10,7 @@ import grpc
 from structlog import get_logger
 
 from mesh.addresses import is_numeric, resolve, split
+from mesh.bearer import metadata_of
 from mesh.grpc_tls import channel_to
 from mesh.server import KEEPALIVE_MS
 from mesh.tasks import stop
@@ -39,11 +40,12 @@ COMMON: tuple[tuple[str, str | int], ...] = (
 
 
 @asynccontextmanager
-async def open_channel(
+async def open_channel(  # noqa: PLR0913 # whom to call, and how
     addresses: str,
     service: str,
     *,
     tls: Tls = PLAIN,
+    token: str = "",
     resolve: Resolve = resolve,
     every_seconds: float = RESOLVE_SECONDS,
 ) -> AsyncIterator[grpc.aio.Channel]:
@@ -51,9 +53,10 @@ async def open_channel(
 
     Hosts may be names or IP addresses of both families. Names are resolved again periodically, so
     replicas that come or come back get calls. With TLS every replica's certificate has the name of
-    the first host; certificates that were replaced are used from the next look-up on.
+    the first host; certificates that were replaced are used from the next look-up on. Every call
+    carries the token, if there is one.
     """
-    replicas = _Replicas(addresses, service, resolve, tls)
+    replicas = _Replicas(addresses, service, resolve, tls, token)
     await replicas.look_up()
     following = asyncio.create_task(replicas.follow(every_seconds))
     try:
@@ -73,6 +76,8 @@ def _calls_of(kind: str) -> Any:
 
     def make(self: "_Replicas", *method: Any, **serializers: Any) -> Callable[..., Any]:
         def call(*request: Any, **options: Any) -> Any:
+            if self.metadata:
+                options["metadata"] = (*self.metadata, *(options.get("metadata") or ()))
             multi_callable = getattr(self.channel, kind)(*method, **serializers)
             return multi_callable(*request, **options)
 
@@ -93,7 +98,10 @@ class _Replicas:
     stream_unary = _calls_of("stream_unary")
     stream_stream = _calls_of("stream_stream")
 
-    def __init__(self, addresses: str, service: str, resolve: Resolve, tls: Tls) -> None:
+    def __init__(
+        self, addresses: str, service: str, resolve: Resolve, tls: Tls, token: str
+    ) -> None:
+        self.metadata = metadata_of(token)
         listed = [address.strip() for address in addresses.split(",") if address.strip()]
         self._listed = [split(address) for address in listed or [addresses]]
         self._names = {host for host, _ in self._listed if not is_numeric(host)}

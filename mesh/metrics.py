@@ -1,19 +1,21 @@
 """Prometheus metrics of every RPC, served on a separate port."""
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from socketserver import ThreadingMixIn
 from threading import Thread
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import grpc
 from prometheus_client import Counter, Gauge, Histogram, make_wsgi_app
 
 from mesh.addresses import split
+from mesh.bearer import token_of
 from mesh.tls import PLAIN, ReloadingContext, Tls
+from mesh.tokens import digest_of, matches
 
 RPCS = Counter("ytcaption_rpcs", "Calls that ended, by status code.", ["method", "code"])
 RPCS_OPEN = Gauge("ytcaption_rpcs_open", "Calls under way.", ["method"])
@@ -25,6 +27,8 @@ RPC_SECONDS = Histogram(
 )
 
 REQUEST_SECONDS = 30.0
+
+_App: TypeAlias = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 @asynccontextmanager
@@ -53,17 +57,36 @@ def _name(code: Any) -> str:
     return code.name if isinstance(code, grpc.StatusCode) else by_number.get(code, "UNKNOWN")
 
 
-def serve_metrics(listen: str, tls: Tls = PLAIN) -> int:
+def serve_metrics(listen: str, tls: Tls = PLAIN, token: str = "") -> int:
     """Serves the Prometheus endpoint from a thread; returns its port. "" turns it off.
 
-    A service that names its callers demands a certificate here too, with whatever name.
+    A service that names its callers demands a certificate here too, with whatever name. With a
+    token it answers only those who send it as a bearer token.
     """
     if not listen:
         return 0
     context = ReloadingContext.for_server(tls, any_name=True) if tls.certificate else None
-    server = _MetricsServer(*split(listen), context)
+    app = make_wsgi_app()
+    server = _MetricsServer(*split(listen), context, _with_token(token, app) if token else app)
     Thread(target=server.serve_forever, daemon=True).start()
     return server.server_port
+
+
+def _with_token(token: str, app: _App) -> _App:
+    """The application for those who send the token; 401 for others."""
+    digest = digest_of(token)
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        given = token_of(environ.get("HTTP_AUTHORIZATION", ""))
+        if matches(given, digest):
+            return app(environ, start_response)
+        start_response(
+            "401 Unauthorized",
+            [("WWW-Authenticate", "Bearer"), ("Content-Type", "text/plain; charset=utf-8")],
+        )
+        return [b"the metrics need a bearer token\n"]
+
+    return answer
 
 
 class _SilentHandler(WSGIRequestHandler):
@@ -76,11 +99,11 @@ class _MetricsServer(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, context: ReloadingContext | None) -> None:
+    def __init__(self, host: str, port: int, context: ReloadingContext | None, app: _App) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._context = context
         super().__init__((host, port), _SilentHandler)
-        self.set_app(make_wsgi_app())
+        self.set_app(app)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         request.settimeout(REQUEST_SECONDS)

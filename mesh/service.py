@@ -15,6 +15,7 @@ from mesh.metrics import serve_metrics
 from mesh.reasons import Reason
 from mesh.server import Service, running_server
 from mesh.settings import ServiceSettings
+from mesh.tokens import optional_token
 
 log = get_logger(__name__)
 
@@ -34,7 +35,9 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    serve_metrics(settings.metrics_listen, settings.tls)
+    serve_metrics(
+        settings.metrics_listen, settings.tls, optional_token(settings.metrics_token_file)
+    )
     async with running_server(
         services,
         settings.listen,

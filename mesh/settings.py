@@ -32,6 +32,9 @@ class ServiceSettings(BaseSettings):
     metrics_listen: str = ""
     """Address of the Prometheus endpoint; empty turns it off."""
 
+    metrics_token_file: str = ""
+    """File with the token that readers of the metrics must send; empty: they need none."""
+
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Least severe line that is logged."""
 
@@ -102,6 +105,13 @@ class ServiceSettings(BaseSettings):
         present = {name: value for name, value in os.environ.items() if value}
         old = InitSettingsSource(settings_cls, cls.from_old_names(present))
         return init_settings, env_settings, old
+
+
+class StageSettings(ServiceSettings):
+    """Settings every stage has: a service that the orchestrator alone calls."""
+
+    token_file: str = ""
+    """File with the token that callers must send; empty: everyone who reaches the port may call."""
 
 
 Protection = tuple[str, str, Callable[[ServiceSettings], bool]]

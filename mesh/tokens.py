@@ -69,6 +69,11 @@ def read_token(file: str) -> str:
     return text
 
 
+def optional_token(file: str) -> str:
+    """The token in a file; "" if none is named."""
+    return read_token(file) if file else ""
+
+
 def _unusable(path: Path, why: str) -> UnavailableError:
     return UnavailableError(
         f"cannot use the token file {path}: {why}", reason=Reason.STORAGE_FORBIDDEN

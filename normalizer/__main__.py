@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from structlog import get_logger
 
+from mesh.callers import guarded_by
 from mesh.server import Service
 from mesh.service import run_process, serve
 from normalizer.capabilities import CapabilityProbe
@@ -44,7 +45,7 @@ async def main(settings: Settings) -> None:
         rpc.add_NormalizerServiceServicer_to_server,
         NormalizerServicer(engine, spool),
     )
-    await serve(settings, [service], get_ready)
+    await serve(settings, [guarded_by(settings.token_file, service)], get_ready)
 
 
 if __name__ == "__main__":

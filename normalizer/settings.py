@@ -6,11 +6,11 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from mesh.settings import ServiceSettings, default_work_dir
+from mesh.settings import StageSettings, default_work_dir
 from normalizer.voice_isolator import DEFAULT
 
 
-class Settings(ServiceSettings):
+class Settings(StageSettings):
     """Read once, in __main__, from NORMALIZER_* variables; then passed down."""
 
     model_config = SettingsConfigDict(env_prefix="NORMALIZER_")

@@ -72,6 +72,9 @@ class Settings(ServiceSettings):
     transcriber: str = "127.0.0.1:50054"
     """Addresses of the transcriber's replicas, separated by commas."""
 
+    stages_token_file: str = ""
+    """File with the token that calls to the stages carry; empty: they carry none."""
+
     concurrency: int = Field(default=2, ge=1)
     """Jobs this runner has under way at once."""
 

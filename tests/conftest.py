@@ -58,11 +58,13 @@ def real_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
 
 
 @contextmanager
-def running_mesh(data_dir: Path, *, certs: str = "", **variables: str) -> Iterator[RealMesh]:
+def running_mesh(
+    data_dir: Path, *, certs: str = "", metrics_port: str = "0", **variables: str
+) -> Iterator[RealMesh]:
     """A mesh with settings of its own until the block ends; with TLS if there are certificates."""
     trusted = ssl.create_default_context(cafile=f"{certs}/ca.crt") if certs else None
     port, http_port = free_row(4), free_ports(1)[0]
-    command = [COMMAND, "up", "--port", str(port), "--metrics-port", "0"]
+    command = [COMMAND, "up", "--port", str(port), "--metrics-port", metrics_port]
     command += ["--http-port", str(http_port)]
     command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
     command += ["--certs", certs] if certs else []

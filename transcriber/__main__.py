@@ -7,6 +7,7 @@ from pathlib import Path
 
 from structlog import get_logger
 
+from mesh.callers import guarded_by
 from mesh.errors import MeshError
 from mesh.server import Service
 from mesh.service import run_process, serve
@@ -149,7 +150,7 @@ async def main(settings: Settings) -> None:
         TranscriberServicer(engine),
     )
     try:
-        await serve(settings, [service], engine.get_ready)
+        await serve(settings, [guarded_by(settings.token_file, service)], engine.get_ready)
     finally:
         engine.close()
 

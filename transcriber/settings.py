@@ -7,10 +7,10 @@ from platformdirs import user_cache_path
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from mesh.settings import ServiceSettings
+from mesh.settings import StageSettings
 
 
-class Settings(ServiceSettings):
+class Settings(StageSettings):
     """Read once, in __main__, from TRANSCRIBER_* variables; then passed down."""
 
     model_config = SettingsConfigDict(env_prefix="TRANSCRIBER_", frozen=True, extra="ignore")

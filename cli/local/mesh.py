@@ -30,7 +30,7 @@ from mesh.credentials import seed_file
 from mesh.errors import UnavailableError
 from mesh.preparation import in_words
 from mesh.tls import PLAIN, Tls
-from mesh.tokens import write_token
+from mesh.tokens import read_token, write_token
 
 STAGES = ("downloader", "normalizer", "transcriber")
 SERVICES = ("orchestrator", *STAGES)
@@ -78,14 +78,28 @@ class MeshPlan:
 
     @property
     def credentials_dir(self) -> Path:
-        """The keys with which clients log in to the broker."""
+        """The keys with which clients log in to the broker, and the tokens of services."""
         return self.data_dir / broker.CREDENTIALS
+
+    @property
+    def stages_token(self) -> Path:
+        """Where there is a login: the token without which stages refuse a call."""
+        return self.credentials_dir / "stages.token"
+
+    @property
+    def metrics_token(self) -> Path:
+        """Where there is a login: the token without which no metrics are shown."""
+        return self.credentials_dir / "metrics.token"
 
 
 def phases(plan: MeshPlan) -> list[list[ProcessSpec]]:
     """The processes in the order of their dependencies: broker, stages, orchestrator, gateway."""
     prefix = os.environ.get("ORCHESTRATOR_PREFIX") or "YTC"
     configuration = broker.write_configuration(plan.data_dir, plan.nats_port, prefix)
+    if plan.token_file is not None:
+        # New ones at each start: those that were shown to a taken port are worth nothing.
+        write_token(plan.stages_token)
+        write_token(plan.metrics_token)
     nats = ProcessSpec(
         "nats", broker.command(configuration), partial(broker.answers, plan.nats_port)
     )
@@ -105,6 +119,12 @@ def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ProcessS
         # The reaper kills them after the whole of it.
         "GRACE_SECONDS": str(plan.grace_seconds / 2),
     }
+    if plan.token_file is not None:
+        if name in STAGES:
+            common["TOKEN_FILE"] = str(plan.stages_token)
+        # A value in the user's environment wins.
+        if not os.environ.get(f"{name.upper()}_METRICS_TOKEN_FILE"):
+            common["METRICS_TOKEN_FILE"] = str(plan.metrics_token)
     tls = plan.tls.get(name, PLAIN)
     common |= {f"TLS_{key.upper()}": value for key, value in asdict(tls).items()}
     if plan.insecure_listen:
@@ -119,7 +139,7 @@ def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ProcessS
         (sys.executable, "-P", "-m", name),
         partial(answers_http if is_gateway else is_serving, reachable(listen), probe),
         {f"{name.upper()}_{key}": value for key, value in {**common, **settings}.items()},
-        activity=partial(_model_activity, reachable(listen), probe) if has_model else None,
+        activity=partial(_model_activity, reachable(listen), probe, plan) if has_model else None,
         start_seconds=MODEL_SECONDS if has_model else 60,
     )
 
@@ -154,6 +174,7 @@ def _orchestrator_settings(plan: MeshPlan) -> dict[str, str]:
     }
     if plan.token_file is not None:
         login |= {"LOGIN": "true", "TOKEN_FILE": str(plan.token_file)}
+        login["STAGES_TOKEN_FILE"] = str(plan.stages_token)
     return {**login, **stages, **storage}
 
 
@@ -172,8 +193,9 @@ def storage_bytes(data_dir: Path) -> int:
         return found
 
 
-async def _model_activity(address: str, tls: Tls) -> str:
-    preparing = await model_preparation(address, tls)
+async def _model_activity(address: str, tls: Tls, plan: MeshPlan) -> str:
+    token = read_token(str(plan.stages_token)) if plan.token_file else ""
+    preparing = await model_preparation(address, tls, token)
     return for_terminal(in_words(preparing)) if preparing else ""
 
 

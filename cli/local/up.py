@@ -156,6 +156,8 @@ def _print_ready(plan: MeshPlan, certs: Path | None) -> None:
         click.echo(f"web page: {scheme}://{reachable(plan.http)}")
     if plan.token_file is not None:
         click.echo(f"token, for programs: {plan.token_file}")
+        if plan.metrics:
+            click.echo(f"token of the metrics, for Prometheus: {plan.metrics_token}")
 
 
 async def _print_page(plan: MeshPlan) -> None:

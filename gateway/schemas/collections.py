@@ -103,6 +103,7 @@ class Collection(ResponseModel):
     options: Options
     priority: str
     caller: str
+    owner: str = Field(description="Subject of the token it was made with; empty without one.")
     webhook_url: str
     cancel_note: str | None
     correlation_id: str

@@ -197,6 +197,7 @@ class JobSummary(ResponseModel):
     duration_seconds: float | None
     language: str | None
     failure: Failure | None
+    owner: str = Field(description="Subject of the token it was made with; empty without one.")
 
 
 class JobDetail(JobSummary):

@@ -47,6 +47,7 @@ class DeadLetter(ResponseModel):
     youtube_url: str
     file_name: str
     retryable: bool
+    owner: str = Field(description="That of its job or collection; empty for events.")
 
 
 class DeadLetterSent(ResponseModel):

@@ -57,7 +57,10 @@ class AdminServicer(rpc.AdminServiceServicer):
         self, request: pb.ListDeadLettersRequest, context: Any
     ) -> pb.ListDeadLettersResponse:
         page = await self.dead_letters.page(request.page_size, request.page_token, request.reason)
-        return pb.ListDeadLettersResponse(dead_letters=page.items, next_page_token=page.next_token)
+        total = await self.dead_letters.count(request.reason) if request.count else 0
+        return pb.ListDeadLettersResponse(
+            dead_letters=page.items, next_page_token=page.next_token, total_size=total
+        )
 
     async def ReplayDeadLetter(
         self, request: pb.ReplayDeadLetterRequest, context: Any

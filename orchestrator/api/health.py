@@ -6,6 +6,7 @@ import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
+from mesh.bearer import metadata_of
 from mesh.bus import Bus, without_login
 from mesh.channel import open_direct_channel
 from mesh.correlation import call_metadata
@@ -42,7 +43,7 @@ async def _look_at_stage(stages: Stages, stage: Stage, settings: Settings) -> pb
     if (
         stage is TRANSCRIBER
         and not found.healthy
-        and (preparing := await _preparing(address, settings.tls))
+        and (preparing := await _preparing(address, settings.tls, stages.token))
     ):
         found.detail = in_words(preparing)
         found.preparing.CopyFrom(preparing)
@@ -75,20 +76,22 @@ async def _ask_stage(stage: Stage, address: str, channel: grpc.aio.Channel) -> p
     return _component(stage.name, serving, word.lower(), address)
 
 
-async def _preparing(addresses: str, tls: Tls) -> media_pb2.ModelPreparation | None:
+async def _preparing(addresses: str, tls: Tls, token: str) -> media_pb2.ModelPreparation | None:
     """What the first replica that is on its way still needs."""
-    asked = (_ask_model(address, tls) for address in addresses.split(","))
+    asked = (_ask_model(address, tls, token) for address in addresses.split(","))
     found = await asyncio.gather(*asked)
     return next((preparing for preparing in found if preparing is not None), None)
 
 
-async def _ask_model(address: str, tls: Tls) -> media_pb2.ModelPreparation | None:
+async def _ask_model(address: str, tls: Tls, token: str) -> media_pb2.ModelPreparation | None:
     """Asks directly: a balanced call would not reach who does not serve yet."""
     request = transcriber_pb.GetModelStateRequest()
     async with open_direct_channel(address, tls) as channel:
         try:
             state = await transcriber_rpc.TranscriberServiceStub(channel).GetModelState(
-                request, timeout=ASK_SECONDS, metadata=call_metadata()
+                request,
+                timeout=ASK_SECONDS,
+                metadata=(*metadata_of(token), *call_metadata()),
             )
         except grpc.aio.AioRpcError:
             return None

@@ -102,6 +102,11 @@ class DeadLetters:
             check=self._is_dead,
         )
 
+    async def count(self, reason: str) -> int:
+        """How many letters the caller sees."""
+        choice = DeadLetterFilter(reason=reason, owner=current().only)
+        return len([letter async for letter in self._chosen(choice)])
+
     async def _is_dead(self, letter: job_pb2.DeadLetter) -> bool:
         """False for a letter that a crashed replay did not remove."""
         if letter.kind != job_pb2.LETTER_KIND_JOB:

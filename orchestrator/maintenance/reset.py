@@ -14,6 +14,7 @@ from mesh.correlation import call_metadata
 from mesh.errors import InvalidRequestError, MeshError, NotFoundError
 from mesh.reasons import Reason
 from mesh.tasks import map_concurrently
+from mesh.tokens import optional_token
 from orchestrator.collections.control import CollectionControl
 from orchestrator.jobs.control import JobControl, Removed
 from orchestrator.maintenance.inventory import Inventory
@@ -191,9 +192,11 @@ def _stray(items: dict[str, datetime], states: dict[str, StateId]) -> list[str]:
 
 async def _purge_stage(stage: Stage, settings: Settings, *, dry_run: bool) -> ServiceReset:
     """Each replica by itself: a balanced call would reach only one. An error names the replica."""
-    total = ServiceReset(stage.name)
+    total, token = ServiceReset(stage.name), optional_token(settings.stages_token_file)
     for address in stage.addresses(settings).split(","):
-        async with open_channel(address.strip(), stage.service, tls=settings.tls) as channel:
+        async with open_channel(
+            address.strip(), stage.service, tls=settings.tls, token=token
+        ) as channel:
             try:
                 done = await stage.stub(channel).Purge(
                     stage.purge_request(dry_run=dry_run),

@@ -6,7 +6,7 @@ record follow from `STAGES`. What a stage does in a run is in `pipeline`.
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import grpc
@@ -15,6 +15,7 @@ from mesh.channel import open_channel
 from mesh.correlation import call_metadata
 from mesh.errors import MeshError, TimedOutError
 from mesh.languages import tag_of
+from mesh.tokens import optional_token
 from orchestrator.pipeline.circuit import Circuit
 from orchestrator.settings import Settings
 from ytcaption.v1 import downloader_service_pb2 as downloader_pb
@@ -121,15 +122,20 @@ class Stages:
     transcriber: transcriber_rpc.TranscriberServiceStub
     channels: dict[StageId, grpc.aio.Channel]
     circuits: dict[StageId, Circuit]
+    token: str = field(default="", repr=False)
+    """What calls to the stages carry; the channels add it by themselves."""
 
 
 @asynccontextmanager
 async def open_stages(settings: Settings) -> AsyncIterator[Stages]:
     """Connects lazily: a stage that is down is found out when it is called."""
+    token = optional_token(settings.stages_token_file)
     async with AsyncExitStack() as opened:
         channels = {
             stage.id: await opened.enter_async_context(
-                open_channel(stage.addresses(settings), stage.service, tls=settings.tls)
+                open_channel(
+                    stage.addresses(settings), stage.service, tls=settings.tls, token=token
+                )
             )
             for stage in STAGES
         }
@@ -140,7 +146,7 @@ async def open_stages(settings: Settings) -> AsyncIterator[Stages]:
             for stage in STAGES
         }
         stubs = {stage.name: stage.stub(channels[stage.id]) for stage in STAGES}
-        yield Stages(channels=channels, circuits=circuits, **stubs)
+        yield Stages(channels=channels, circuits=circuits, token=token, **stubs)
 
 
 @dataclass(frozen=True, slots=True)

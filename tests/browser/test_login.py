@@ -54,8 +54,33 @@ def test_a_link_opens_the_page_once_and_a_button_ends_the_session(
     visitor.goto(found[0])
     expect(visitor).to_have_url(re.compile("/(#/)?$"))
     visitor.get_by_role("link", name="Jobs", exact=True).click()
-    visitor.get_by_role("button", name="Log out").click()
+    visitor.get_by_role("button", name="Log out", exact=True).click()
     expect(visitor).to_have_url(re.compile("/login$"))
 
     visitor.goto(found[0])
     expect(visitor.get_by_role("alert")).to_contain_text("This link is not valid any more.")
+
+
+@pytest.mark.parametrize(
+    ("locale", "words"), [("en-US", "Log out everywhere"), ("pt-BR", "Sair em todo lugar")]
+)
+def test_a_button_ends_the_sessions_of_every_browser(
+    browser: Browser, guarded: RealMesh, locale: str, words: str
+) -> None:
+    token = next((guarded.data_dir / "state").rglob("*.token")).read_text().strip()
+    desktop = {**DESKTOP, "base_url": guarded.http, "locale": locale}
+    with browser.new_context(**desktop) as here, browser.new_context(**desktop) as there:
+        pages = [context.new_page() for context in (here, there)]
+        for page in pages:
+            assert page.request.post("/login", form={"token": token}).ok
+            page.goto("/#/jobs")
+        assert there.request.get("/jobs").status == 200
+
+        expect(pages[0].get_by_role("button", name=words)).to_be_visible()
+        assert Axe().run(pages[0], context=".top").response["violations"] == []
+        pages[0].set_viewport_size({"width": 360, "height": 740})
+        assert pages[0].evaluate("document.documentElement.scrollWidth") == 360, "a phone"
+        pages[0].get_by_role("button", name=words).click()
+        expect(pages[0]).to_have_url(re.compile("/login$"))
+
+        assert there.request.get("/jobs").status == 401

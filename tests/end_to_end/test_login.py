@@ -23,6 +23,7 @@ from tests.conftest import RealMesh, running_mesh
 from tests.support.client import Client, refusal
 from tests.support.command import run
 from tests.support.polling import until
+from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import auth_service_pb2 as auth_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import token_pb2
@@ -196,6 +197,56 @@ async def test_the_things_of_one_owner_are_on_no_route_of_another(
             assert job_id.encode() not in first, path
     assert (await http.get(f"/jobs/{job_id}", headers=carla)).json()["status"] == "failed"
     assert job_id in (await http.get("/jobs", headers=carla)).text
+
+
+async def test_the_stages_let_the_orchestrator_in(
+    stranger: Client, guarded: Guarded, http: httpx2.AsyncClient
+) -> None:
+    admin = stranger.with_token(guarded.token)
+    request = admin_pb.FactoryResetRequest(confirmation="ERASE EVERYTHING", dry_run=True)
+    reset = await admin.admin.FactoryReset(request)
+    created = await http.post("/uploads", content=b"noise", headers=bearer(guarded.token))
+    job = await admin.finished(created.json()["job_id"])
+
+    assert [one.error for one in reset.services if not one.done] == []
+    assert job.failure.reason in {Reason.NOT_MEDIA, Reason.NO_AUDIO, Reason.CORRUPT_MEDIA}
+
+
+async def test_owners_are_shown_and_a_reader_gets_the_number_of_all_dead_letters(
+    stranger: Client, guarded: Guarded, http: httpx2.AsyncClient
+) -> None:
+    admin, all_of_them = stranger.with_token(guarded.token), bearer(guarded.token)
+    eva, reader = [
+        bearer((await admin.auth.CreateToken(request)).secret)
+        for request in (
+            auth_pb.CreateTokenRequest(subject="eva", role=role)
+            for role in (token_pb2.ROLE_SUBMITTER, token_pb2.ROLE_READER)
+        )
+    ]
+    made = [await http.post("/uploads", content=b"noise", headers=eva) for _ in range(2)]
+    ids = [one.json()["job_id"] for one in made]
+    sources = {"addresses": ["http://127.0.0.1:9/nothing"]}
+    collection_id = (await http.post("/collections", json=sources, headers=eva)).json()[
+        "collection_id"
+    ]
+
+    async def are_dead() -> bool:
+        page = (await http.get("/dead-letters?limit=200", headers=reader)).json()
+        return {*ids} <= {one["job_id"] for one in page["dead_letters"]}
+
+    await until(are_dead)
+    page = (await http.get("/dead-letters?limit=1", headers=reader)).json()
+    everything = (await http.get("/dead-letters?limit=200", headers=reader)).json()
+    jobs = (await http.get("/jobs?limit=200", headers=all_of_them)).json()["jobs"]
+    collections = (await http.get("/collections", headers=all_of_them)).json()["collections"]
+
+    assert len(page["dead_letters"]) == 1
+    assert page["total"] == len(everything["dead_letters"]) >= 2
+    assert {one["owner"] for one in everything["dead_letters"]} == {"eva"}
+    assert {one["owner"] for one in jobs if one["job_id"] in ids} == {"eva"}
+    assert [one["owner"] for one in collections if one["collection_id"] == collection_id] == ["eva"]
+    for path in (f"/jobs/{ids[0]}", f"/collections/{collection_id}"):
+        assert (await http.get(path, headers=all_of_them)).json()["owner"] == "eva"
 
 
 async def _status(http: httpx2.AsyncClient, route: str, headers: dict[str, str]) -> int:

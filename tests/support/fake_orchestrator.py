@@ -339,7 +339,11 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
         self.listed.append(request)
         wanted = [one for one in self.letters if request.reason in ("", one.failure.reason)]
         letters, token = _page(wanted, request)
-        return admin_pb.ListDeadLettersResponse(dead_letters=letters, next_page_token=token)
+        return admin_pb.ListDeadLettersResponse(
+            dead_letters=letters,
+            next_page_token=token,
+            total_size=len(wanted) if request.count else 0,
+        )
 
     async def ReplayDeadLetter(
         self, request: admin_pb.ReplayDeadLetterRequest, context: Any

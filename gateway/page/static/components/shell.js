@@ -91,10 +91,16 @@ export function shell({ redraw }) {
   };
 }
 
-/** Ends the session; shown where there is a login. */
+/** Ends the session, or all of the same subject; shown where there is a login. */
 function logoutButton() {
   const leave = button({ text: t("nav.logout"), kind: "quiet", type: "submit" });
-  const form = h("form", { method: "post", action: "logout" }, leave);
+  const everywhere = button({
+    text: t("nav.logout.everywhere"),
+    kind: "quiet",
+    type: "submit",
+    formaction: "logout?everywhere",
+  });
+  const form = h("form", { class: "leave", method: "post", action: "logout" }, leave, everywhere);
   show(form, false);
   session().then((caller) => show(form, caller.login), () => {});
   return form;

@@ -14,6 +14,7 @@ export default {
   "nav.theme.dark": "Colours: dark",
   "nav.help": "Keyboard shortcuts",
   "nav.logout": "Log out",
+  "nav.logout.everywhere": "Log out everywhere",
   "time.now": "just now",
 
   "net.lost": "The connection is gone. Nothing is lost: the page goes on as soon as it is back.",

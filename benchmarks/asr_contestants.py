@@ -163,7 +163,7 @@ class WhisperCommand:
         program = Path(sys.executable).with_name(COMMAND)
         if not program.is_file():
             raise click.ClickException(
-                f"{COMMAND} is missing: pip install --constraint constraints.txt -e '.[bench]'"
+                f"{COMMAND} is missing: python scripts/install --dependencies bench"
             )
         weights = locate(terms.model, Settings().cache_dir, "cpu")
         options = {

@@ -14,7 +14,7 @@ def plot_progress(heard: Mapping[str, Heard], media_seconds: float, path: Path) 
         from matplotlib.figure import Figure as Canvas
     except ImportError:
         raise click.ClickException(
-            "the plot needs matplotlib: pip install --constraint constraints.txt -e '.[bench]'"
+            "the plot needs matplotlib: python scripts/install --dependencies bench"
         ) from None
     canvas = Canvas(figsize=(8, 4.5), layout="constrained")
     axes = canvas.subplots()

@@ -164,7 +164,8 @@ class Settings(ServiceSettings):
     """A receiver that has not answered after this long has not taken the webhook."""
 
     webhook_at_once: int = Field(default=32, ge=1, le=1000)
-    """Webhooks this orchestrator sends at once; a quarter of them, at most, to one host."""
+    """Webhooks this orchestrator sends at once: at most a quarter to one host, a third for one
+    owner, half to one network."""
 
     webhook_backoff: str = "5,30,120,600,3600,21600,86400"
     """Waits before the second and every further attempt, separated by commas; after the last of

@@ -23,7 +23,8 @@ class Settings(StageSettings):
 
     model: str = "auto"
     """A folder, a model name (fetched from the hub if it is not here), or auto: the best model
-    already on this machine, else "base" from the hub."""
+    already on this machine, else "base" from the hub. `name@commit` (40 digits) pins a model of the
+    hub; without a commit its newest is taken when it is fetched, and logged."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the model runs."""

@@ -13,6 +13,8 @@ from mesh.correlation import KEY, new_id
 log = get_logger(__name__)
 
 MAX_ID = 128
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""Counted by name; others together, since callers choose them."""
 REQUESTS = Counter(
     "ytcaption_http_requests", "Finished requests, by status.", ["method", "route", "status"]
 )
@@ -56,7 +58,7 @@ class ObservabilityMiddleware:
                 seconds = perf_counter() - start
                 route = _route(scope)
                 REQUESTS_OPEN.dec()
-                REQUESTS.labels(scope["method"], route, status or "none").inc()
+                REQUESTS.labels(_method(scope), route, status or "none").inc()
                 REQUEST_SECONDS.labels(route).observe(seconds)
                 log.info(
                     "request",
@@ -69,6 +71,10 @@ class ObservabilityMiddleware:
 
 def _valid_id(value: str) -> str:
     return value if len(value) <= MAX_ID and value.isascii() and value.isprintable() else ""
+
+
+def _method(scope: Scope) -> str:
+    return str(scope["method"]) if scope["method"] in METHODS else "other"
 
 
 def _route(scope: Scope) -> str:

@@ -7,9 +7,10 @@ addresses, so that DNS rebinding is impossible. TLS and the Host header keep the
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -70,11 +71,32 @@ def reason_of(status: int, *, given_up: bool) -> Reason:
     return Reason.WEBHOOK_UNDELIVERED
 
 
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """The checked addresses of a receiver, in the order in which they are tried."""
+
+    addresses: Sequence[str] = ()
+    error: str = ""
+    """Why there are none, in words."""
+
+    @property
+    def first(self) -> str:
+        """The address that is tried first; "" if there is none."""
+        return self.addresses[0] if self.addresses else ""
+
+
+_CHOSEN: ContextVar[Sequence[str]] = ContextVar("chosen")
+"""The addresses of the request that this task sends."""
+
+
 class Poster:
     """Sends bodies; every request has a connection of its own."""
 
-    def __init__(self, pool: httpcore.AsyncConnectionPool, seconds: float) -> None:
+    def __init__(
+        self, pool: httpcore.AsyncConnectionPool, network: "_Checked", seconds: float
+    ) -> None:
         self._pool = pool
+        self._network = network
         self._seconds = seconds
 
     @classmethod
@@ -83,20 +105,38 @@ class Poster:
         """Ready to send inside this block."""
         # A lookup cannot be cancelled: hung ones must not use up the shared threads.
         lookups = ThreadPoolExecutor(max_workers=2 * at_once, thread_name_prefix="lookup")
+        network = _Checked(lookups, private=private, seconds=seconds)
         pool = httpcore.AsyncConnectionPool(
             ssl_context=httpcore.default_ssl_context(),
             max_connections=None,
             max_keepalive_connections=0,
-            network_backend=_Checked(lookups, private=private, seconds=seconds),
+            network_backend=network,
         )
         try:
             async with pool:
-                yield cls(pool, seconds)
+                yield cls(pool, network, seconds)
         finally:
             lookups.shutdown(wait=False, cancel_futures=True)
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def resolve(self, url: str) -> Destination:
+        """Looks up and checks the receiver's addresses; never raises for a failure of them."""
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return Destination(await self._network.addresses(parts.hostname or "", port))
+        except TimeoutError:
+            return Destination(error=f"no answer within {self._seconds:g} s")
+        except PASSING as error:
+            return Destination(error=_words(error))
+
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, destination: Destination
+    ) -> Answer:
         """Never raises for a failure of the receiver or the network."""
+        if destination.error:
+            return Answer(error=destination.error)
+        _CHOSEN.set(destination.addresses)
         answers: list[Answer] = []
         try:
             async with asyncio.timeout(self._seconds):
@@ -156,9 +196,9 @@ class _Checked(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connects to the first of the host's addresses that accepts."""
+        """Connects to the first of the resolved addresses that accepts."""
         failure: Exception = httpcore.ConnectError(f"{host} has no address")
-        addresses = await self._addresses(host, port)
+        addresses = _CHOSEN.get()
         for address in addresses:
             share = self._seconds / len(addresses)  # one that is silent leaves time for the next
             try:
@@ -167,7 +207,8 @@ class _Checked(httpcore.AsyncNetworkBackend):
                 failure = httpcore.ConnectError(f"cannot connect to {host}: {_words(error)}")
         raise failure
 
-    async def _addresses(self, host: str, port: int) -> list[str]:
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """The host's addresses; ConnectError if one of them is forbidden."""
         try:
             found = await asyncio.get_running_loop().run_in_executor(
                 self._lookups, partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)

@@ -11,7 +11,6 @@ whose sender was killed, was not attempted. The steps, and what a kill -9 after 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from time import monotonic
@@ -34,7 +33,8 @@ from orchestrator.metrics import WEBHOOK_ATTEMPTS
 from orchestrator.queue.consumers import Consumer
 from orchestrator.settings import Settings, webhook_keys
 from orchestrator.webhooks.deliveries import Deliveries, VersionedDelivery, dead_letter_of
-from orchestrator.webhooks.posting import Answer, Poster
+from orchestrator.webhooks.fairness import Kind, Shares, network_of
+from orchestrator.webhooks.posting import Answer, Destination, Poster
 from orchestrator.webhooks.queue import forget_webhook, has_event_log
 from orchestrator.worker.retry import Schedule
 from ytcaption.v1 import admin_service_pb2 as pb
@@ -46,10 +46,6 @@ DURABLE = "sender"
 AGAIN_SECONDS = 1.0
 EARLY_SECONDS = 0.05
 """Tolerance between the broker's clock and ours."""
-HOST_SHARE = 4
-"""A host gets at most one slot in this many, so that no receiver delays the others."""
-UNKNOWN_SECONDS = 1.0
-SHORTEST_SECONDS, LONGEST_SECONDS = 0.1, 600.0
 HEADERS = {"Content-Type": "application/json", "User-Agent": f"ytcaption/{version('ytcaption')}"}
 
 
@@ -70,42 +66,6 @@ class Signer:
         }
 
 
-@dataclass(slots=True)
-class _Host:
-    busy: int = 0
-    pace: float = UNKNOWN_SECONDS
-    next_turn: float = 0.0
-
-
-class Hosts:
-    """Hosts with requests in flight; one without any is forgotten."""
-
-    def __init__(self, at_once: int) -> None:
-        self._share = max(1, at_once // HOST_SHARE)
-        self._hosts: dict[str, _Host] = {}
-
-    def enter(self, name: str) -> float:
-        """Takes a slot for the host and returns 0; else returns the seconds to wait.
-
-        Waiting items get different times, spread by how long the host takes for a request.
-        """
-        host = self._hosts.setdefault(name, _Host())
-        if host.busy < self._share:
-            host.busy += 1
-            return 0.0
-        now = monotonic()
-        host.next_turn = max(now, host.next_turn) + host.pace / self._share
-        return min(max(host.next_turn - now, SHORTEST_SECONDS), LONGEST_SECONDS)
-
-    def leave(self, name: str, took_seconds: float) -> None:
-        """Frees the slot."""
-        host = self._hosts[name]
-        host.busy -= 1
-        host.pace = took_seconds
-        if not host.busy:
-            del self._hosts[name]
-
-
 class Sender(Consumer):
     """Safe to run in every replica at once: an item is delivered to one of them at a time."""
 
@@ -118,7 +78,7 @@ class Sender(Consumer):
         self._schedule = Schedule.parse(settings.webhook_backoff)
         self._keys = webhook_keys(settings.webhook_secret.get_secret_value())
         self._signer = Signer(self._keys)
-        self._hosts = Hosts(settings.webhook_at_once)
+        self._shares = Shares(settings.webhook_at_once)
         super().__init__(
             bus,
             bus.names.webhooks_stream,
@@ -163,16 +123,22 @@ class Sender(Consumer):
     async def _take_turn(
         self, item: webhook_pb2.WebhookItem, versioned: VersionedDelivery
     ) -> float | None:
-        host = urlsplit(item.url).netloc.lower()
-        if wait := self._hosts.enter(host):
-            return wait
-        began = monotonic()
+        turn, took = self._shares.turn(), 0.0
         try:
+            host = urlsplit(item.url).netloc.lower()
+            if wait := turn.enter(Kind.HOST, host) or turn.enter(Kind.OWNER, item.owner):
+                return wait
+            began = monotonic()
+            # Only now: a lookup takes a slot too, and may be as slow as its owner likes.
+            destination = await self._poster.resolve(item.url)
+            if wait := turn.enter(Kind.NETWORK, network_of(destination.first)):
+                return wait
             if item.attempts and versioned.made <= item.attempts:
                 await self._remove_replayed_letter(item)
-            answer = await self._attempt(item, versioned)
+            answer = await self._attempt(item, versioned, destination)
+            took = monotonic() - began
         finally:
-            self._hosts.leave(host, monotonic() - began)
+            turn.leave(took)
         patience = self._settings.ack_wait_seconds / 2
         if not await outlast(lambda: self._deliveries.save(versioned), patience):
             return AGAIN_SECONDS  # another sender attempted it too, or we did twice
@@ -182,11 +148,16 @@ class Sender(Consumer):
         await self._conclude(item, versioned.delivery)
         return None
 
-    async def _attempt(self, item: webhook_pb2.WebhookItem, versioned: VersionedDelivery) -> Answer:
+    async def _attempt(
+        self,
+        item: webhook_pb2.WebhookItem,
+        versioned: VersionedDelivery,
+        destination: Destination,
+    ) -> Answer:
         """Posts it once and notes the outcome in `versioned`, which is not stored yet."""
         start, began = from_current_time(), monotonic()
         headers = HEADERS | self._signer.headers(item.event_id, datetime.now(UTC), item.body)
-        answer = await self._poster.post(item.url, headers, item.body)
+        answer = await self._poster.post(item.url, headers, item.body, destination)
         versioned.delivery.attempts.add(
             number=max(versioned.made, item.attempts) + 1,
             start_time=start,

@@ -83,9 +83,9 @@ def test_a_target_runs_its_service_and_listens_where_it_says(name: str) -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_target_installs_the_extra_of_its_service_and_of_no_other(name: str) -> None:
     installed = re.findall(
-        r"pip install --constraint constraints.txt '\.\[([\w,]+)\]'", _target(name)
+        r"python scripts/install --dependencies ([a-z]+(?: [a-z]+)*)", _target(name)
     )
-    extras = {extra for line in installed for extra in line.split(",")}
+    extras = {extra for line in installed for extra in line.split()}
 
     assert name in extras
     assert extras.isdisjoint({*SERVICES, "all", "dev"} - {name})
@@ -95,10 +95,18 @@ def test_a_target_installs_the_extra_of_its_service_and_of_no_other(name: str) -
 def test_dependencies_are_installed_before_the_code_is_copied(name: str) -> None:
     target = _target(name)
 
-    assert target.index(f"'.[{name}") < target.index("COPY --from=wheel")
-    assert set(re.findall(r"^COPY (.*) \./$", _target("base"), re.MULTILINE)) == {
-        "pyproject.toml constraints.txt"
-    }
+    assert target.index(f"--dependencies {name}") < target.index("COPY --from=wheel")
+    assert re.findall(r"^COPY (\S.*) \S+$", _target("base"), re.MULTILINE) == [
+        "deploy/healthcheck.py",
+        "pyproject.toml requirements.lock",
+        "scripts/install",
+    ]
+
+
+@pytest.mark.parametrize("line", re.findall(r"pip (?:install|wheel) .*", DOCKERFILE))
+def test_pip_itself_installs_nothing_but_our_own_wheel(line: str) -> None:
+    assert "--no-deps" in line
+    assert line.endswith(("/opt/wheels/*.whl", "--wheel-dir /opt/wheels ."))
 
 
 @pytest.mark.parametrize("name", SERVICES)

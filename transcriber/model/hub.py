@@ -3,6 +3,7 @@
 Its functions import what they need: the service stays small as long as it fetches nothing.
 """
 
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -25,6 +26,9 @@ _FILES = ("model.bin", "config.json", "tokenizer.json")
 _WANTED = ("config.json", "preprocessor_config.json", "model.bin", "tokenizer.json", "vocabulary.*")
 """Files of a repository that faster-whisper needs."""
 
+COMMIT = re.compile(r"[0-9a-f]{40}")
+"""Names one state of a repository for good, as no branch or tag does."""
+
 FetchProgress = Callable[[str, int, int | None], None]
 """Called with the model's name, the bytes fetched and, once known, the bytes in all."""
 
@@ -37,8 +41,10 @@ def names() -> list[str]:
 
 
 def knows(name: str) -> bool:
-    """Whether the hub may have a model of this name."""
-    return name in names() or name.count("/") == 1
+    """Whether the hub may have a model of this name, which may end in @ and a commit."""
+    name, at, commit = name.partition("@")
+    pinned = not at or COMMIT.fullmatch(commit) is not None
+    return pinned and (name in names() or name.count("/") == 1)
 
 
 def cached(name: str) -> Path | None:
@@ -46,8 +52,9 @@ def cached(name: str) -> Path | None:
     from faster_whisper.utils import download_model
     from huggingface_hub.errors import LocalEntryNotFoundError
 
+    name, _, commit = name.partition("@")
     try:
-        folder = Path(download_model(name, local_files_only=True))
+        folder = Path(download_model(name, local_files_only=True, revision=commit or None))
     except (LocalEntryNotFoundError, OSError, ValueError):
         return None
     return folder if all((folder / file).is_file() for file in _FILES) else None
@@ -56,7 +63,8 @@ def cached(name: str) -> Path | None:
 def fetch(name: str, fetched: FetchProgress) -> Path:
     """Downloads a model; fails within seconds if the hub does not answer.
 
-    A file gets its name only when it is complete, so an interrupted download is no model.
+    A file gets its name only when it is complete, so an interrupted download is no model. A name
+    without a commit is resolved now; the cache keeps that commit until it is deleted.
     """
     _probe(name)
     log.info("fetching model", model=name, hub=ENDPOINT)
@@ -69,6 +77,7 @@ def fetch(name: str, fetched: FetchProgress) -> Path:
     folder = cached(name)
     if folder is None:
         raise _unavailable(name, f"it has not all of {', '.join(_FILES)}")
+    log.info("fetched model", model=name, commit=folder.name)
     return folder
 
 
@@ -76,9 +85,11 @@ def _download(name: str, fetched: FetchProgress) -> None:
     from faster_whisper.utils import _MODELS, disabled_tqdm
     from huggingface_hub import snapshot_download
 
+    repository, _, commit = name.partition("@")
     download = partial(
         snapshot_download,
-        _MODELS.get(name, name),
+        _MODELS.get(repository, repository),
+        revision=commit or None,
         allow_patterns=list(_WANTED),
         endpoint=ENDPOINT,
     )

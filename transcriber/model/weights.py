@@ -48,7 +48,12 @@ def locate(model: str, cache_dir: Path, device: str) -> Weights:
 
 def fetch(name: str, fetched: hub.FetchProgress) -> Weights:
     """Downloads weights from the hub."""
-    return Weights(name, hub.fetch(name, fetched))
+    return Weights(_without_commit(name), hub.fetch(name, fetched))
+
+
+def _without_commit(name: str) -> str:
+    """The name by which a model is known and its languages are derived."""
+    return name.partition("@")[0]
 
 
 def find(model: str, cache_dir: Path, device: str) -> Weights | str:
@@ -61,11 +66,12 @@ def find(model: str, cache_dir: Path, device: str) -> Weights | str:
     if model not in BUNDLED and not hub.knows(model):
         raise UnavailableError(
             f"there is no model {model!r}: give a folder, an owner/name of the hub, or one of "
-            + ", ".join(hub.names()),
+            + ", ".join(hub.names())
+            + "; names may end in @ and a commit of 40 digits",
             reason=Reason.MODEL_UNAVAILABLE,
         )
     here = _local(model, cache_dir)
-    return Weights(model, here) if here is not None else model
+    return Weights(_without_commit(model), here) if here is not None else model
 
 
 def _best(cache_dir: Path, device: str) -> Weights | str:

@@ -43,10 +43,12 @@ async def delivery(
     return found[0]
 
 
-async def publish_job_finished(bus: Bus, url: str) -> event_pb2.Event:
+async def publish_job_finished(bus: Bus, url: str, owner: str = "") -> event_pb2.Event:
     """Publishes the final event of a job that has no record."""
     job_id = new_id()
-    job = job_pb2.Job(job_id=job_id, webhook_url=url, state=job_pb2.JOB_STATE_SUCCEEDED)
+    job = job_pb2.Job(
+        job_id=job_id, webhook_url=url, state=job_pb2.JOB_STATE_SUCCEEDED, owner=owner
+    )
     event = event_pb2.Event(
         event_id=new_id(),
         correlation_id="thread-7",

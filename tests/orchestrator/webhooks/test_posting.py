@@ -21,7 +21,8 @@ NAME = "hooks.example.test"
 
 async def post(url: str, *, private: bool = True) -> Answer:
     async with Poster.opened(private=private, seconds=PATIENCE_SECONDS, at_once=4) as poster:
-        return await poster.post(url, {"webhook-id": "an-id"}, b"{}")
+        destination = await poster.resolve(url)
+        return await poster.post(url, {"webhook-id": "an-id"}, b"{}", destination)
 
 
 @pytest.fixture

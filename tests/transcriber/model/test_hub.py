@@ -9,11 +9,12 @@ import grpc
 import jiwer
 import pytest
 from huggingface_hub import constants
+from structlog.testing import capture_logs
 
 from mesh.addresses import free_ports
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
-from tests.support.hub_site import HubSite, serving_hub
+from tests.support.hub_site import COMMIT, HubSite, serving_hub
 from tests.support.speech import audio_frames, recording, reference, start, words
 from tests.support.transcriber_process import process
 from transcriber.model import hub
@@ -82,6 +83,26 @@ def test_fetched_bytes_rise_to_the_announced_total(site: HubSite, here: Path) ->
     assert done[-1] == total
     assert hub.cached(NAME) == folder
     assert (folder / "model.bin").stat().st_size == (site.folder / "model.bin").stat().st_size
+
+
+def test_a_commit_in_the_name_is_all_the_hub_is_asked_for(site: HubSite, here: Path) -> None:
+    pinned = f"{NAME}@{COMMIT}"
+
+    folder = hub.fetch(pinned, lambda *_: None)
+
+    assert site.revisions == {COMMIT}
+    assert hub.cached(pinned) == folder
+    assert hub.cached(f"{NAME}@{'f' * 40}") is None
+
+
+def test_without_a_commit_the_one_that_was_fetched_is_kept(site: HubSite, here: Path) -> None:
+    with capture_logs() as logs:
+        folder = hub.fetch(NAME, lambda *_: None)
+
+    assert {"event": "fetched model", "log_level": "info", "model": NAME, "commit": COMMIT} in logs
+    site.revisions.clear()
+    assert hub.cached(NAME) == folder
+    assert site.revisions == set()
 
 
 @pytest.mark.parametrize("status_after_break", [None, 503])

@@ -3,6 +3,7 @@
 import hashlib
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from mesh.addresses import free_ports
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
+from transcriber.decoder import Weights
 from transcriber.model import hub, weights
 from transcriber.model.bundled_weights import BUNDLED, BundledModel, unpack
 
@@ -30,7 +32,8 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BundledModel:
             (data / name).write_text("{}")
     monkeypatch.syspath_prepend(str(site))
     parts = tuple((f"pretend_weights_{n}", f"data/model.bin.part{n}") for n in (1, 2))
-    return BundledModel("pretend", parts, hashlib.sha256(b"".join(PARTS)).hexdigest())
+    small = dict.fromkeys(SMALL, hashlib.sha256(b"{}").hexdigest())
+    return BundledModel("pretend", parts, hashlib.sha256(b"".join(PARTS)).hexdigest(), small)
 
 
 def test_the_parts_are_joined_beside_the_small_files(bundle: BundledModel, tmp_path: Path) -> None:
@@ -67,12 +70,51 @@ def test_parts_with_the_wrong_hash_are_refused(bundle: BundledModel, tmp_path: P
 
 
 def test_a_single_file_with_the_wrong_hash_is_refused(bundle: BundledModel, tmp_path: Path) -> None:
-    whole = BundledModel("whole", bundle.parts[:1], bundle.sha256)
+    whole = BundledModel("whole", bundle.parts[:1], bundle.sha256, bundle.small)
 
     with pytest.raises(UnavailableError, match="sha256") as caught:
         unpack(whole, tmp_path / "cache")
 
     assert caught.value.reason is Reason.MODEL_UNAVAILABLE
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_every_small_file_of_a_package_is_checked(
+    bundle: BundledModel, tmp_path: Path, name: str, parts: int
+) -> None:
+    pieces = bundle.files()
+    assert pieces is not None
+    content = b"".join(piece.read_bytes() for piece in pieces[:parts])
+    chosen = replace(bundle, parts=bundle.parts[:parts], sha256=hashlib.sha256(content).hexdigest())
+    (pieces[0].parent / name).write_text('{"other": 1}')
+
+    with pytest.raises(UnavailableError, match=name) as caught:
+        unpack(chosen, tmp_path / "cache")
+
+    assert caught.value.reason is Reason.MODEL_UNAVAILABLE
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_file_changed_after_joining_is_replaced(
+    bundle: BundledModel, tmp_path: Path, name: str
+) -> None:
+    folder = unpack(bundle, tmp_path / "cache")
+    assert folder is not None
+    (folder / name).write_text('{"other": 1}')
+
+    assert unpack(bundle, tmp_path / "cache") == folder
+
+    assert (folder / name).read_text() == "{}"
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_every_file_that_a_bundled_model_is_loaded_from_has_a_hash(name: str) -> None:
+    pieces = BUNDLED[name].files()
+    assert pieces is not None, "the offline extra is not installed"
+    there = {path.name for path in pieces[0].parent.iterdir() if path.suffix in (".json", ".txt")}
+
+    assert there == BUNDLED[name].small.keys()
 
 
 def test_a_damaged_joined_copy_is_joined_again(bundle: BundledModel, tmp_path: Path) -> None:
@@ -89,7 +131,8 @@ def test_a_model_with_missing_parts_counts_as_not_installed(
     bundle: BundledModel, tmp_path: Path
 ) -> None:
     assert (
-        unpack(BundledModel("x", (*bundle.parts, ("no_such_package", "y")), ""), tmp_path) is None
+        unpack(BundledModel("x", (*bundle.parts, ("no_such_package", "y")), "", {}), tmp_path)
+        is None
     )
 
 
@@ -129,6 +172,21 @@ def test_several_processes_may_join_at_the_same_time(bundle: BundledModel, tmp_p
     assert sizes == [sum(map(len, PARTS))] * 3
     assert (cache / "pretend" / "model.bin").read_bytes() == b"".join(PARTS)
     assert not [path for path in cache.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("name", ["small@main", "small@v1", "owner/name@0123", "small@"])
+def test_a_branch_is_no_commit(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnavailableError, match="a commit of 40 digits"):
+        weights.find(name, tmp_path, "cpu")
+
+
+def test_a_model_pinned_to_a_commit_is_known_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = f"tiny.en@{'0' * 40}"
+    monkeypatch.setattr(hub, "cached", lambda name: tmp_path if name == pinned else None)
+
+    assert weights.find(pinned, tmp_path, "cpu") == Weights("tiny.en", tmp_path)
 
 
 def test_auto_prefers_installed_models_to_the_hub(

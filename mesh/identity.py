@@ -72,7 +72,7 @@ class Caller:
 
     role: Role
     subject: str = ""
-    """Whom the token stands for; empty without one."""
+    """The person or program the token identifies; empty without one."""
     token_id: str = ""
 
     @property

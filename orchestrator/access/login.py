@@ -30,7 +30,7 @@ MAX_SUBJECT = 128
 MAX_CHILDREN = 100
 """Sessions and links of one token; the oldest makes room."""
 FIRST_SUBJECT = "admin"
-"""Whom the token of the setting stands for."""
+"""The subject of the token of the setting."""
 
 ACCESS, SESSION, LINK = (
     token_pb2.TOKEN_KIND_ACCESS,

@@ -67,6 +67,7 @@ RUN pip install --no-deps /opt/wheels/*.whl
 WORKDIR /var/lib/ytcaption
 USER ytcaption
 ENV TRANSCRIBER_LISTEN=0.0.0.0:50054 TRANSCRIBER_METRICS_LISTEN=0.0.0.0:9104 \
+    TRANSCRIBER_MEASURE_BACKENDS=true \
     TRANSCRIBER_CACHE_DIR=/var/lib/ytcaption/cache HF_HOME=/var/lib/ytcaption/cache/huggingface
 EXPOSE 50054 9104
 # The first start may fetch weights from the hub.

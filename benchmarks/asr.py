@@ -23,21 +23,30 @@ from benchmarks import asr_parts as parts
 from benchmarks.asr_contestants import (
     BATCHED,
     COMMAND,
+    CPP,
+    CPP_Q8,
     OURS,
-    SCRIPT,
     SEQUENTIAL,
     Terms,
     contestants,
 )
-from benchmarks.asr_figures import Row, against_bare, first_segments, sum_up, table
+from benchmarks.asr_figures import (
+    Row,
+    against_bare,
+    first_segments,
+    peak_memory,
+    sum_up,
+    table,
+)
 from benchmarks.asr_parts import ENGLISH, Outcome, say
+from benchmarks.asr_peers import PEERS
 from benchmarks.asr_plot import plot_progress
 from benchmarks.asr_recordings import Recording, decode_folder, join
 from benchmarks.load_figures import Figure, to_json
 from benchmarks.load_figures import table as targets
 from benchmarks.results import write_json
 
-NAMED = (OURS, SEQUENTIAL, SCRIPT, COMMAND)
+NAMED = (OURS, SEQUENTIAL, *PEERS, COMMAND, CPP, CPP_Q8)
 EACH, JOINED, FOUR, LONG = "each", "joined", "four", "long"
 
 
@@ -67,6 +76,7 @@ class Arguments:
 class Result:
     """All measurements of one run."""
 
+    model: str
     each: list[Outcome] = field(default_factory=list)
     joined: list[Outcome] = field(default_factory=list)
     further: list[Figure] = field(default_factory=list)
@@ -82,7 +92,12 @@ class Result:
     def figures(self) -> list[Figure]:
         """Figures with their targets."""
         joined = [row for outcome in self.joined for row in outcome.rows]
-        return [*against_bare(joined), *first_segments(self.rows), *self.further]
+        return [
+            *against_bare(joined, self.model),
+            *first_segments(self.rows),
+            *peak_memory(self.rows, self.model),
+            *self.further,
+        ]
 
 
 async def measure(args: Arguments) -> Result:
@@ -111,7 +126,7 @@ def _decode(folder: Path, work: Path) -> list[Recording]:
 async def _in_turn(
     args: Arguments, heard: Sequence[Recording], english: Sequence[Recording], work: Path
 ) -> Result:
-    result, seconds = Result(), args.minutes * 60
+    result, seconds = Result(args.model), args.minutes * 60
     joined = join(english, work / f"{args.minutes:g} minutes.s16le", seconds, args.seed)
     if {EACH, JOINED, FOUR}.intersection(args.parts):
         async with contestants(args.ways, args.terms, work) as ready:

@@ -1,31 +1,24 @@
 """faster-whisper as it comes, in a process of its own: a JSON line in, a JSON line out.
 
-`python -m benchmarks.asr_bare base --batch 8`; batch 0 is the sequential way, and with --script it
-is the script that people copy: a file, a beam, no voice detection.
+`python -m benchmarks.asr_bare base --batch 8`; batch 0 is the sequential way. With --peer it is
+called as another program calls it.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import click
-import numpy as np
 from faster_whisper import BatchedInferencePipeline, WhisperModel
-from numpy.typing import NDArray
 
-from benchmarks.asr_recordings import write_wav
+from benchmarks.asr_answers import answer
+from benchmarks.asr_peers import PEERS, Call
+from benchmarks.asr_recordings import load_samples, write_wav
 from transcriber.model.weights import locate
 from transcriber.settings import Settings
-
-Audio = NDArray[np.float32]
-
-
-def load_samples(path: str) -> Audio:
-    """As faster-whisper wants them."""
-    return np.fromfile(Path(path), np.int16).astype(np.float32) / np.float32(32_768)
 
 
 def options_of(batch: int) -> dict[str, Any]:
@@ -39,20 +32,19 @@ def options_of(batch: int) -> dict[str, Any]:
 class Bare:
     """One loaded model, and one way to ask it."""
 
-    def __init__(self, model: WhisperModel, batch: int, beam: int, *, script: bool) -> None:
+    def __init__(self, model: WhisperModel, call: Call, beam: int) -> None:
         self._model = model
         self._beam = beam
         self._transcribe: Callable[..., tuple[Iterable[Any], Any]] = model.transcribe
-        self._is_script = script
-        self._options = {} if script else options_of(batch)
-        if batch:
+        self._call = call
+        if call.is_batched:
             self._transcribe = BatchedInferencePipeline(model).transcribe
 
     def hear(self, path: str) -> dict[str, Any]:
         """Everything said, with the moments it was there; the clock runs once the audio is here."""
-        audio = str(write_wav(Path(path))) if self._is_script else load_samples(path)
+        audio = str(write_wav(Path(path))) if self._call.takes_file else load_samples(path)
         began = perf_counter()
-        segments, info = self._transcribe(audio, beam_size=self._beam, **self._options)
+        segments, info = self._transcribe(audio, beam_size=self._beam, **self._call.options)
         pieces = [
             (segment.start, segment.end, segment.text, perf_counter() - began)
             for segment in segments
@@ -81,10 +73,11 @@ class Bare:
 @click.option("--beam", type=click.IntRange(min=1), default=5)
 @click.option("--compute-type", default="int8")
 @click.option("--threads", type=click.IntRange(min=1), default=1)
-@click.option("--script", is_flag=True)
+@click.option("--peer", type=click.Choice([*PEERS]))
 def main(model: str, batch: int, beam: int, compute_type: str, **options: Any) -> None:
     """Answers until its input ends."""
-    weights = locate(model, Settings().cache_dir, "cpu")
+    with redirect_stdout(sys.stderr):  # stdout is for answers; the first use of weights is logged
+        weights = locate(model, Settings().cache_dir, "cpu")
     whisper = WhisperModel(
         str(weights.folder),
         device="cpu",
@@ -92,12 +85,10 @@ def main(model: str, batch: int, beam: int, compute_type: str, **options: Any) -
         cpu_threads=options["threads"],
         local_files_only=True,
     )
-    bare = Bare(whisper, batch, beam, script=options["script"])
-    acts = {"hear": bare.hear, "detect": bare.detect, "multilingual": bare.is_multilingual}
-    for line in sys.stdin:
-        command = json.loads(line)
-        sys.stdout.write(json.dumps(acts[command["act"]](command["path"])) + "\n")
-        sys.stdout.flush()
+    peer = options["peer"]
+    call = PEERS[peer] if peer else Call(options_of(batch), is_batched=batch > 0)
+    bare = Bare(whisper, call, beam)
+    answer({"hear": bare.hear, "detect": bare.detect, "multilingual": bare.is_multilingual})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Who is compared, each in a process of its own: our transcriber, and others on faster-whisper."""
+"""Who is compared, each in a process of its own: our transcriber, and others on Whisper."""
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
@@ -14,12 +16,14 @@ import click
 from google.protobuf.duration import to_timedelta
 
 from benchmarks.asr_heard import Heard, Piece, peak_noted
+from benchmarks.asr_peers import PEERS
 from benchmarks.asr_recordings import Recording, write_wav
 from benchmarks.children import child, last_words
 from cli.channel import is_serving
 from mesh.addresses import free_ports
 from mesh.channel import open_channel
 from mesh.frames import MAX_FRAME_BYTES, truthful
+from transcriber.model.backends import DEFAULT
 from transcriber.model.weights import locate
 from transcriber.settings import Settings
 from ytcaption.v1 import transcriber_service_pb2 as pb
@@ -28,8 +32,11 @@ from ytcaption.v1.transcriber_service_pb2_grpc import TranscriberServiceStub
 OURS = "ours"
 SEQUENTIAL = "sequential"
 BATCHED = "batched-"
-SCRIPT = "script"
 COMMAND = "whisper-ctranslate2"
+CPP = "whisper.cpp"
+CPP_Q8 = "whisper.cpp-q8_0"
+CPP_PACKAGE = "pywhispercpp"
+CPP_MAX_BEAM = 8
 SERVICE = pb.DESCRIPTOR.services_by_name["TranscriberService"].full_name
 START_SECONDS = 300.0
 HEAR_SECONDS = 7200.0
@@ -110,7 +117,7 @@ def _note(response: pb.TranscribeResponse, heard: Heard, at: float) -> None:
 
 
 class BareChild:
-    """A process of benchmarks.asr_bare; it does one thing at a time."""
+    """A process of benchmarks.asr_bare or asr_whispercpp; it does one thing at a time."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
         self.name = name
@@ -162,9 +169,7 @@ class WhisperCommand:
     def __init__(self, terms: Terms, work: Path) -> None:
         program = Path(sys.executable).with_name(COMMAND)
         if not program.is_file():
-            raise click.ClickException(
-                f"{COMMAND} is missing: python scripts/install --dependencies bench"
-            )
+            raise _missing(COMMAND)
         weights = locate(terms.model, Settings().cache_dir, "cpu")
         options = {
             "--model_directory": str(weights.folder),
@@ -218,6 +223,10 @@ async def _printed_at(process: asyncio.subprocess.Process, began: float) -> list
     return moments
 
 
+def _missing(name: str) -> click.ClickException:
+    return click.ClickException(f"{name} is missing: python scripts/install --dependencies bench")
+
+
 @asynccontextmanager
 async def contestants(
     ways: Sequence[str], terms: Terms, work: Path
@@ -235,6 +244,9 @@ async def contestant(way: str, terms: Terms, work: Path) -> AsyncIterator[Contes
             yield ready
     elif way == COMMAND:
         yield WhisperCommand(terms, work)
+    elif way in (CPP, CPP_Q8):
+        async with whisper_cpp(way, terms, work) as child_ready:
+            yield child_ready
     else:
         async with bare(way, terms, work) as child_ready:
             yield child_ready
@@ -247,7 +259,7 @@ def batch_of(way: str) -> int:
 
 @asynccontextmanager
 async def bare(way: str, terms: Terms, work: Path) -> AsyncIterator[BareChild]:
-    """faster-whisper: "sequential", "script", or "batched-" and the size of a batch."""
+    """faster-whisper: "sequential", "batched-" and the size of a batch, or as a peer calls it."""
     options = {
         "--batch": str(batch_of(way)),
         "--beam": str(terms.beam),
@@ -255,7 +267,7 @@ async def bare(way: str, terms: Terms, work: Path) -> AsyncIterator[BareChild]:
         "--threads": str(terms.threads),
     }
     flat = [word for option in options.items() for word in option]
-    flat += ["--script"] if way == SCRIPT else []
+    flat += ["--peer", way] if way in PEERS else []
     command = [sys.executable, "-m", "benchmarks.asr_bare", terms.model, *flat]
     log = work / f"{way}.log"
     async with child(command, {}, log, spoken_to=True) as process:
@@ -263,8 +275,36 @@ async def bare(way: str, terms: Terms, work: Path) -> AsyncIterator[BareChild]:
 
 
 @asynccontextmanager
+async def whisper_cpp(way: str, terms: Terms, work: Path) -> AsyncIterator[BareChild]:
+    """whisper.cpp with the same weights as 16-bit floats, or as Q8_0; its file is written first."""
+    if find_spec(CPP_PACKAGE) is None:
+        raise _missing(CPP_PACKAGE)
+    if terms.beam > CPP_MAX_BEAM:
+        raise click.ClickException(f"{way} takes a beam of {CPP_MAX_BEAM} at most")
+    weights, log = work / f"{way}.bin", work / f"{way}.log"
+    convert = [sys.executable, "-m", "benchmarks.asr_ggml", terms.model, str(weights)]
+    convert += ["--quantised"] if way == CPP_Q8 else []
+    async with child(convert, {}, log) as process:
+        if await process.wait():
+            raise click.ClickException(f"{way} has no weights: {last_words(log)}")
+    options = {
+        "--beam": str(terms.beam),
+        "--threads": str(terms.threads),
+        "--language": "en" if terms.model.endswith(".en") else "auto",
+    }
+    flat = [word for option in options.items() for word in option]
+    command = [sys.executable, "-m", "benchmarks.asr_whispercpp", str(weights), *flat]
+    async with child(command, {}, log, spoken_to=True) as process:
+        yield BareChild(way, process, log)
+
+
+@asynccontextmanager
 async def ours(terms: Terms, work: Path, *, words: bool = False) -> AsyncIterator[Ours]:
-    """A transcriber of its own on a free port; with `words`, it gives their times, too."""
+    """A transcriber of its own on a free port; with `words`, it gives their times, too.
+
+    With the default compute type it takes the backend that it measures at its first start on this
+    machine, as it does with `ytcaption up`.
+    """
     listen = f"127.0.0.1:{free_ports(1)[0]}"
     variables = {
         "LISTEN": listen,
@@ -272,7 +312,10 @@ async def ours(terms: Terms, work: Path, *, words: bool = False) -> AsyncIterato
         "MODEL": terms.model,
         "DEVICE": "cpu",
         "BEAM_SIZE": str(terms.beam),
-        "COMPUTE_TYPE": terms.compute_type,
+        "COMPUTE_TYPE": "auto"
+        if terms.compute_type == DEFAULT.compute_type
+        else terms.compute_type,
+        "MEASURE_BACKENDS": os.environ.get("TRANSCRIBER_MEASURE_BACKENDS", "true"),
         "CPU_THREADS": str(terms.threads),
     }
     environment = {f"TRANSCRIBER_{name}": value for name, value in variables.items()}

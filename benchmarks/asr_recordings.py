@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.recording import run_ffmpeg
 
 RATE = 16_000
@@ -31,6 +34,11 @@ class Recording:
     def of(cls, path: Path, name: str, reference: str, language: str = "") -> "Recording":
         """What a file of samples holds."""
         return cls(name, path, path.stat().st_size / BYTES_A_SECOND, reference, language)
+
+
+def load_samples(path: str) -> NDArray[np.float32]:
+    """The samples of a recording as Whisper takes them, from -1 to 1."""
+    return np.fromfile(path, np.int16).astype(np.float32) / np.float32(32_768)
 
 
 def write_wav(samples: Path) -> Path:

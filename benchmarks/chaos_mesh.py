@@ -62,7 +62,7 @@ async def up_mesh(data_dir: Path) -> AsyncIterator[UpMesh]:
     """The whole mesh on free ports, supervised, until the block ends."""
     port = free_row(4)
     command = [sys.executable, "-m", "cli", "up", "--port", str(port), "--metrics-port", "0"]
-    command += ["--http-port", "0"]
+    command += ["--http-port", "0", "--nats-port", "0"]
     command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
     log = data_dir.with_suffix(".log")
     with log.open("wb") as output:

@@ -37,7 +37,7 @@ from mesh.watching import follow
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
-RATIO, FIRST_SECONDS = 0.85, 5.0
+RATIO, FIRST_SECONDS = 0.65, 1.2
 """What the mesh must reach."""
 NAME = "recording.webm"
 

@@ -5,7 +5,17 @@ import os
 import click
 
 from cli import exits
-from cli.commands import admin, collections, dead_letters, jobs, local, tokens, transcribe
+from cli.commands import (
+    admin,
+    collections,
+    dead_letters,
+    jobs,
+    local,
+    owners,
+    quota,
+    tokens,
+    transcribe,
+)
 
 
 @click.group(epilog=exits.HELP, context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,7 +45,11 @@ for _subcommand in (
     admin.cleanup,
     admin.factory_reset,
     admin.health,
+    owners.export,
+    owners.forget,
+    owners.retention,
     tokens.token,
+    quota.quota,
     local.doctor,
     local.certs,
 ):

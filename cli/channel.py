@@ -25,6 +25,7 @@ from ytcaption.v1.auth_service_pb2_grpc import AuthServiceStub
 from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.media_pb2 import ModelPreparation
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
+from ytcaption.v1.quota_service_pb2_grpc import QuotaServiceStub
 from ytcaption.v1.transcriber_service_pb2 import GetModelStateRequest
 from ytcaption.v1.transcriber_service_pb2_grpc import TranscriberServiceStub
 
@@ -59,6 +60,7 @@ class Server:
     admin: AdminServiceStub
     collections: CollectionServiceStub
     auth: AuthServiceStub
+    quotas: QuotaServiceStub
 
 
 def open_channel(address: str, tls: Tls = PLAIN) -> grpc.aio.Channel:
@@ -92,6 +94,7 @@ async def connected(address: str, tls: Tls = PLAIN, token: str = "") -> AsyncIte
                 AdminServiceStub(channel),
                 CollectionServiceStub(channel),
                 AuthServiceStub(channel),
+                QuotaServiceStub(channel),
             )
     except grpc.aio.AioRpcError as error:
         if _is_unanswered(error) and (why := await _tls_trouble(error, address, tls)):

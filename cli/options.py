@@ -153,6 +153,11 @@ submission_options = _together(
         metavar="NAME",
         help="Name of the caller: a mesh serves its callers in turn.",
     ),
+    click.option(
+        "--group",
+        metavar="NAME",
+        help='Group of your token to share it with; "": none.  [default: the first of these]',
+    ),
 )
 """The fields of a submission that are not options of the job."""
 

@@ -27,6 +27,8 @@ UNITS = {
     "d": timedelta(days=1),
 }
 PART = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhd])(?:ec|in|ours?|ays?)?\s*", re.IGNORECASE)
+AMOUNT = re.compile(r"(\d{1,16}(?:\.\d{1,6})?)\s*([kMGT]?B|)", re.IGNORECASE)
+BYTES = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4}
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 
 
@@ -48,6 +50,30 @@ class DurationParam(click.ParamType[timedelta]):
         if at != len(text) or not timedelta(0) < found <= MAX_DURATION:
             self.fail(f"{value!r} is not a duration such as 90s, 30m, 2h or 1h30m", param, ctx)
         return found
+
+
+class QuotaParam(click.ParamType[tuple[str, float | None]]):
+    """A limit and its value: queued_jobs=20, stored_bytes=20GB, audio_hours=none; None: default."""
+
+    name = "limit"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float | None]:
+        """Parses name and value; fails with a usage error."""
+        if isinstance(value, tuple):
+            return value
+        name, _, text = (part.strip() for part in str(value).partition("="))
+        if text in ("none", "default"):
+            return name, 0 if text == "none" else None
+        amount = AMOUNT.fullmatch(text)
+        if not name or amount is None:
+            self.fail(
+                f"{value!r} is not NAME=VALUE with a number, none or default as its value",
+                param,
+                ctx,
+            )
+        return name, float(amount[1]) * BYTES[amount[2].upper()]
 
 
 class NumberParam(click.FloatRange):

@@ -29,8 +29,8 @@ def token_of_command(address: str, tls: Tls) -> str:
                 Exit.REFUSED,
             )
         return read_token(file)
-    file_of_up = _file_of(address)
-    return read_token(str(file_of_up)) if on_loopback and file_of_up.exists() else ""
+    own = file_of_up(address)
+    return read_token(str(own)) if on_loopback and own.exists() else ""
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def token_file_of_up(address: str) -> Iterator[Path]:
     This user's commands look for it there. Each start makes a new one: a process that takes the
     port after the mesh has ended learns no token that a later mesh accepts.
     """
-    path = _file_of(address)
+    path = file_of_up(address)
     private_folder(path.parent)
     write_token(path)
     try:
@@ -62,6 +62,7 @@ def link_of(page: str, code: str) -> str:
     return f"{page.rstrip('/')}/login?code={code}"
 
 
-def _file_of(address: str) -> Path:
+def file_of_up(address: str) -> Path:
+    """Where `ytcaption up` keeps the token of the mesh at that address, while it runs."""
     folder: Path = user_state_path("ytcaption", appauthor=False)
     return folder / "tokens" / f"{split(address)[1]}.token"

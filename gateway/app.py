@@ -27,6 +27,7 @@ from gateway.routes import (
     health,
     jobs,
     lists,
+    owners,
     page,
     pipeline,
     session,
@@ -50,6 +51,7 @@ ROUTERS = (
     admin.webhooks,
     dead_letters.router,
     admin.router,
+    owners.router,
     session.router,
 )
 
@@ -94,7 +96,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=comma_separated(settings.cors_origins),
-            allow_methods=["GET", "HEAD", "POST", "DELETE"],
+            allow_methods=["GET", "HEAD", "POST", "PUT", "DELETE"],
             allow_headers=[
                 "Authorization",
                 "Content-Type",

@@ -25,11 +25,13 @@ from ytcaption.v1.admin_service_pb2_grpc import AdminServiceStub
 from ytcaption.v1.auth_service_pb2_grpc import AuthServiceStub
 from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
+from ytcaption.v1.quota_service_pb2_grpc import QuotaServiceStub
 
 PIPELINE = "ytcaption.v1.PipelineService"
 ADMIN = "ytcaption.v1.AdminService"
 COLLECTIONS = "ytcaption.v1.CollectionService"
 AUTH = "ytcaption.v1.AuthService"
+QUOTAS = "ytcaption.v1.QuotaService"
 UNARY_SECONDS = 30.0
 DELETION_SECONDS = 3600.0
 """Deadline of bulk deletions: jobs are deleted one by one, and there may be many."""
@@ -55,6 +57,7 @@ class Orchestrator:
     admin: AdminServiceStub
     collections: CollectionServiceStub
     auth: AuthServiceStub
+    quotas: QuotaServiceStub
 
     async def job(self, job_id: str) -> job_pb2.Job:
         """Fetches a job."""
@@ -174,10 +177,12 @@ async def connect(addresses: str, tls: Tls = PLAIN) -> AsyncIterator[Orchestrato
         open_channel(addresses, ADMIN, tls=tls) as admin,
         open_channel(addresses, COLLECTIONS, tls=tls) as collections,
         open_channel(addresses, AUTH, tls=tls) as auth,
+        open_channel(addresses, QUOTAS, tls=tls) as quotas,
     ):
         yield Orchestrator(
             PipelineServiceStub(pipeline),
             AdminServiceStub(admin),
             CollectionServiceStub(collections),
             AuthServiceStub(auth),
+            QuotaServiceStub(quotas),
         )

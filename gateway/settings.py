@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from mesh.settings import ServiceSettings
+from mesh.settings import ServiceSettings, old_address
 
-HOST, PORT = "127.0.0.1", "8000"
+LISTEN = "127.0.0.1:8000"
 LEGACY_VARIABLES = {
     "DEFAULT_LANGUAGE": "default_language",
     "DEFAULT_REMOVE_NOISE": "default_remove_noise",
@@ -22,7 +22,7 @@ class Settings(ServiceSettings):
 
     model_config = SettingsConfigDict(env_prefix="GATEWAY_", frozen=True, extra="ignore")
 
-    listen: str = f"{HOST}:{PORT}"
+    listen: str = LISTEN
     """Address of the HTTP server."""
 
     metrics_listen: str = "127.0.0.1:9105"
@@ -92,11 +92,7 @@ class Settings(ServiceSettings):
         found: dict[str, Any] = {
             name: environ[old] for old, name in LEGACY_VARIABLES.items() if old in environ
         }
-        if "HOST" in environ or "PORT" in environ:
-            host = environ.get("HOST", HOST)
-            host = f"[{host}]" if ":" in host else host
-            found["listen"] = f"{host}:{environ.get('PORT', PORT)}"
-        return found
+        return found | old_address(environ, LISTEN)
 
 
 def comma_separated(value: str) -> list[str]:

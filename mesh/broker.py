@@ -6,12 +6,15 @@ import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from mesh.credentials import PUBLIC_KEYS, ROLES, make_keys
 from mesh.errors import UnavailableError
 from mesh.private import private_folder, write_private
 from mesh.reasons import Reason
 
+PORT = 4222
+"""The usual port of NATS."""
 HOST = "127.0.0.1"
 BINARY = "nats-server"
 CREDENTIALS = "credentials"
@@ -156,16 +159,22 @@ async def answers(port: int) -> bool:
 
     It listens only once its streams are recovered, so an INFO line means ready.
     """
+    return bool((await greeting(HOST, port)).get("jetstream"))
+
+
+async def greeting(host: str, port: int) -> dict[str, Any]:
+    """What a nats-server says about itself to whoever connects; empty without an answer."""
     try:
         async with asyncio.timeout(2):
-            reader, writer = await asyncio.open_connection(HOST, port)
+            reader, writer = await asyncio.open_connection(host, port)
             try:
                 info_line = await reader.readline()
             finally:
                 writer.close()
     except (OSError, TimeoutError, ValueError):
-        return False
+        return {}
     word, _, details = info_line.partition(b" ")
     with suppress(ValueError):
-        return word == b"INFO" and bool(json.loads(details).get("jetstream"))
-    return False
+        said = json.loads(details)
+        return said if word == b"INFO" and isinstance(said, dict) else {}
+    return {}

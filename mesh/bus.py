@@ -25,7 +25,7 @@ from mesh.answers import Answers, Request, current_patience, prompt
 from mesh.credentials import login
 from mesh.errors import LimitExceededError, UnavailableError
 from mesh.reasons import Reason
-from mesh.stores import Limits, Names, key_value, make_streams, object_store
+from mesh.stores import OWNER_TAG, Limits, Names, key_value, make_streams, object_store
 from mesh.tasks import SingleFlight
 from mesh.tls import PLAIN, SYSTEM, ReloadingContext, Tls
 
@@ -65,6 +65,8 @@ class Stored:
     data: bytes
     deleted: bool
     """Whether the message marks a deleted or purged key."""
+    tag: str = ""
+    """Stands for its owner's name; "" if it was stored without one."""
 
 
 class Bus:
@@ -122,6 +124,8 @@ class Bus:
             await make_streams(self.jetstream, self.names, limits)
             self.jobs = await key_value(self.jetstream, self.names.jobs_bucket, limits, share=0.08)
             await key_value(self.jetstream, self.names.tokens_bucket, limits)
+            await key_value(self.jetstream, self.names.owners_bucket, limits)
+            await key_value(self.jetstream, self.names.quotas_bucket, limits)
             self.artifacts = await object_store(self.jetstream, self.names.artifacts_bucket, limits)
             records = await self.jetstream.stream_info(self._place_of(BARRIER)[0])
             self._replicated = (records.config.num_replicas or 1) > 1
@@ -169,6 +173,7 @@ class Bus:
         *,
         fence: str = "",
         message_id: str = "",
+        tag: str = "",
     ) -> int | None:
         """Stores a message if `last` is the newest sequence of the fence, by default its subject.
 
@@ -178,6 +183,7 @@ class Bus:
             "Nats-Expected-Last-Subject-Sequence": str(last),
             "Nats-Expected-Last-Subject-Sequence-Subject": fence,
             "Nats-Msg-Id": message_id,
+            OWNER_TAG: tag,
         }
         headers = {name: value for name, value in headers.items() if value}
         patience = current_patience()
@@ -213,8 +219,9 @@ class Bus:
             found = await self._ask(f"read {stream}", ask, repeatable=True)
         except NotFoundError:
             return None
-        deleted = "KV-Operation" in (found.headers or {})
-        return Stored(found.seq or 0, found.subject or "", found.data or b"", deleted)
+        headers = found.headers or {}
+        deleted, tag = "KV-Operation" in headers, headers.get(OWNER_TAG, "")
+        return Stored(found.seq or 0, found.subject or "", found.data or b"", deleted, tag)
 
     async def get_key(self, key: str, bucket: str = "") -> Stored | None:
         """The value of a key of a bucket, by default that of the jobs, or None.
@@ -269,6 +276,24 @@ class Bus:
         seq = None if until is None else until + 1
         async with storing():
             await self.jetstream.purge_stream(stream, subject=subject, seq=seq)
+
+    async def erase(self, stream: str, sequence: int, *, overwrite: bool = True) -> bool:
+        """Removes one message, and overwrites its bytes on disk; False if it is not there.
+
+        A purge, or a newer value of a key, only takes a message out of the broker's index: its
+        bytes stay until the file they are in is compacted.
+        """
+        request = {"seq": sequence, "no_erase": not overwrite}
+        subject = f"$JS.API.STREAM.MSG.DELETE.{stream}"
+        async with storing():
+            answer = await self.client.request(
+                subject, json.dumps(request).encode(), timeout=self._answer_seconds
+            )
+            said = json.loads(answer.data)
+            error = said.get("error")
+            if error and not str(error["description"]).endswith("found"):  # in two wordings
+                raise APIError.from_error(error)
+        return not error
 
     async def state(self, stream: str) -> StreamState:
         """How much a stream holds, and its first and last sequence."""
@@ -414,6 +439,7 @@ def _stored(message: Msg) -> Stored | None:
         subject=headers["Nats-Subject"],
         data=message.data,
         deleted="KV-Operation" in headers,
+        tag=headers.get(OWNER_TAG, ""),
     )
 
 

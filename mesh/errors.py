@@ -14,6 +14,7 @@ MeshError
 └── InternalError         a bug in the service
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from mesh.reasons import RETRYABLE, Reason
@@ -23,13 +24,20 @@ class MeshError(Exception):
     """Base of every error meant for a caller; its message is shown to them."""
 
     def __init__(
-        self, message: str, *, reason: Reason, retry_after_seconds: float | None = None
+        self,
+        message: str,
+        *,
+        reason: Reason,
+        retry_after_seconds: float | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.reason = reason
         """Stable UPPER_SNAKE_CASE word a program may branch on."""
         self.retry_after_seconds = retry_after_seconds
         """How long to wait before the next attempt, if known."""
+        self.metadata = dict(metadata or {})
+        """What else a program may want to know, such as which limit was reached."""
 
     @property
     def retryable(self) -> bool:

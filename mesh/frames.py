@@ -1,6 +1,7 @@
 """Client streams: one `start`, then data frames of at most 64 KiB; and the status they end with."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mesh.errors import InvalidRequestError
@@ -46,6 +47,19 @@ async def joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byte
     yield first
     async for data in rest:
         yield data
+
+
+async def framed(parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The same bytes in whole frames; only the last may be shorter."""
+    waiting = bytearray()
+    async with aclosing(parts):
+        async for part in parts:
+            waiting += part
+            while len(waiting) >= MAX_FRAME_BYTES:
+                yield bytes(waiting[:MAX_FRAME_BYTES])
+                del waiting[:MAX_FRAME_BYTES]
+    if waiting:
+        yield bytes(waiting)
 
 
 def cut(data: bytes, size: int = MAX_FRAME_BYTES) -> Iterator[bytes]:

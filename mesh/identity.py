@@ -52,6 +52,10 @@ METHODS: dict[str, Role] = {
     "AdminService/PurgeDeadLetters": Role.SUBMITTER,
     "AdminService/ListWebhookDeliveries": Role.READER,
     "AdminService/ListAudit": Role.ADMIN,
+    "AdminService/ExportOwner": Role.READER,
+    "AdminService/EraseOwner": Role.ADMIN,
+    "AdminService/SetOwnerRetention": Role.ADMIN,
+    "AdminService/ListOwnerRetentions": Role.ADMIN,
     "AuthService/CreateToken": Role.ADMIN,
     "AuthService/ListTokens": Role.ADMIN,
     "AuthService/RevokeToken": Role.ADMIN,
@@ -60,10 +64,36 @@ METHODS: dict[str, Role] = {
     "AuthService/OpenLink": Role.ANYONE,
     "AuthService/CreateSession": Role.READER,
     "AuthService/EndSessions": Role.READER,
+    "AuthService/GetLoginMethods": Role.ANYONE,
+    "AuthService/BeginLogin": Role.ANYONE,
+    "AuthService/CompleteLogin": Role.ANYONE,
+    "QuotaService/GetQuota": Role.READER,
+    "QuotaService/SetQuota": Role.ADMIN,
 }
 """The least role for each method; one that is missing may be called by no role."""
 
+HIGH_PRIORITY = Role.OPERATOR
+"""The least role for jobs that go before those of all others."""
+QUOTAS_OF_OTHERS = Role.ADMIN
+"""The least role to read the quota of another owner."""
+
 PACKAGE = "/ytcaption.v1."
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose things exist for a caller: the one predicate of owners and groups."""
+
+    owner: str | None = None
+    """None: those of all owners."""
+    groups: frozenset[str] = frozenset()
+
+    def includes(self, owner: str, group: str) -> bool:
+        """Whether what belongs to this owner, shared with this group, if any, is among them."""
+        return self.owner in (None, owner) or (bool(group) and group in self.groups)
+
+
+ALL = Scope()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +104,32 @@ class Caller:
     subject: str = ""
     """The person or program the token identifies; empty without one."""
     token_id: str = ""
+    groups: tuple[str, ...] = ()
+    """Groups of the token; the first is what new things are shared with."""
 
     @property
-    def only(self) -> str | None:
-        """The one owner whose things the caller sees; None: those of all owners."""
-        return None if self.role >= Role.OPERATOR else self.subject
+    def scope(self) -> "Scope":
+        """What exists for the caller."""
+        return ALL if self.role >= Role.OPERATOR else Scope(self.subject, frozenset(self.groups))
 
-    def sees(self, owner: str) -> bool:
-        """Whether what belongs to this owner exists for the caller."""
-        return self.only in (None, owner)
+    def sees(self, owner: str, group: str) -> bool:
+        """Whether what belongs to this owner, shared with this group, exists for the caller."""
+        return self.scope.includes(owner, group)
+
+    def sharing(self, asked: str | None) -> str:
+        """The group to share something new with; raises unless it is one of the caller's."""
+        if asked is None:
+            return self.groups[0] if self.groups else ""
+        if asked and asked not in self.groups:
+            raise ForbiddenError(
+                f"the token does not belong to the group {asked[:128]!r}",
+                reason=Reason.GROUP_FORBIDDEN,
+            )
+        return asked
+
+    def sharing_again(self, before: str) -> str:
+        """The same group as before if it is the caller's, else that of anything new."""
+        return before if before in self.groups else self.sharing(None)
 
     def check(self, method: str) -> None:
         """Raises unless the role may call the method, such as "PipelineService/GetJob"."""
@@ -90,6 +137,13 @@ class Caller:
         if required is None or self.role < required:
             role = "no role" if required is None else f"only the role {required.name.lower()}"
             raise ForbiddenError(f"{role} may call {method[:100]}", reason=Reason.ROLE_REQUIRED)
+
+    def require(self, role: Role, what: str) -> None:
+        """Raises unless the caller has at least this role; `what` is what only that role may do."""
+        if self.role < role:
+            raise ForbiddenError(
+                f"only the role {role.name.lower()} may {what}", reason=Reason.ROLE_REQUIRED
+            )
 
 
 TRUSTED = Caller(Role.ADMIN)

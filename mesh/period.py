@@ -44,9 +44,22 @@ def wanted_days(from_date: str, to_date: str, period: str) -> Days:
 
 
 def _period(text: str) -> Days:
+    """The days of a year, a month or a day, or from one of them to another: 2025-10/2025-12."""
+    begin, separator, end = text.partition("/")
+    if not separator:
+        return _one_period(text)
+    days = Days(_one_period(begin).first, _one_period(end).last)
+    if days.first > days.last:
+        raise InvalidRequestError("the period ends before it begins")
+    return days
+
+
+def _one_period(text: str) -> Days:
     found = re.fullmatch(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", text, re.ASCII)
     if not found:
-        raise InvalidRequestError("a period is a year, a month or a day, such as 2025-10")
+        raise InvalidRequestError(
+            "a period is a year, a month or a day, such as 2025-10, or two of them: 2025-10/2025-12"
+        )
     year, month, day = found.groups()
     if day:
         return Days(_checked(text), _checked(text))

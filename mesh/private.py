@@ -1,6 +1,7 @@
 """Folders and files that only their owner can read."""
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -29,6 +30,17 @@ def check_owner(path: Path) -> None:
             f"{path} belongs to another user; remove it, or choose another folder",
             reason=Reason.STORAGE_FORBIDDEN,
         )
+
+
+def exposure_of(facts: os.stat_result) -> str:
+    """Why a file with these facts is no secret of ours; "" if no other user can read it."""
+    own = facts.st_uid == os.geteuid()
+    # A file of root's is a secret that was mounted for us.
+    if not own and facts.st_uid != 0:
+        return "it belongs to another user"
+    if own and stat.S_IMODE(facts.st_mode) & 0o077:
+        return "other users can read it; chmod 600 it"
+    return ""
 
 
 def write_private(path: Path, text: str) -> None:

@@ -248,7 +248,9 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
 
         # A generator fails while it is iterated, not when it is called, so the
         # loop itself has to be inside the guard.
-        async def answer_many(request: Any, context: Any) -> AsyncIterator[Any]:
+        # It writes instead of being a generator: one that the client leaves between two answers
+        # would be closed later, by the event loop and in another context.
+        async def answer_many(request: Any, context: Any) -> None:
             async with self._guard(context, method):
                 answers = behaviour(request, context)
                 if not hasattr(answers, "__aiter__"):  # a generated method that is not implemented,
@@ -256,7 +258,7 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
                     return
                 async with aclosing(answers):
                     async for answer in answers:
-                        yield answer
+                        await context.write(answer)
 
         return getattr(grpc, f"{kind}_rpc_method_handler")(
             answer_many if handler.response_streaming else answer_once,

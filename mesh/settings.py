@@ -1,7 +1,7 @@
 """Settings every service has."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,14 +78,21 @@ class ServiceSettings(BaseSettings):
         self.tls.check(prefix)
         if self.insecure_listen:
             return
+        for port, missing, remedy in self.exposures():
+            raise InvalidRequestError(
+                f"{port} without {missing} is refused: {remedy}, or {prefix}INSECURE_LISTEN=true"
+            )
+
+    def exposures(self) -> Iterator[tuple[str, str, str]]:
+        """Each port beyond loopback without a protection: the setting, what is missing, how to get
+        it.
+        """
+        prefix = self.model_config.get("env_prefix", "")
         for name in ("listen", "metrics_listen"):
             address = getattr(self, name)
             for missing, remedy, present in PROTECTIONS[name]:
                 if address and not is_loopback(split(address)[0]) and not present(self):
-                    raise InvalidRequestError(
-                        f"{prefix}{name.upper()}={address} without {missing} is refused: "
-                        f"{remedy.format(prefix)}, or {prefix}INSECURE_LISTEN=true"
-                    )
+                    yield f"{prefix}{name.upper()}={address}", missing, remedy.format(prefix)
 
     @classmethod
     def from_old_names(cls, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -135,6 +142,16 @@ PROTECTIONS: dict[str, tuple[Protection, ...]] = {
 def default_work_dir(service: str) -> Path:
     """Scratch folder of a service; in the temporary folder another user could make it first."""
     return user_cache_path("ytcaption", appauthor=False) / "work" / service
+
+
+def old_address(environ: Mapping[str, str], default: str) -> dict[str, str]:
+    """`listen` by HOST and PORT of the earlier system, if one of them is set."""
+    if "HOST" not in environ and "PORT" not in environ:
+        return {}
+    known_host, known_port = split(default)
+    host = environ.get("HOST", known_host)
+    host = f"[{host}]" if ":" in host else host
+    return {"listen": f"{host}:{environ.get('PORT', known_port)}"}
 
 
 def scaled(text: str, factor: float) -> float | str:

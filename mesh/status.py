@@ -32,6 +32,8 @@ from mesh.reasons import Reason
 log = get_logger(__name__)
 
 DOMAIN = "ytcaption"
+RETRYABLE_KEY = "retryable"
+"""In the metadata of every ErrorInfo."""
 
 CODES: dict[type[MeshError], grpc.StatusCode] = {
     InvalidRequestError: grpc.StatusCode.INVALID_ARGUMENT,
@@ -56,7 +58,7 @@ def to_status(error: MeshError) -> grpc.Status:
         ErrorInfo(
             reason=error.reason,
             domain=DOMAIN,
-            metadata={"retryable": str(error.retryable).lower()},
+            metadata=error.metadata | {RETRYABLE_KEY: str(error.retryable).lower()},
         )
     )
     details = [info]
@@ -72,6 +74,14 @@ def reason_of(error: grpc.aio.AioRpcError) -> str:
     """The reason in the server's ErrorInfo, or "" if there is none."""
     info = ErrorInfo()
     return str(info.reason) if _find(error, info) else ""
+
+
+def metadata_of(error: grpc.aio.AioRpcError) -> dict[str, str]:
+    """What the server's ErrorInfo says besides its reason and whether to retry."""
+    info = ErrorInfo()
+    found = dict(info.metadata) if _find(error, info) else {}
+    found.pop(RETRYABLE_KEY, None)
+    return found
 
 
 def retry_after_of(error: grpc.aio.AioRpcError) -> float | None:
@@ -101,6 +111,7 @@ def to_error(error: grpc.aio.AioRpcError) -> MeshError:
         error.details() or error.code().name,
         reason=reason,
         retry_after_seconds=retry_after_of(error),
+        metadata=metadata_of(error),
     )
 
 

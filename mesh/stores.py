@@ -1,6 +1,7 @@
 """Our streams, buckets and subjects on the broker: names, limits and creation."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Literal
 
 from nats.js import JetStreamContext, api
@@ -12,8 +13,28 @@ GIB = 1024**3
 MAX_WAITING = 10_000
 MAX_PUBLISHED = 200_000
 WEEK_SECONDS = 7 * 86_400
+AUDIT_SECONDS = 365 * 86_400
+"""Entries of the audit, which an erasure leaves, end after this."""
 OUTBOX_DUPLICATES_SECONDS = 900
 """Deduplication window of published events: far longer than a redelivery or a restart."""
+FILLER = "filler"
+OWNER_TAG = "Ytc-Owner"
+"""Header of events: says whose they are, also once their job is gone, to who knows the name."""
+
+
+def is_filler(subject: str) -> bool:
+    """Whether a message only fills a file of the broker, and says nothing."""
+    return FILLER in (part.partition("-")[0] for part in subject.split("."))
+
+
+def owner_key(owner: str) -> str:
+    """What stands for an owner's name in keys, which cannot hold every name; also for no owner."""
+    return sha256(owner.encode()).hexdigest()[:32]
+
+
+def owner_tag(owner: str) -> str:
+    """What stands for an owner's name in headers; "" for no owner."""
+    return owner_key(owner) if owner else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +68,8 @@ class Names:
         self.jobs_bucket = f"{prefix}_JOBS"
         self.artifacts_bucket = f"{prefix}_ARTIFACTS"
         self.tokens_bucket = f"{prefix}_TOKENS"
+        self.owners_bucket = f"{prefix}_OWNERS"
+        self.quotas_bucket = f"{prefix}_QUOTAS"
         self._root = prefix.lower()
 
     def streams(self) -> list[str]:
@@ -77,12 +100,12 @@ class Names:
         """Subject of a collection's one work item."""
         return f"{self._root}.collections.{collection_id}"
 
-    def incoming(self, kind: Literal["start_collection", "iniciar_coleta", "*"]) -> str:
-        """Subject that starts a collection: as protobuf, or as JSON."""
+    def incoming(self, kind: str) -> str:
+        """Subject of what clients send: `start_collection` as protobuf, or a message in JSON."""
         return f"{self._root}.in.{kind}"
 
     def outgoing(self, kind: str) -> str:
-        """Subject of the JSON events of the original contract, one for each of its four kinds."""
+        """Subject of the JSON events of the original contract, one for each kind."""
         return f"{self._root}.out.{kind}"
 
     def webhook(self, event_id: str) -> str:
@@ -122,6 +145,9 @@ async def make_streams(js: JetStreamContext, names: Names, limits: Limits) -> No
             # Made before lanes existed. The reconciler re-enqueues its jobs from their records.
             await js.delete_stream(str(config.name))
             await js.add_stream(config)
+        if config.name == names.audit_stream and not existing.max_age:
+            # Made before entries had an age.
+            await js.update_stream(existing.evolve(max_age=config.max_age))
 
 
 def _streams(names: Names, limits: Limits) -> list[api.StreamConfig]:
@@ -194,6 +220,7 @@ def _side_streams(names: Names, bounded: api.StreamConfig) -> list[api.StreamCon
             subjects=[names.audit()],
             discard=api.DiscardPolicy.OLD,
             max_msgs=MAX_PUBLISHED,
+            max_age=AUDIT_SECONDS,
             deny_delete=True,
         ),
         kept_for_a_week.evolve(

@@ -7,12 +7,11 @@ import hmac
 import os
 import re
 import secrets
-import stat
 from hashlib import sha256
 from pathlib import Path
 
 from mesh.errors import UnavailableError
-from mesh.private import write_private
+from mesh.private import exposure_of, write_private
 from mesh.reasons import Reason
 
 ID_BYTES, SECRET_BYTES = 8, 32
@@ -58,12 +57,8 @@ def read_token(file: str) -> str:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it holds no token"
         raise _unusable(path, why) from None
-    own = facts.st_uid == os.geteuid()
-    # A file of root's is a secret that was mounted for us.
-    if not own and facts.st_uid != 0:
-        raise _unusable(path, "it belongs to another user")
-    if own and stat.S_IMODE(facts.st_mode) & 0o077:
-        raise _unusable(path, "other users can read it; chmod 600 it")
+    if why := exposure_of(facts):
+        raise _unusable(path, why)
     if not id_of(text):
         raise _unusable(path, "it holds no token")
     return text

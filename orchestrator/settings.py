@@ -10,6 +10,10 @@ from typing import Any
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from mesh.errors import InvalidRequestError
+from mesh.identity import Role
+from mesh.login_provider import faults, role_table
+from mesh.old_names import attempts_of, stage_addresses
 from mesh.settings import ServiceSettings, default_work_dir, scaled
 from orchestrator.worker.retry import Schedule
 
@@ -38,6 +42,37 @@ class Settings(ServiceSettings):
 
     session_hours: float = Field(default=12, gt=0, le=10_000)
     """How long the login of a browser lasts."""
+
+    oidc_issuer: str = ""
+    """OpenID Connect provider whose users may log in to the page; empty: none."""
+
+    oidc_name: str = ""
+    """What the login form calls the provider; empty: its host name."""
+
+    oidc_client_id: str = ""
+    """What the provider calls this mesh."""
+
+    oidc_client_secret_file: str = ""
+    """File with the secret that the provider gave this mesh; empty: PKCE alone."""
+
+    oidc_redirect: str = ""
+    """Address of the page; the provider must allow it with /login/callback and /login behind it."""
+
+    oidc_scopes: str = "openid profile email"
+    """What the provider is asked for, separated by blanks."""
+
+    oidc_subject_claim: str = "sub"
+    """The claim of the ID token that is the subject, and so the owner of what a person makes."""
+
+    oidc_roles_claim: str = "groups"
+    """The claim with the person's groups; `a.b`: the claim b within a."""
+
+    oidc_roles: str = ""
+    """Which group has which role: pairs `group=role`, separated by semicolons; `*`: everyone. Of
+    several the highest counts; without one the login is refused."""
+
+    oidc_hosts: str = ""
+    """Hosts besides the issuer's where the provider has its endpoints, separated by commas."""
 
     reflection: bool = True
     """Describe the services to clients that ask, such as grpcurl and buf curl."""
@@ -132,6 +167,9 @@ class Settings(ServiceSettings):
     work_dir: Path = Field(default_factory=partial(default_work_dir, "orchestrator"))
     """For uploads and kept audio on their way to the store."""
 
+    log_dir: str = ""
+    """Folder of log files that a supervisor moves aside; cleanups may remove these. Empty: none."""
+
     min_free_bytes: int = Field(default=256 * 1024**2, ge=0)
     """No job is accepted or begun while the disk of the working folder has less left."""
 
@@ -150,8 +188,36 @@ class Settings(ServiceSettings):
     max_members: int = Field(default=5000, ge=1, le=20_000)
     """Most members of a collection; a request may ask for fewer."""
 
+    fan_in_seconds: float = Field(default=0, ge=0, le=30 * 86_400)
+    """Members that have not ended this long after their collection was accepted are timed out,
+    unless its request says otherwise; 0: never."""
+
     max_collections: int = Field(default=200, ge=1)
     """Collections this orchestrator keeps going at once."""
+
+    quota_queued_jobs: int = Field(default=0, ge=0)
+    """Jobs of one owner that may wait; one more is refused. 0 for this and the others: no limit."""
+
+    quota_running_jobs: int = Field(default=0, ge=0)
+    """Jobs of one owner that run at once; one more waits."""
+
+    quota_collections: int = Field(default=0, ge=0)
+    """Collections of one owner that are not settled."""
+
+    quota_live_streams: int = Field(default=0, ge=0)
+    """Live streams one owner may have open."""
+
+    quota_uploads: int = Field(default=0, ge=0)
+    """Uploads of one owner that are received at once."""
+
+    quota_stored_bytes: int = Field(default=0, ge=0)
+    """Bytes of uploads and kept audio one owner may have stored."""
+
+    quota_audio_hours: float = Field(default=0, ge=0)
+    """Hours of audio that are transcribed for one owner within 24 hours."""
+
+    quota_webhooks: int = Field(default=0, ge=0)
+    """Webhooks of one owner that are promised and not delivered."""
 
     webhook_secret: SecretStr = SecretStr("")
     """Signs webhooks: whsec_ and base64 of 24 to 64 bytes. Empty: webhooks are off.
@@ -176,6 +242,23 @@ class Settings(ServiceSettings):
         """By their tokens, or by the names in their certificates."""
         return self.login or bool(self.tls.names)
 
+    @property
+    def oidc_role_table(self) -> dict[str, Role]:
+        """The role of each group."""
+        return role_table(self.oidc_roles)
+
+    def check(self) -> None:
+        """Also refuses a login by a provider that cannot work, or is not safe."""
+        super().check()
+        for fault in faults(self):
+            raise InvalidRequestError(fault)
+
+    @field_validator("oidc_roles")
+    @classmethod
+    def _readable_roles(cls, given: str) -> str:
+        role_table(given)
+        return given
+
     @field_validator("webhook_secret")
     @classmethod
     def _readable_secret(cls, given: SecretStr) -> SecretStr:
@@ -194,6 +277,9 @@ class Settings(ServiceSettings):
         found: dict[str, Any] = {
             name: environ[old] for old, name in OLD_NAMES.items() if old in environ
         }
+        found |= stage_addresses(environ)
+        if "HTTP_MAX_RETRIES" in environ:
+            found["max_attempts"] = attempts_of(environ["HTTP_MAX_RETRIES"])
         if "JOB_TIMEOUT_MINUTES" in environ:
             found["job_seconds"] = scaled(environ["JOB_TIMEOUT_MINUTES"], 60)
         return found
@@ -201,6 +287,8 @@ class Settings(ServiceSettings):
 
 OLD_NAMES = {
     "CACHE_TTL_HOURS": "cache_hours",
+    "WORKERS": "concurrency",
+    "RETRY_BACKOFF_BASE_SECONDS": "retry_seconds",
     "VIDEO_DOWNLOADER_TIMEOUT": "download_stall_seconds",
     "AUDIO_NORMALIZATION_TIMEOUT": "normalization_stall_seconds",
     "AUDIO_TRANSCRIBER_TIMEOUT": "transcription_stall_seconds",

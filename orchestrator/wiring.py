@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from math import inf
+from pathlib import Path
 
 from mesh.bus import Bus, outlast
 from mesh.private import private_folder
@@ -16,18 +17,21 @@ from mesh.tasks import stop
 from mesh.tokens import read_token
 from orchestrator.access.audit import Audit
 from orchestrator.access.login import Login
+from orchestrator.access.oidc import Oidc
+from orchestrator.access.provider import Provider
 from orchestrator.access.tokens import TokenStore
 from orchestrator.api import health, stats
 from orchestrator.api.admin import AdminServicer
 from orchestrator.api.auth import AuthServicer, login_guard
 from orchestrator.api.collections import CollectionServicer
 from orchestrator.api.pipeline import PipelineServicer
+from orchestrator.api.quotas import QuotaServicer
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.controller import Dependencies
 from orchestrator.collections.discovery import Lister
 from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex, CollectionReader
-from orchestrator.collections.projection import Projections
+from orchestrator.collections.projection import Projections, members_at
 from orchestrator.collections.records import CollectionStore
 from orchestrator.collections.report import Reports
 from orchestrator.collections.submission import CollectionSubmission
@@ -42,10 +46,16 @@ from orchestrator.jobs.replay import Replays
 from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.store import ACTIVE
 from orchestrator.jobs.submission import Rerun, Submission
+from orchestrator.maintenance.compaction import Compaction
+from orchestrator.maintenance.erasure import Erasure
 from orchestrator.maintenance.eviction import Eviction
+from orchestrator.maintenance.export import OwnerExports
+from orchestrator.maintenance.gauges import Gauges
 from orchestrator.maintenance.housekeeper import Housekeeper
 from orchestrator.maintenance.inventory import Inventory
+from orchestrator.maintenance.log_files import LogFiles
 from orchestrator.maintenance.orphans import Orphans
+from orchestrator.maintenance.owners import OwnerStore
 from orchestrator.maintenance.poison_items import PoisonItems
 from orchestrator.maintenance.reconciler import Reconciler, enqueue_job
 from orchestrator.maintenance.reset import FactoryReset
@@ -55,10 +65,13 @@ from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.stages import Stages, open_stages, selected_models
 from orchestrator.queue.capacity import Capacity
 from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
+from orchestrator.quotas.quotas import Quotas, defaults_of
+from orchestrator.quotas.records import QuotaStore
 from orchestrator.settings import Settings
 from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
 from orchestrator.webhooks.deliveries import Deliveries, resend_webhook
+from orchestrator.webhooks.pending import PendingWebhooks
 from orchestrator.webhooks.queue import forget_webhooks
 from orchestrator.webhooks.relay import Relay
 from orchestrator.webhooks.sender import Sender
@@ -74,6 +87,8 @@ from ytcaption.v1 import (
     job_pb2,
     pipeline_service_pb2,
     pipeline_service_pb2_grpc,
+    quota_service_pb2,
+    quota_service_pb2_grpc,
 )
 
 
@@ -95,13 +110,14 @@ async def assembled(
             tls=settings.tls,
         ) as bus,
         open_stages(settings) as stages,
+        Provider.opened(settings) as provider,
         asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted
     ):
         core = build_core(settings, bus, stages)
         collections = build_collections(core)
-        audit, login = Audit(bus), build_login(settings, bus)
-        admin, housekeeper = build_maintenance(core, collections, audit)
-        outbox = Outbox(bus)
+        audit, login = Audit(bus), build_login(settings, bus, provider)
+        admin, housekeeper = build_maintenance(core, collections, audit, login)
+        outbox = Outbox(bus, partial(members_at, core.service.storage.event_logs))
         inbox = Inbox(bus, collections.service.submission.create, core.service.storage.dead_letters)
         relay = Relay(bus, core.deliveries)
         sender = Sender(bus, settings, core.deliveries, core.service.storage.dead_letters)
@@ -131,8 +147,10 @@ async def assembled(
                 core.collection_queue.put,
             ).run,
             PoisonItems(core.service.storage).run,
+            Gauges(admin.stats, (inbox, outbox, relay, sender, collections.worker)).run,
             login.run,
             audit.run,
+            core.quotas.run,
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
         tasks = [background.create_task(outlast(run, inf)) for run in work]
@@ -142,6 +160,7 @@ async def assembled(
             async def ready() -> None:
                 await outlast(core.service.index.catch_up, inf)
                 await outlast(login.ready, inf)
+                await outlast(core.quotas.ready, inf)
 
             guard = login_guard(login, audit)
             yield services_of(core.service, admin, collections.service, guard, login), ready
@@ -157,6 +176,8 @@ class Core:
     stages: Stages
     queue: WorkQueue
     readiness: Readiness
+    quotas: Quotas
+    quota_store: QuotaStore
     replays: Replays
     runner: Runner
     collection_queue: CollectionQueue
@@ -173,6 +194,14 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         max_deliveries=settings.max_deliveries,
     )
     index = JobIndex(bus)
+    quota_store = QuotaStore(bus)
+    quotas = Quotas(
+        quota_store,
+        index.usage,
+        index.catch_up,
+        PendingWebhooks(bus).of,
+        defaults_of(settings),
+    )
     feeds = FeedPool(partial(JobFeed, bus, storage.event_logs))
     capacity = Capacity(bus, settings)
     readiness = Readiness(stages, capacity.until_free)
@@ -180,6 +209,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     replays = Replays(
         storage,
         queue,
+        quotas,
         max_attempts=settings.max_attempts,
         resend={
             job_pb2.LETTER_KIND_EVENT: partial(resend_event, bus),
@@ -190,7 +220,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         on_member_revived=collection_queue.put,
     )
     dedup = Dedup(storage, settings, partial(selected_models, stages))
-    submission = Submission(storage, queue, settings)
+    submission = Submission(storage, queue, settings, quotas, capacity)
     service = PipelineServicer(
         settings=settings,
         storage=storage,
@@ -200,9 +230,12 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         feeds=feeds,
         live_pages=LivePages(index),
         capacity=capacity,
+        quotas=quotas,
         submission=submission,
-        rerun=Rerun(storage.jobs, storage.artifacts, submission, capacity, settings.work_dir),
-        control=JobControl(storage, queue, feeds.until_ended, partial(forget_webhooks, bus)),
+        rerun=Rerun(storage.jobs, storage.artifacts, submission, settings.work_dir),
+        control=JobControl(
+            storage, queue, feeds.until_ended, partial(forget_webhooks, bus), quotas.keep_audio
+        ),
         reading=CaptionReader(storage.artifacts, storage.event_logs),
     )
     return Core(
@@ -210,8 +243,10 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         stages=stages,
         queue=queue,
         readiness=readiness,
+        quotas=quotas,
+        quota_store=quota_store,
         replays=replays,
-        runner=Runner(storage, settings, queue, pipeline, readiness, dedup, replays),
+        runner=Runner(storage, settings, queue, pipeline, readiness, dedup, replays, quotas),
         collection_queue=collection_queue,
         deliveries=deliveries,
     )
@@ -248,7 +283,7 @@ def build_collections(core: Core) -> Collections:
         live_pages=jobs.live_pages,
         feeds=feeds,
         submission=CollectionSubmission(
-            storage, records, queue, settings, jobs.capabilities, jobs.capacity
+            storage, records, queue, settings, jobs.capabilities, jobs.capacity, jobs.quotas
         ),
         reading=CollectionReader(storage.bus, records, projections, jobs.index),
         control=CollectionControl(
@@ -260,15 +295,30 @@ def build_collections(core: Core) -> Collections:
 
 
 def build_maintenance(
-    core: Core, collections: Collections, audit: Audit
+    core: Core, collections: Collections, audit: Audit, login: Login
 ) -> tuple[AdminServicer, Housekeeper]:
     """Builds the engines of operators: statistics, health, dead letters, removal of any kind."""
     jobs = core.service
     storage, settings, bus = jobs.storage, jobs.settings, jobs.storage.bus
     inventory = Inventory(bus)
     orphans = Orphans(storage, collections.records, inventory, settings)
-    retention = Retention(storage, inventory, jobs.index, jobs.control, collections.service.control)
+    owners, collection_control = OwnerStore(bus), collections.service.control
+    retention = Retention(storage, inventory, jobs.index, jobs.control, collection_control, owners)
     eviction = Eviction(storage, inventory, settings, jobs.capacity, retention)
+    erasure = Erasure(
+        storage=storage,
+        settings=settings,
+        index=jobs.index,
+        control=jobs.control,
+        collections=collection_control,
+        inventory=inventory,
+        login=login,
+        owners=owners,
+        quotas=core.quota_store,
+        audit=audit,
+        compaction=Compaction(bus),
+    )
+    log_files = LogFiles(Path(settings.log_dir) if settings.log_dir else None)
     admin = AdminServicer(
         stats=partial(stats.count, bus, jobs.index, core.queue),
         health=partial(health.look, settings, bus, core.stages),
@@ -276,22 +326,43 @@ def build_maintenance(
         replays=core.replays,
         deliveries=core.deliveries,
         retention=retention,
+        log_files=log_files,
         factory_reset=FactoryReset(
-            bus, settings, jobs.control, core.queue, orphans, inventory, collections.service.control
+            bus,
+            settings,
+            jobs.control,
+            core.queue,
+            orphans,
+            inventory,
+            collection_control,
+            log_files,
         ),
+        erasure=erasure,
+        exports=OwnerExports(
+            storage,
+            jobs.index,
+            collections.service.index,
+            jobs.reading,
+            login,
+            owners,
+            core.quota_store,
+            audit,
+        ),
+        owners=owners,
         limits=stats.limits_of(settings),
         audit=audit,
     )
-    return admin, Housekeeper(retention, eviction, orphans, settings.retention_hours)
+    return admin, Housekeeper(retention, eviction, orphans, erasure, settings.retention_hours)
 
 
-def build_login(settings: Settings, bus: Bus) -> Login:
+def build_login(settings: Settings, bus: Bus, provider: Provider | None) -> Login:
     """Builds the login; reads the file of the first token."""
     return Login(
         TokenStore(bus),
         on=settings.login,
         first_token=read_token(settings.token_file) if settings.token_file else "",
         session_time=timedelta(hours=settings.session_hours),
+        oidc=Oidc(provider, settings) if provider else None,
     )
 
 
@@ -324,6 +395,11 @@ def services_of(
             auth_service_pb2.DESCRIPTOR.services_by_name["AuthService"],
             auth_service_pb2_grpc.add_AuthServiceServicer_to_server,
             AuthServicer(login),
+        ),
+        Service.of(
+            quota_service_pb2.DESCRIPTOR.services_by_name["QuotaService"],
+            quota_service_pb2_grpc.add_QuotaServiceServicer_to_server,
+            QuotaServicer(jobs.quotas),
         ),
     ]
     return [replace(service, guard=guard) for service in services]

@@ -2,9 +2,7 @@
 
 import re
 import unicodedata
-import zipfile
 from collections.abc import Iterator
-from datetime import UTC
 
 from reports.model import Collection, Member
 from reports.words import (
@@ -17,6 +15,7 @@ from reports.words import (
     state,
     summary,
 )
+from reports.zip_stream import ZipStream
 
 README = "README.txt"
 MAX_BYTES = 120
@@ -25,34 +24,13 @@ _FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f%~$`]')
 """Characters that Windows forbids, or that a shell or a path interprets."""
 
 
-class _Buffer:
-    """A write-only buffer for the zip; it cannot seek, so sizes follow the files."""
-
-    def __init__(self) -> None:
-        self._waiting: list[bytes] = []
-
-    def write(self, data: bytes, /) -> int:
-        self._waiting.append(bytes(data))
-        return len(data)
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def drain(self) -> bytes:
-        drained = b"".join(self._waiting)
-        self._waiting.clear()
-        return drained
-
-
 class CaptionsZip:
     """Files named `001 Title.srt`, translated ones `001 Title.en.srt`, and README.txt, which lists
     every member."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
-        self._buffer = _Buffer()
-        self._zip = zipfile.ZipFile(self._buffer, "w", zipfile.ZIP_DEFLATED)
+        self._zip = ZipStream(collection.report_time)
         self._lines: list[str] = []
 
     def add(
@@ -66,10 +44,10 @@ class CaptionsZip:
         """Adds a member's captions or their translation; returns the bytes ready to send."""
         total = len(self._collection.members)
         file = numbered(member.number, total, name(member), suffix, translated_into)
-        self._put(file, captions)
+        self._zip.put(file, captions)
         kind = f"\n    translation: {on_one_line(language_name)}" if translated_into else ""
         self._lines.append(f"{file}{kind}\n")
-        return self._buffer.drain()
+        return self._zip.drain()
 
     def skip(self, member: Member, why: str) -> None:
         """Lists a member without captions in the readme."""
@@ -81,17 +59,8 @@ class CaptionsZip:
 
     def end(self) -> bytes:
         """Writes the readme and the table of contents."""
-        self._put(README, "".join(self._readme()).encode())
-        self._zip.close()
-        return self._buffer.drain()
-
-    def _put(self, file: str, content: bytes) -> None:
-        time = self._collection.report_time.astimezone(UTC)
-        # Zip times start in 1980 and have no zone.
-        info = zipfile.ZipInfo(file, (max(1980, time.year), *time.timetuple()[1:6]))
-        info.compress_type = zipfile.ZIP_DEFLATED
-        info.external_attr = 0o100644 << 16
-        self._zip.writestr(info, content)
+        self._zip.put(README, "".join(self._readme()).encode())
+        return self._zip.end()
 
     def _readme(self) -> Iterator[str]:
         collection = self._collection

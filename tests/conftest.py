@@ -25,6 +25,8 @@ from tests.support.unretrieved import Unretrieved, recording_unretrieved
 DATA = Path(__file__).parent / "data"
 # Before NumPy is imported: one thread, as in model processes, so that features round the same.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
+# A mesh of the tests starts at once; tests of the measurement turn it on.
+os.environ["TRANSCRIBER_MEASURE_BACKENDS"] = "false"
 COMMAND = str(Path(sys.executable).with_name("ytcaption"))
 START_SECONDS = 240
 POLL_SECONDS = 0.1
@@ -50,6 +52,12 @@ class RealMesh:
     pid: int
     data_dir: Path
 
+    @property
+    def token(self) -> str:
+        """The token of its owner; "" if it has no login."""
+        files = list(_state(self.data_dir).rglob("*.token"))
+        return files[0].read_text().strip() if files else ""
+
 
 @pytest.fixture(scope="session")
 def real_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
@@ -58,14 +66,32 @@ def real_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
 
 
 @contextmanager
+def guarded_mesh(data_dir: Path, **variables: str) -> Iterator[RealMesh]:
+    """A mesh with a login, as `ytcaption up` runs it."""
+    state = {"ORCHESTRATOR_LOGIN": "", "XDG_STATE_HOME": str(_state(data_dir))}
+    with running_mesh(data_dir, **(state | variables)) as mesh:
+        yield mesh
+
+
+def _state(data_dir: Path) -> Path:
+    """Where a guarded mesh keeps the token of its owner."""
+    return data_dir / "state"
+
+
+@contextmanager
 def running_mesh(
     data_dir: Path, *, certs: str = "", metrics_port: str = "0", **variables: str
 ) -> Iterator[RealMesh]:
-    """A mesh with settings of its own until the block ends; with TLS if there are certificates."""
+    """A mesh with settings of its own until the block ends; with TLS if there are certificates.
+
+    In the variables, `{http}` stands for the address of its page.
+    """
     trusted = ssl.create_default_context(cafile=f"{certs}/ca.crt") if certs else None
     port, http_port = free_row(4), free_ports(1)[0]
+    http = f"{'https' if trusted else 'http'}://127.0.0.1:{http_port}"
+    variables = {name: value.replace("{http}", http) for name, value in variables.items()}
     command = [COMMAND, "up", "--port", str(port), "--metrics-port", metrics_port]
-    command += ["--http-port", str(http_port)]
+    command += ["--http-port", str(http_port), "--nats-port", "0"]
     command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
     command += ["--certs", certs] if certs else []
     usual = {
@@ -85,7 +111,6 @@ def running_mesh(
         )
     try:
         server = f"127.0.0.1:{port}"
-        http = f"{'https' if trusted else 'http'}://127.0.0.1:{http_port}"
         _wait_until_healthy(http, process, data_dir / "up.log", trusted)
         yield RealMesh(server, http, process.pid, data_dir)
     finally:

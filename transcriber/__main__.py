@@ -13,7 +13,7 @@ from mesh.server import Service
 from mesh.service import run_process, serve
 from transcriber.decoder import Decoder, Weights
 from transcriber.engine import ModelInfo
-from transcriber.model.backends import recorded
+from transcriber.model.backends import measure_at_first_start, recorded
 from transcriber.model.fork_server import run_apart, start_fork_server
 from transcriber.model.loading import (
     AUTO,
@@ -76,7 +76,7 @@ def load(settings: Settings, preparation: Preparation) -> Models:
     preparation.loading(weights.name)
     workers, threads = plan_workers(settings.workers, settings.cpu_threads, device, weights)
     decoder = RestartableDecoder(
-        partial(load_whisper, weights, device, compute_type, threads, workers),
+        partial(load_whisper, weights, device, compute_type, threads, workers, chosen.max_batch),
         settings.idle_unload_seconds,
     )
     log.info("model loaded", model=decoder.model, device=device, compute_type=compute_type)
@@ -135,10 +135,16 @@ def backend_environment() -> Mapping[str, str]:
     """Variables of the measured backend; CTranslate2 reads them when it is imported."""
     try:
         settings = Settings()
-    except ValueError:  # reported by run_process
+        settings.check()
+    except (ValueError, MeshError):  # reported by run_process
+        return {}
+    if settings.compute_type != AUTO or settings.device == "cuda":
         return {}
     measured = recorded(settings.cache_dir, settings.model)
-    return measured.environment if measured and settings.compute_type == AUTO else {}
+    if measured is None and settings.measure_backends:
+        measure_at_first_start()
+        measured = recorded(settings.cache_dir, settings.model)
+    return measured.environment if measured else {}
 
 
 async def main(settings: Settings) -> None:

@@ -30,8 +30,13 @@ class Settings(StageSettings):
     """Where the model runs."""
 
     compute_type: str = "auto"
-    """How it computes, as CTranslate2 spells it; auto: on a processor what
-    `python -m transcriber.model.backends` found fastest there, else int8; float16 on a GPU."""
+    """How it computes, as CTranslate2 spells it; auto: on a processor what was measured as fastest
+    there (`python -m transcriber.model.backends`), else int8; float16 on a GPU."""
+
+    measure_backends: bool = False
+    """Whether the first start on a machine measures compute types and backends, for about fifteen
+    seconds, before it serves; only for compute_type auto on a processor. `ytcaption up` and the
+    container set it."""
 
     beam_size: int = Field(default=5, ge=1, le=10)
     """Width of the beam search unless a job names another; 1 is faster, 5 mishears less."""

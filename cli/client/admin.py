@@ -130,17 +130,20 @@ AUDIT: ListSpec[AuditEntry] = ListSpec(
 )
 
 
-async def clean_up(server: Server, max_age: timedelta, *, dry_run: bool, as_json: bool) -> None:
+async def clean_up(
+    server: Server, max_age: timedelta, *, logs: bool, dry_run: bool, as_json: bool
+) -> None:
     """Prints what was removed, or would be."""
-    request = pb.CleanupRequest(max_age=from_timedelta(max_age), dry_run=dry_run)
+    request = pb.CleanupRequest(max_age=from_timedelta(max_age), dry_run=dry_run, logs=logs)
     done = await call(server.admin.Cleanup, request, REMOVAL_SECONDS)
     if as_json:
         click.echo(to_json({"dry_run": dry_run, **_all_fields(done)}))
     else:
+        cleaned = f"{done.log_files_removed} log files, " if done.logs_cleaned else ""
         click.echo(
             f"{_removed(dry_run)}: {done.jobs_removed} jobs, "
             f"{done.collections_removed} collections, {done.events_removed} events, "
-            f"{done.artifacts_removed} files, {size(done.bytes_removed)}"
+            f"{done.artifacts_removed} files, {cleaned}{size(done.bytes_removed)}"
         )
 
 

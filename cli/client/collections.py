@@ -101,6 +101,7 @@ def _facts(collection: pb.Collection) -> list[tuple[str, str]]:
         ("cancelled", collection.cancel_note),
         ("webhook", collection.webhook_url),
         ("caller", collection.caller),
+        ("group", collection.group),
         ("correlation", collection.correlation_id),
     ]
 

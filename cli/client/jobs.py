@@ -76,6 +76,7 @@ def _facts(job: job_pb.Job) -> list[tuple[str, str]]:
         *(("warning", f"{warning.message} ({warning.reason})") for warning in job.warnings),
         ("cancelled", job.cancel_note),
         ("caller", job.caller),
+        ("group", job.group),
         ("priority", "" if usual else enum_word(job_pb.Priority, job.priority)),
         ("webhook", job.webhook_url),
         ("collection", job.collection_id),

@@ -22,13 +22,17 @@ async def create(  # noqa: PLR0913 # every field of a token
     subject: str,
     role: str,
     lifetime: timedelta | None,
+    groups: Sequence[str],
     note: str,
     *,
     as_json: bool,
 ) -> None:
     """Prints a new token; what is known about it goes to stderr."""
     request = pb.CreateTokenRequest(
-        subject=subject, role=token_pb2.Role.Value(f"ROLE_{role.upper()}"), note=note
+        subject=subject,
+        role=token_pb2.Role.Value(f"ROLE_{role.upper()}"),
+        groups=groups,
+        note=note,
     )
     if lifetime is not None:
         request.lifetime.CopyFrom(from_timedelta(lifetime))
@@ -53,6 +57,15 @@ async def revoke(server: Server, token_id: str, *, as_json: bool) -> None:
         click.echo(to_json(as_dict(ended.token)))
 
 
+async def logout(server: Server, subject: str, *, as_json: bool) -> None:
+    """Ends the browser sessions of a subject."""
+    ended = await call(server.auth.EndSessions, pb.EndSessionsRequest(subject=subject))
+    if as_json:
+        click.echo(to_json({"sessions_ended": ended.sessions_ended}))
+    else:
+        click.echo(f"sessions ended: {ended.sessions_ended}")
+
+
 async def link(server: Server, page: str, *, as_json: bool) -> None:
     """Prints a link for a browser."""
     made = await call(server.auth.CreateLink, pb.CreateLinkRequest())
@@ -69,6 +82,7 @@ def _row(token: token_pb2.Token) -> Sequence[str]:
         _time(token.create_time),
         state or _time(token.expire_time if token.HasField("expire_time") else None),
         _time(token.last_use_time if token.HasField("last_use_time") else None),
+        ", ".join(token.groups),
         token.note,
     )
 
@@ -79,7 +93,7 @@ def _time(moment: Timestamp | None) -> str:
 
 TOKENS: ListSpec[token_pb2.Token] = ListSpec(
     id_field="token_id",
-    heads=("token", "subject", "role", "created", "ends", "last used", "note"),
+    heads=("token", "subject", "role", "created", "ends", "last used", "groups", "note"),
     row=_row,
     items=lambda page: page.tokens,
 )

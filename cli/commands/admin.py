@@ -53,6 +53,11 @@ def audit() -> None:
     show_default=True,
     help="Remove jobs that ended, and collections that settled, longer ago than this.",
 )
+@click.option(
+    "--logs",
+    is_flag=True,
+    help="Also remove log files of `ytcaption up` that were moved aside longer ago than that.",
+)
 @dry_run_option
 @server_command("admin.clean_up")
 def cleanup() -> None:

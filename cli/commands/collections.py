@@ -154,6 +154,7 @@ def _request(named: dict[str, Any], given: dict[str, Any]) -> "CreateCollectionR
     priority = to_priority(given.pop("priority"))
     return CreateCollectionRequest(
         **named,
+        group=given.pop("group"),
         **chosen,
         priority=priority,
         timeout=from_timedelta(timeout) if timeout else None,

@@ -42,6 +42,13 @@ from cli.options import json_option
     help="Port of the web page and the HTTP routes; 0 turns them off.",
 )
 @click.option(
+    "--nats-port",
+    type=click.IntRange(0, 65_535),
+    default=4222,
+    show_default=True,
+    help="Port of the broker, on loopback, for programs that send or read events; 0: any.",
+)
+@click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory of jobs and logs.  [default: the user's data directory]",
@@ -105,9 +112,29 @@ async def init(folder: Path, hosts: tuple[str, ...], days: int) -> Exit:
 
 @click.command()
 @json_option
+@click.option(
+    "--public",
+    is_flag=True,
+    help="Check instead that strangers may reach the mesh: the settings in the environment.",
+)
+@click.option(
+    "--up",
+    is_flag=True,
+    help="With --public: as `ytcaption up` would set them, behind a proxy.",
+)
 @async_command
-async def doctor(as_json: bool) -> Exit:
+async def doctor(as_json: bool, public: bool, up: bool) -> Exit:
     """Checks what this machine needs; names what is missing and how to install it."""
-    from cli.local.doctor import examine
+    if up and not public:
+        raise click.UsageError("--up needs --public")
+    if not public:
+        from cli.local.doctor import examine
 
-    return await examine(as_json=as_json)
+        return await examine(as_json=as_json)
+    try:
+        from cli.local.public import examine_public
+
+        return await examine_public(as_json=as_json, up=up)
+    except ImportError:
+        remedy = "settings are read as services read them: pip install 'ytcaption[orchestrator]'"
+        raise CommandError(remedy, Exit.UNAVAILABLE) from None

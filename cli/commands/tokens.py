@@ -1,4 +1,4 @@
-"""token create, list, revoke, init, link."""
+"""token create, list, revoke, logout, init, link."""
 
 from pathlib import Path
 
@@ -32,6 +32,13 @@ def token() -> None:
     type=AgeParam(),
     help="How long it is valid.  [default: until it is revoked]",
 )
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="NAME",
+    help="A group its holder belongs to; may be repeated. What it makes is shared with the first.",
+)
 @click.option("--note", default="", help="What it is for.")
 @server_command("tokens.create")
 def create() -> None:
@@ -51,6 +58,13 @@ def list_() -> None:
 @server_command("tokens.revoke")
 def revoke() -> None:
     """Ends the token ID, and the browser sessions that were opened with it."""
+
+
+@token.command()
+@click.argument("subject")
+@server_command("tokens.logout")
+def logout() -> None:
+    """Ends all browser sessions of SUBJECT; another's needs an admin."""
 
 
 @token.command()

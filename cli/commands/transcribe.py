@@ -85,7 +85,7 @@ def to_job_spec(source: str, given: dict[str, Any]) -> "JobSpec":
     """The request for one job; takes everything about the job out of `given`."""
     from cli.files.sources import JobSpec, parse_source
 
-    about = {name: given.pop(name) for name in ("force", "caller", "webhook_url")}
+    about = {name: given.pop(name) for name in ("force", "caller", "webhook_url", "group")}
     priority = to_priority(given.pop("priority"))
     return JobSpec(parse_source(source), to_job_options(given), priority=priority, **about)
 

@@ -60,6 +60,7 @@ class JobSpec:
     caller: str = ""
     priority: "job_pb.Priority.ValueType" = job_pb.PRIORITY_NORMAL
     webhook_url: str = ""
+    group: str | None = None
 
 
 async def create_job(server: Server, spec: JobSpec, on_sent: OnSent) -> job_pb.Job:

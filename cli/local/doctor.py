@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
@@ -58,6 +58,11 @@ async def examine(*, as_json: bool) -> Exit:
     )
     findings = [await asyncio.to_thread(check) for check in checks]
     findings.append(await check_ports())
+    return report(findings, as_json=as_json)
+
+
+def report(findings: Sequence[Finding], *, as_json: bool) -> Exit:
+    """Prints a line for each finding; the exit code is 1 if something needed is missing."""
     for one in findings:
         click.echo(to_json(asdict(one)) if as_json else _line(one))
     missing = any(one.verdict == "missing" for one in findings)

@@ -73,6 +73,12 @@ class MeshPlan:
 
     insecure_listen: bool = False
 
+    measure_backends: bool = False
+    """Whether the first start on a machine measures how the model computes fastest."""
+
+    log_dir: Path | None = None
+    """Of all processes; None: cleanups remove no log files."""
+
     token_file: Path | None = None
     """Holds the token of an admin; None: there is no login."""
 
@@ -103,18 +109,36 @@ def phases(plan: MeshPlan) -> list[list[ProcessSpec]]:
     nats = ProcessSpec(
         "nats", broker.command(configuration), partial(broker.answers, plan.nats_port)
     )
-    stages = [_service(name, plan, _stage_settings(name, plan)) for name in STAGES]
-    orchestrator = _service("orchestrator", plan, _orchestrator_settings(plan))
-    behind = {"ORCHESTRATOR": reachable(plan.listen["orchestrator"])}
-    gateway = [[_service("gateway", plan, behind)]] if plan.http else []
+    stages = [_service(name, plan, variables_of(name, plan)) for name in STAGES]
+    variables = {**variables_of("orchestrator", plan), **_storage(plan)}
+    orchestrator = _service("orchestrator", plan, variables)
+    gateway = [[_service("gateway", plan, variables_of("gateway", plan))]] if plan.http else []
     return [[nats], stages, [orchestrator], *gateway]
 
 
-def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ProcessSpec:
+def _service(name: str, plan: MeshPlan, variables: Mapping[str, str]) -> ProcessSpec:
     has_model, is_gateway = name == "transcriber", name == "gateway"
-    listen = plan.http if is_gateway else plan.listen[name]
+    listen, tls = variables[f"{name.upper()}_LISTEN"], plan.tls.get(name, PLAIN)
+    # gRPC services accept the orchestrator's certificate.
+    probe = plan.tls["orchestrator"] if tls.certificate and not is_gateway else tls
+    return ProcessSpec(
+        name,
+        # -P: a directory named like a service in the working directory must not be imported.
+        (sys.executable, "-P", "-m", name),
+        partial(answers_http if is_gateway else is_serving, reachable(listen), probe),
+        variables,
+        activity=partial(_model_activity, reachable(listen), probe, plan) if has_model else None,
+        start_seconds=MODEL_SECONDS if has_model else 60,
+    )
+
+
+def variables_of(name: str, plan: MeshPlan) -> dict[str, str]:
+    """The environment variables that a plan sets for a service; its other settings are the
+    user's.
+    """
+    is_gateway = name == "gateway"
     common = {
-        "LISTEN": listen,
+        "LISTEN": plan.http if is_gateway else plan.listen[name],
         "METRICS_LISTEN": plan.metrics.get(name, ""),
         # The reaper kills them after the whole of it.
         "GRACE_SECONDS": str(plan.grace_seconds / 2),
@@ -131,17 +155,13 @@ def _service(name: str, plan: MeshPlan, settings: Mapping[str, str]) -> ProcessS
         common["INSECURE_LISTEN"] = "true"
     if not is_gateway:  # it writes no files
         common["WORK_DIR"] = str(plan.work_dir / name)
-    # gRPC services accept the orchestrator's certificate.
-    probe = plan.tls["orchestrator"] if tls.certificate and not is_gateway else tls
-    return ProcessSpec(
-        name,
-        # -P: a directory named like a service in the working directory must not be imported.
-        (sys.executable, "-P", "-m", name),
-        partial(answers_http if is_gateway else is_serving, reachable(listen), probe),
-        {f"{name.upper()}_{key}": value for key, value in {**common, **settings}.items()},
-        activity=partial(_model_activity, reachable(listen), probe, plan) if has_model else None,
-        start_seconds=MODEL_SECONDS if has_model else 60,
-    )
+    if is_gateway:
+        common["ORCHESTRATOR"] = reachable(plan.listen["orchestrator"])
+    elif name == "orchestrator":
+        common |= _orchestrator_settings(plan)
+    else:
+        common |= _stage_settings(name, plan)
+    return {f"{name.upper()}_{key}": value for key, value in common.items()}
 
 
 def tls_of_services(certs: Path | None, environ: Mapping[str, str]) -> dict[str, Tls]:
@@ -159,23 +179,33 @@ def tls_of_services(certs: Path | None, environ: Mapping[str, str]) -> dict[str,
 
 
 def _stage_settings(name: str, plan: MeshPlan) -> dict[str, str]:
-    allowed = name == "downloader" and plan.allow_private_addresses
-    return {"ALLOW_PRIVATE_ADDRESSES": "true"} if allowed else {}
+    if name == "downloader" and plan.allow_private_addresses:
+        return {"ALLOW_PRIVATE_ADDRESSES": "true"}
+    # A value in the user's environment wins.
+    chosen = "TRANSCRIBER_MEASURE_BACKENDS" in os.environ
+    if name == "transcriber" and plan.measure_backends and not chosen:
+        return {"MEASURE_BACKENDS": "true"}
+    return {}
 
 
 def _orchestrator_settings(plan: MeshPlan) -> dict[str, str]:
     stages = {name.upper(): reachable(plan.listen[name]) for name in STAGES}
-    # A value in the user's environment wins.
-    chosen = "ORCHESTRATOR_STORAGE_BYTES" in os.environ
-    storage = {} if chosen else {"STORAGE_BYTES": str(storage_bytes(plan.data_dir))}
     login = {
         "NATS_URL": broker.url_of(plan.nats_port),
         "NATS_CREDENTIALS": str(seed_file(plan.credentials_dir, "orchestrator")),
     }
+    if plan.log_dir is not None:
+        login["LOG_DIR"] = str(plan.log_dir)
     if plan.token_file is not None:
         login |= {"LOGIN": "true", "TOKEN_FILE": str(plan.token_file)}
         login["STAGES_TOKEN_FILE"] = str(plan.stages_token)
-    return {**login, **stages, **storage}
+    return {**login, **stages}
+
+
+def _storage(plan: MeshPlan) -> dict[str, str]:
+    # A value in the user's environment wins.
+    chosen = "ORCHESTRATOR_STORAGE_BYTES" in os.environ
+    return {} if chosen else {"ORCHESTRATOR_STORAGE_BYTES": str(storage_bytes(plan.data_dir))}
 
 
 def storage_bytes(data_dir: Path) -> int:

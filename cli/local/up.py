@@ -13,17 +13,25 @@ from platformdirs import user_data_dir
 from cli.channel import call, connected
 from cli.exits import CommandError, Exit
 from cli.local.directories import data_directory
-from cli.local.mesh import SERVICES, MeshPlan, phases, reachable, tls_of_services
+from cli.local.mesh import SERVICES, STAGES, MeshPlan, phases, reachable, tls_of_services
 from cli.local.supervisor import supervised
 from cli.render.screen import Screen
-from cli.token_files import link_of, token_file_of_up
+from cli.token_files import file_of_up, link_of, token_file_of_up
+from mesh import broker
 from mesh.addresses import free_ports, is_loopback, is_taken, split
+from mesh.old_names import meaningless, overridden
 from mesh.private import private_folder
 from mesh.tokens import read_token
 from ytcaption.v1.auth_service_pb2 import CreateLinkRequest
 
 GRACE_SECONDS = 10.0
 LOOPBACK = "127.0.0.1"
+OWN_TOKEN = "ORCHESTRATOR_TOKEN_FILE"  # noqa: S105 # the variable's name
+CHOSEN = {
+    "GATEWAY_LISTEN": "choose with --http-host and --http-port",
+    **{f"ORCHESTRATOR_{name.upper()}": "up starts the stages itself" for name in STAGES},
+}
+"""What `up` sets itself, and what to do instead of a variable of the earlier system."""
 OFF = ("0", "false", "off", "no", "n", "f")
 """What the setting takes for false."""
 
@@ -43,6 +51,9 @@ class UpOptions:
     http_port: int = 0
     """0 runs no gateway."""
 
+    nats_port: int = broker.PORT
+    """0 lets the system choose."""
+
     certs: Path | None = None
     """A folder as `ytcaption certs init` makes it; all services then use TLS."""
 
@@ -56,10 +67,13 @@ async def bring_up(options: UpOptions) -> Exit:
         plan = plan_for(options, data_dir)
         refuse_open_ports(plan)
         refuse_taken_ports(plan)
-        if wants_login(os.environ):
-            plan = replace(plan, token_file=_token_file(plan, stack))
         log_dir = private_folder(data_dir / "logs")
+        plan = replace(token_file_of(plan), log_dir=log_dir)
+        if plan.token_file is not None and not os.environ.get(OWN_TOKEN):
+            stack.enter_context(token_file_of_up(plan.listen["orchestrator"]))
         screen.line(f"logs: {log_dir}")
+        for line in unused_variables(os.environ):
+            screen.line(line)
         try:
             async with supervised(
                 phases(plan), log_dir, grace_seconds=plan.grace_seconds, display=screen
@@ -86,7 +100,7 @@ def plan_for(options: UpOptions, data_dir: Path) -> MeshPlan:
         metrics=(
             {name: f"{LOOPBACK}:{first + at}" for at, name in enumerate(measured)} if first else {}
         ),
-        nats_port=free_ports(1)[0],
+        nats_port=options.nats_port or free_ports(1)[0],
         data_dir=data_dir / "nats",
         work_dir=data_dir / "work",
         grace_seconds=GRACE_SECONDS,
@@ -94,6 +108,7 @@ def plan_for(options: UpOptions, data_dir: Path) -> MeshPlan:
         http=f"{_bracketed(options.http_host)}:{options.http_port}" if options.http_port else "",
         tls=tls,
         insecure_listen=options.insecure_listen,
+        measure_backends=True,
     )
 
 
@@ -131,6 +146,7 @@ def refuse_taken_ports(plan: MeshPlan) -> None:
         ("", plan.listen, "--port"),
         (" metrics", plan.metrics, "--metrics-port"),
         ("", {"gateway": plan.http} if plan.http else {}, "--http-port"),
+        ("", {"nats": f"{LOOPBACK}:{plan.nats_port}"}, "--nats-port"),
     ):
         for name, address in addresses.items():
             if is_taken(address):
@@ -141,10 +157,22 @@ def refuse_taken_ports(plan: MeshPlan) -> None:
                 )
 
 
+def unused_variables(environ: Mapping[str, str]) -> list[str]:
+    """A line for each variable of the earlier system that is set and changes nothing here."""
+    lines = [f"{name} has no meaning here: {why}" for name, why in meaningless(environ)]
+    lines += [
+        f"{name} has no meaning here: {CHOSEN[ours]}" for name, ours in overridden(environ, CHOSEN)
+    ]
+    return lines
+
+
 def _print_ready(plan: MeshPlan, certs: Path | None) -> None:
     where = ", ".join(f"{name} {address}" for name, address in plan.listen.items())
     click.echo(f"ready: {where}, nats {LOOPBACK}:{plan.nats_port}")
-    click.echo(f"nats keys: producer.nk, listener.nk and bridge.nk in {plan.credentials_dir}")
+    click.echo(
+        f"events: {broker.url_of(plan.nats_port)}, with a key: producer.nk, listener.nk or "
+        f"bridge.nk in {plan.credentials_dir}"
+    )
     if reachable(plan.listen["orchestrator"]) != "127.0.0.1:50051":
         click.echo(f"use it with: --server {reachable(plan.listen['orchestrator'])}")
     if certs is not None:
@@ -178,8 +206,14 @@ def wants_login(environ: Mapping[str, str]) -> bool:
     return environ.get("ORCHESTRATOR_LOGIN", "").lower() not in OFF
 
 
-def _token_file(plan: MeshPlan, stack: ExitStack) -> Path:
-    """The user's own file, which commands find by YTCAPTION_TOKEN_FILE; or a new one."""
-    if own := os.environ.get("ORCHESTRATOR_TOKEN_FILE"):
-        return Path(own).absolute()
-    return stack.enter_context(token_file_of_up(plan.listen["orchestrator"]))
+def token_file_of(plan: MeshPlan) -> MeshPlan:
+    """The plan with the file of its first token, if it has a login.
+
+    That is the user's own, which commands find by YTCAPTION_TOKEN_FILE, or one that is yet to be
+    made.
+    """
+    if not wants_login(os.environ):
+        return plan
+    own = os.environ.get(OWN_TOKEN)
+    file = Path(own).absolute() if own else file_of_up(plan.listen["orchestrator"])
+    return replace(plan, token_file=file)

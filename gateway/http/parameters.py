@@ -13,6 +13,10 @@ JobId = Annotated[str, _Id]
 CollectionId = Annotated[str, _Id]
 LetterId = Annotated[str, _Id]
 CancelNote = Annotated[str, Query(max_length=1000)]
+Naive = Annotated[
+    bool,
+    Query(description="Times without an offset, as the earlier system wrote them; they are UTC."),
+]
 PageToken = Annotated[str, Query(max_length=200)]
 
 

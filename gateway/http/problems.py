@@ -63,6 +63,10 @@ class Problem(BaseModel):
     detail: str = Field(description="One sentence for people; do not parse it.")
     reason: str = Field(description="One of the closed list in docs/errors.md.")
     retryable: bool = Field(description="Whether the same request may succeed later.")
+    metadata: dict[str, str] | None = Field(
+        default=None,
+        description="More for programs: of QUOTA_EXCEEDED `limit`, `maximum` and `used`.",
+    )
     field: str | None = Field(
         default=None, description="The invalid field, parameter or header, if one is to blame."
     )
@@ -106,6 +110,7 @@ def respond(error: MeshError) -> Response:
         detail=str(error),
         reason=error.reason,
         retryable=error.retryable,
+        metadata=error.metadata or None,
         field=getattr(error, "field", None),
         correlation_id=correlation.current() or None,
     )

@@ -32,6 +32,13 @@ _NOT_STARTED = (
     job_pb2.STAGE_STATE_SKIPPED,
 )
 AUDIO_PREFIX = "audio."
+CAPTIONS_FILE = "transcription.srt"
+STAGE_JOB_IDS = {
+    job_pb2.STAGE_DOWNLOAD: "{}_audio",
+    job_pb2.STAGE_NORMALIZATION: "norm_{}",
+    job_pb2.STAGE_TRANSCRIPTION: "trans_{}",
+}
+"""Ids of the stages of a job, in the forms of the earlier system."""
 
 
 def job_status(state: int, stages: Any) -> schemas.JobStatus:
@@ -108,14 +115,16 @@ def detail(job: job_pb2.Job) -> schemas.JobDetail:
     """Presents a job in full, without its text."""
     fields = _summary(job)
     ended, succeeded = job.state in TERMINAL, job.state == job_pb2.JOB_STATE_SUCCEEDED
-    path = f"/jobs/{job.job_id}"
+    path, audio = f"/jobs/{job.job_id}", audio_artifact(job)
     return schemas.JobDetail.of(
         job,
         **fields,
         overall_progress=fields["progress"],
         stages=stages(job.job_id, job.stages),
-        transcription_file=f"{path}/captions.srt" if succeeded else None,
-        audio_file=f"{path}/audio" if audio_artifact(job) else None,
+        transcription_file=CAPTIONS_FILE if succeeded else None,
+        transcription_url=f"{path}/captions.srt" if succeeded else None,
+        audio_file=f"audio_normalized.{audio.name.removeprefix(AUDIO_PREFIX)}" if audio else None,
+        audio_url=f"{path}/audio" if audio else None,
         media=media(job.media) if job.HasField("media") else None,
         options=options_of(job.options),
         filters=[
@@ -155,7 +164,7 @@ def stage(job_id: str, found: job_pb2.StageStatus) -> schemas.Stage:
     transfer = found.progress.bytes
     return schemas.Stage.model_construct(
         status=enum_word(job_pb2.StageState, found.state or job_pb2.STAGE_STATE_PENDING),
-        job_id=job_id if started else None,
+        job_id=STAGE_JOB_IDS.get(found.stage, "{}").format(job_id) if started else None,
         progress=percent(share),
         started_at=timestamp(found.start_time),
         completed_at=timestamp(found.end_time),

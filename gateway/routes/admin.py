@@ -33,6 +33,9 @@ from ytcaption.v1 import job_pb2
 router = APIRouter(prefix="/admin", tags=["admin"])
 webhooks = APIRouter(prefix="/webhooks", tags=["webhooks"])
 
+NO_POLLING = "services push events to each other and poll nothing"
+"""What there is instead of `poll_interval` and `max_poll_attempts`."""
+
 SubjectId = Annotated[str, Query(max_length=64)]
 
 
@@ -64,6 +67,9 @@ async def stats(deps: Deps) -> Stats:
             "max_attempts": limits.max_attempts,
             "concurrency": limits.concurrency,
             "max_upload_bytes": min(limits.max_upload_bytes, deps.settings.max_upload_bytes),
+            "poll_interval": None,
+            "max_poll_attempts": None,
+            "polling": NO_POLLING,
         },
         uptime_seconds=seconds(found.uptime),
     )
@@ -75,15 +81,21 @@ async def cleanup(
     query: Annotated[CleanupOptions, Query()],
     body: Annotated[CleanupOptions | None, Body()] = None,
 ) -> CleanupResult:
-    """Deletes old jobs and collections; options in the body replace those in the query."""
+    """Deletes old jobs and collections, with `deep` old log files too.
+
+    Options in the body replace those in the query.
+    """
     options = body or query
-    age = timedelta(hours=0 if options.deep else options.max_age_hours)
-    request = pb.CleanupRequest(max_age=from_timedelta(age), dry_run=options.dry_run)
+    request = pb.CleanupRequest(
+        max_age=from_timedelta(timedelta(hours=options.max_age_hours)),
+        dry_run=options.dry_run,
+        logs=options.deep,
+    )
     done = await call(deps.orchestrator.admin.Cleanup, request, DELETION_SECONDS)
     return CleanupResult.of(
         done,
-        message=_message(dry_run=options.dry_run),
-        logs_cleaned=done.events_removed,
+        message=_message("Cleanup executado com sucesso", dry_run=options.dry_run),
+        logs_cleaned=done.logs_cleaned and not options.dry_run,
         files_removed=done.artifacts_removed,
         dry_run=options.dry_run,
     )
@@ -102,20 +114,25 @@ async def factory_reset(
     services = {one.name: one for one in done.services}
     own = services.pop("orchestrator", pb.ServiceReset())
     incomplete = [one.name for one in done.services if not one.done]
+    whole = "Factory reset executado em todos os serviços"
+    part = "Factory reset executado em parte dos serviços"
+    warning = None if options.dry_run else "Todos os dados foram removidos de todos os serviços"
     return FactoryResetResult(
-        message=_message(dry_run=options.dry_run),
-        orchestrator=OrchestratorReset.of(own, logs_cleaned=own.tasks_purged),
+        message=_message(part if incomplete else whole, dry_run=options.dry_run),
+        orchestrator=OrchestratorReset.of(
+            own, logs_cleaned=own.logs_cleaned and not options.dry_run
+        ),
         microservices={
             LEGACY_SERVICE_NAMES.get(name, name): _service_reset(one)
             for name, one in services.items()
         },
-        warning=f"reset incomplete: {', '.join(incomplete)}" if incomplete else None,
+        warning=f"reset incomplete: {', '.join(incomplete)}" if incomplete else warning,
     )
 
 
 def _service_reset(service: pb.ServiceReset) -> ServiceReset:
     return ServiceReset(
-        status="done" if service.done else service.error or "not done",
+        status="success" if service.done else service.error or "not done",
         data={"files_removed": service.files_removed, "tasks_purged": service.tasks_purged},
     )
 
@@ -149,13 +166,13 @@ def _delivery(found: pb.WebhookDelivery) -> Delivery:
     )
 
 
-def _message(*, dry_run: bool) -> str:
-    return "this would be removed" if dry_run else "removed"
+def _message(done: str, *, dry_run: bool) -> str:
+    return "this would be removed" if dry_run else done
 
 
 def _size(count: float) -> str:
     for unit in ("B", "KB", "MB", "GB"):
         if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+            return f"{count:.0f}{unit}" if unit == "B" else f"{count:.1f}{unit}"
         count /= 1000
-    return f"{count:.1f} TB"
+    return f"{count:.1f}TB"

@@ -9,8 +9,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.client import call
 from gateway.deps import Dependencies, Deps
+from gateway.http.parameters import Naive
 from gateway.http.problems import problem_responses
 from gateway.presenters.jobs import preparing, seconds
+from gateway.presenters.old_form import in_old_form
 from gateway.schemas.mesh import (
     LEGACY_SERVICE_NAMES,
     Alive,
@@ -38,7 +40,7 @@ UNHEALTHY: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/health", responses=problem_responses() | UNHEALTHY)
-async def health(deps: Deps, response: Response) -> Health:
+async def health(deps: Deps, response: Response, naive_timestamps: Naive = False) -> Health:
     """Health of every component; 503 if a job accepted now would not run."""
     try:
         found = await call(
@@ -56,7 +58,7 @@ async def health(deps: Deps, response: Response) -> Health:
     }
     if not found.healthy:
         response.status_code = 503
-    return Health(
+    answer = Health(
         status="healthy" if found.healthy else "unhealthy",
         service=SERVICE,
         version=found.version,
@@ -69,6 +71,7 @@ async def health(deps: Deps, response: Response) -> Health:
         components={"gateway": Component(status="healthy", detail="serving", preparing=None)}
         | parts,
     )
+    return in_old_form(answer, naive_timestamps=naive_timestamps)
 
 
 def _unreachable(deps: Dependencies, error: str) -> admin_pb.GetHealthResponse:

@@ -9,9 +9,10 @@ from starlette.responses import Response
 
 from gateway.client import Orchestrator, call, create
 from gateway.deps import Deps
-from gateway.http.parameters import CancelNote, JobId
+from gateway.http.parameters import CancelNote, JobId, Naive
 from gateway.http.problems import problem_responses
 from gateway.presenters import jobs as present
+from gateway.presenters.old_form import as_polled, in_old_form
 from gateway.presenters.transcript import detail_with_text
 from gateway.schemas.jobs import JobDeleted, JobDetail, JobSummary
 from gateway.sse.jobs import JobStream
@@ -33,9 +34,14 @@ LETTER_DELAYS = (0.0, 0.1, 0.3, 1.0)
 
 
 @router.get("", responses=problem_responses(404))
-async def get_job(job_id: JobId, deps: Deps) -> JobDetail:
-    """Returns a job in full, with its text so far."""
-    return await detail_with_text(deps.orchestrator, await deps.orchestrator.job(job_id))
+async def get_job(job_id: JobId, deps: Deps, naive_timestamps: Naive = False) -> JobDetail:
+    """Returns a job in full, with its text so far.
+
+    Clients of the earlier system poll this until `status` is `completed` or `failed`: that of a
+    cancelled job is `failed` here, and its `state` is `cancelled`.
+    """
+    found = await detail_with_text(deps.orchestrator, await deps.orchestrator.job(job_id))
+    return in_old_form(as_polled(found), naive_timestamps=naive_timestamps)
 
 
 @router.get(

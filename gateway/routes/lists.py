@@ -7,10 +7,11 @@ from starlette.responses import Response
 
 from gateway.client import call
 from gateway.deps import Dependencies, Deps
-from gateway.http.parameters import Page
+from gateway.http.parameters import Naive, Page
 from gateway.http.problems import problem_responses
 from gateway.presenters.collections import collection_list
 from gateway.presenters.jobs import job_list
+from gateway.presenters.old_form import in_old_form
 from gateway.schemas.collections import CollectionList
 from gateway.schemas.jobs import JobList, JobState
 from gateway.sse.lists import ListStream
@@ -39,10 +40,10 @@ JobPage = Annotated[dict[str, Any], Depends(_job_page)]
 
 
 @router.get("/jobs", tags=["jobs"], responses=problem_responses())
-async def list_jobs(deps: Deps, page: JobPage) -> JobList:
+async def list_jobs(deps: Deps, page: JobPage, naive_timestamps: Naive = False) -> JobList:
     """Lists jobs, newest first."""
     found = await call(deps.orchestrator.pipeline.ListJobs, pb.ListJobsRequest(**page))
-    return job_list(found)
+    return in_old_form(job_list(found), naive_timestamps=naive_timestamps)
 
 
 @router.get("/jobs/events", tags=["jobs"], responses=STREAM_RESPONSES, response_class=Response)

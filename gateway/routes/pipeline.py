@@ -103,7 +103,7 @@ def submission_fields(
     if order.correlation_id:
         adopt(order.correlation_id)
     return {
-        **order.model_dump(include={"request_id", "force", "caller", "webhook_url"}),
+        **order.model_dump(include={"request_id", "force", "caller", "webhook_url", "group"}),
         "options": options_for(order, settings),
         "correlation_id": order.correlation_id or current(),
         "priority": job_pb2.Priority.Value(f"PRIORITY_{order.priority.upper()}"),
@@ -116,7 +116,7 @@ def _accepted(job: job_pb2.Job, response: Response) -> JobAccepted:
     return JobAccepted(
         job_id=job.job_id,
         status=summary.status,
-        message=f"accepted; follow it at /jobs/{job.job_id}",
+        message="Pipeline iniciado com sucesso",
         youtube_url=summary.youtube_url,
         overall_progress=summary.progress,
     )

@@ -104,6 +104,7 @@ class Collection(ResponseModel):
     priority: str
     caller: str
     owner: str = Field(description="Subject of the token it was made with; empty without one.")
+    group: str = Field(description="Group of tokens it is shared with; empty: none.")
     webhook_url: str
     cancel_note: str | None
     correlation_id: str

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from google.protobuf.message import Message
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
 from gateway.schemas.options import Options
 from mesh.messages import enum_names
@@ -19,6 +19,22 @@ JobStatus = Literal[
 JobState = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 StageStatus = Literal["pending", "running", "completed", "failed", "timed_out", "skipped"]
 Percent = Field(ge=0, le=100)
+Time = Annotated[
+    datetime,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "format": "date-time"},
+                {
+                    "type": "string",
+                    "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?$",
+                    "description": "With `naive_timestamps`.",
+                },
+            ]
+        }
+    ),
+]
+"""A time; a client may ask for it without an offset."""
 
 
 class ResponseModel(BaseModel):
@@ -84,10 +100,10 @@ class Stage(ResponseModel):
     """Progress of one stage; `done` and `total` are in `unit`."""
 
     status: StageStatus
-    job_id: str | None
+    job_id: str | None = Field(description="Of the stage alone; null before it has started.")
     progress: float = Percent
-    started_at: datetime | None
-    completed_at: datetime | None
+    started_at: Time | None
+    completed_at: Time | None
     done: float | None
     total: float | None
     unit: Literal["bytes", "seconds"]
@@ -191,13 +207,14 @@ class JobSummary(ResponseModel):
     status: JobStatus
     state: JobState
     progress: float = Percent
-    created_at: datetime
-    updated_at: datetime
-    completed_at: datetime | None
+    created_at: Time
+    updated_at: Time
+    completed_at: Time | None
     duration_seconds: float | None
     language: str | None
     failure: Failure | None
     owner: str = Field(description="Subject of the token it was made with; empty without one.")
+    group: str = Field(description="Group of tokens it is shared with; empty: none.")
 
 
 class JobDetail(JobSummary):
@@ -207,8 +224,10 @@ class JobDetail(JobSummary):
     stages: Stages
     transcription_text: str | None = None
     transcription_segments: list[Segment] = []
-    transcription_file: str | None
-    audio_file: str | None
+    transcription_file: str | None = Field(description="Name of the captions.")
+    transcription_url: str | None = Field(description="Where they are.")
+    audio_file: str | None = Field(description="Name of the kept audio.")
+    audio_url: str | None = Field(description="Where it is.")
     media: Media | None
     options: Options
     filters: list[AppliedFilter]

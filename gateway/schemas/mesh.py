@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gateway.schemas.jobs import ModelPreparation, ResponseModel
+from gateway.schemas.jobs import ModelPreparation, ResponseModel, Time
 from gateway.schemas.options import Strict
 
 MAX_AGE_HOURS = 876_000
@@ -27,6 +27,26 @@ class Session(ResponseModel):
     subject: str = Field(description="Whom the token stands for; empty without a login.")
     role: str = Field(description="`reader`, `submitter`, `operator` or `admin`.")
     login: bool = Field(description="Whether this mesh has a login.")
+    groups: list[str] = Field(description="Groups of the token.")
+    csrf_token: str = Field(
+        description="What a page sends as `X-CSRF-Token` with each change; empty without a session."
+    )
+
+
+class Quota(ResponseModel):
+    """One limit of an owner, and how much of it is used."""
+
+    limit: str = Field(description="Such as `queued_jobs`, `stored_bytes` or `audio_hours`.")
+    maximum: float | None = Field(description="Jobs, bytes or hours; null: there is no limit.")
+    used: float
+    overridden: bool = Field(description="Whether an admin set it for this owner.")
+
+
+class Quotas(ResponseModel):
+    """The limits of the client's owner."""
+
+    owner: str = Field(description="Subject of the token; empty without a login.")
+    quotas: list[Quota]
 
 
 class DeadLetter(ResponseModel):
@@ -117,7 +137,7 @@ class Health(ResponseModel):
     status: Literal["healthy", "unhealthy"]
     service: str
     version: str
-    timestamp: datetime
+    timestamp: Time
     microservices: dict[str, str]
     components: dict[str, Component]
 
@@ -189,7 +209,7 @@ class Stats(ResponseModel):
 
     orchestrator: OrchestratorInfo
     redis: StorageStats
-    settings: dict[str, int | float]
+    settings: dict[str, int | float | str | None]
     uptime_seconds: float
 
 
@@ -204,7 +224,8 @@ class CleanupOptions(Strict):
         description="Deletes jobs that ended and collections that settled longer ago than this.",
     )
     deep: bool = Field(
-        default=False, description="Deletes all ended jobs and settled collections of any age."
+        default=False,
+        description="Also deletes log files that were moved aside longer ago than that.",
     )
     dry_run: bool = Field(default=False, description="Only count.")
 
@@ -222,7 +243,11 @@ class CleanupResult(ResponseModel):
     message: str
     jobs_removed: int
     collections_removed: int
-    logs_cleaned: int = Field(description="Stored events of the deleted jobs and collections.")
+    logs_cleaned: bool = Field(
+        description="Whether log files were cleaned: with `deep`, where the orchestrator has some."
+    )
+    log_files_removed: int
+    events_removed: int = Field(description="Stored events of the deleted jobs and collections.")
     files_removed: int
     bytes_removed: int
     dry_run: bool
@@ -233,7 +258,8 @@ class OrchestratorReset(ResponseModel):
 
     jobs_removed: int
     collections_removed: int
-    logs_cleaned: int
+    logs_cleaned: bool
+    tasks_purged: int
     files_removed: int
     bytes_removed: int
 
@@ -241,7 +267,7 @@ class OrchestratorReset(ResponseModel):
 class ServiceReset(ResponseModel):
     """What a stage service deleted."""
 
-    status: str
+    status: str = Field(description="`success`, or what went wrong.")
     data: dict[str, int]
 
 
@@ -258,3 +284,58 @@ class Alive(ResponseModel):
     """The gateway accepts requests."""
 
     status: Literal["alive"]
+
+
+class EraseOptions(Strict):
+    """Whose things to erase, and the confirmation."""
+
+    owner: str = Field(default="", max_length=128)
+    confirmation: str = Field(
+        default="", max_length=200, description="Must be: ERASE, a blank, and the owner."
+    )
+    dry_run: bool = Field(default=False, description="Only count.")
+
+
+class ErasedCounts(ResponseModel):
+    """What was removed, or would be."""
+
+    jobs: int
+    collections: int
+    events: int
+    files: int
+    bytes: int
+    webhooks: int
+    dead_letters: int
+    published_events: int
+    tokens: int
+    sessions: int
+    scratch_files: int
+
+
+class EraseResult(ResponseModel):
+    """The end of an erasure."""
+
+    owner: str
+    dry_run: bool
+    removed: ErasedCounts
+    remarks: list[str] = Field(description="What stays and needs a person.")
+
+
+class RetentionOptions(Strict):
+    """Whose ended work to keep for how long."""
+
+    owner: str = Field(default="", max_length=128)
+    days: float | None = Field(default=None, ge=0, le=36_500, allow_inf_nan=False)
+
+
+class OwnerRetention(ResponseModel):
+    """How long ended work of one owner is kept."""
+
+    owner: str
+    days: float | None = Field(description="null: as the settings say.")
+
+
+class OwnerRetentionList(ResponseModel):
+    """The owners with a retention of their own."""
+
+    retentions: list[OwnerRetention]

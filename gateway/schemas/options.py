@@ -94,6 +94,11 @@ class SubmissionFields(Strict):
     )
     caller: Identifier = Field(default="", description="Name of the caller; callers take turns.")
     priority: Literal["high", "normal", "low"] = "normal"
+    group: Identifier | None = Field(
+        default=None,
+        description="Group of the token to share it with; if absent the first of these, if empty "
+        "none.",
+    )
     force: bool = Field(default=False, description="Run even if it was captioned lately.")
     webhook_url: str = Field(
         default="", max_length=MAX_URL, description="Address notified when it ends; none if empty."

@@ -6,10 +6,10 @@ limited, so that strangers cannot displace entries.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
 
@@ -17,7 +17,7 @@ from google.protobuf.timestamp import from_current_time
 from structlog import get_logger
 
 from mesh.bus import Bus, Stored, outlast
-from mesh.errors import ForbiddenError, LimitExceededError, MeshError, UnauthenticatedError
+from mesh.errors import ForbiddenError, LimitExceededError, MeshError
 from mesh.identity import METHODS, Role
 from mesh.reasons import Reason
 from orchestrator.queue.paging import Page, stream_page
@@ -30,19 +30,52 @@ INTERRUPTED = "INTERRUPTED"
 MAX_PENDING = 10_000
 MAX_OBJECTS = 20
 STRANGERS_BURST, STRANGERS_PER_SECOND = 100, 1.0
-ALSO = frozenset({"AuthService/CreateLink", "AuthService/OpenLink", "AuthService/CreateSession"})
+ALSO = frozenset(
+    {
+        "AdminService/ExportOwner",
+        "AuthService/CreateLink",
+        "AuthService/OpenLink",
+        "AuthService/CreateSession",
+        "AuthService/CompleteLogin",
+        "AuthService/EndSessions",
+    }
+)
 """Recorded although a reader, or anyone, may make these calls."""
-READS = frozenset({"AdminService/GetStats", "AdminService/ListAudit", "AuthService/ListTokens"})
+READS = frozenset(
+    {
+        "AdminService/GetStats",
+        "AdminService/ListAudit",
+        "AdminService/ListOwnerRetentions",
+        "AuthService/ListTokens",
+    }
+)
 """Not recorded unless refused, although a reader may not make these calls."""
 
-_objects: ContextVar[list[str] | None] = ContextVar("audited_objects", default=None)
+
+@dataclass(slots=True)
+class _Notes:
+    """What is found out while a call runs."""
+
+    objects: list[str] = field(default_factory=list)
+    subject: str = ""
+
+
+_notes: ContextVar[_Notes | None] = ContextVar("audit_notes", default=None)
 
 
 def about(object_id: str) -> None:
     """Notes that the call this code runs for is about that job, collection, letter or token."""
-    noted = _objects.get()
-    if noted is not None and object_id and object_id not in noted and len(noted) < MAX_OBJECTS:
-        noted.append(object_id[:64])
+    notes = _notes.get()
+    if notes is None or not object_id or object_id in notes.objects:
+        return
+    if len(notes.objects) < MAX_OBJECTS:
+        notes.objects.append(object_id[:64])
+
+
+def logged_in(subject: str) -> None:
+    """Notes who makes the call this code runs for, if it began without a token."""
+    if (notes := _notes.get()) is not None:
+        notes.subject = subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +108,8 @@ class Audit:
     @contextmanager
     def recording(self, entry: audit_pb2.AuditEntry) -> Iterator[None]:
         """Records the block's call, if it is to be; its subject may be set meanwhile."""
-        before = _objects.set([])
+        notes = _Notes()
+        before = _notes.set(notes)
         error: MeshError | None = None
         try:
             yield
@@ -89,12 +123,14 @@ class Audit:
             entry.reason = Reason.INTERNAL
             raise
         finally:
+            entry.subject = entry.subject or notes.subject
             if self._is_recorded(entry, error):
+                entry.object_ids.extend(notes.objects)
                 self._add(entry)
-            _objects.reset(before)
+            _notes.reset(before)
 
     def _is_recorded(self, entry: audit_pb2.AuditEntry, error: MeshError | None) -> bool:
-        if isinstance(error, UnauthenticatedError) and not entry.subject:
+        if error is not None and not entry.subject:
             return self._takes_stranger()
         if isinstance(error, ForbiddenError):
             return True
@@ -113,11 +149,19 @@ class Audit:
 
     def _add(self, entry: audit_pb2.AuditEntry) -> None:
         entry.time.CopyFrom(from_current_time())
-        entry.object_ids.extend(_objects.get() or ())
         if self._pending.full():
             log.error("an entry of the audit is lost", method=entry.method, subject=entry.subject)
         else:
             self._pending.put_nowait(entry)
+
+    def note_end(self, entry: audit_pb2.AuditEntry) -> None:
+        """Records what the orchestrator finished by itself, on behalf of an earlier call."""
+        self._add(entry)
+
+    async def entries(self) -> AsyncIterator[audit_pb2.AuditEntry]:
+        """Every entry, oldest first."""
+        async for stored in self._bus.read(self._bus.names.audit_stream, self._bus.names.audit()):
+            yield _entry(stored)
 
     async def run(self) -> None:
         """Writes entries; waits for a broker that is away."""

@@ -1,7 +1,7 @@
 """The login: who a token stands for, whether it is still valid, and what is done with tokens."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,11 +9,25 @@ from typing import Any
 
 from structlog import get_logger
 
-from mesh.errors import ForbiddenError, InvalidRequestError, MeshError, UnauthenticatedError
+from mesh.errors import (
+    ForbiddenError,
+    InvalidRequestError,
+    MeshError,
+    UnauthenticatedError,
+    UnsupportedError,
+)
 from mesh.identity import METHODS, PACKAGE, STRANGER, Caller, Role, current
 from mesh.reasons import Reason
-from mesh.tokens import digest_of, id_of, matches, new_token
+from mesh.tokens import ID_BYTES, digest_of, id_of, matches, new_token
 from orchestrator.access.audit import about
+from orchestrator.access.oidc import (
+    FIRST_SUBJECT,
+    LOGIN_TIME,
+    MAX_SUBJECT,
+    Answer,
+    Oidc,
+    state_refused,
+)
 from orchestrator.access.tokens import TokenStore
 from orchestrator.queue.paging import MAX_PAGE_BYTES, Page, fitting, page_size
 from ytcaption.v1 import token_pb2
@@ -26,16 +40,15 @@ NOTE_SECONDS = 30.0
 """How often last uses are stored."""
 LINK_TIME = timedelta(minutes=10)
 MAX_LIFETIME = timedelta(days=36_500)
-MAX_SUBJECT = 128
+MAX_GROUPS = 20
 MAX_CHILDREN = 100
-"""Sessions and links of one token; the oldest makes room."""
-FIRST_SUBJECT = "admin"
-"""The subject of the token of the setting."""
+"""Sessions and links of one token, or of one person of the provider; the oldest makes room."""
 
-ACCESS, SESSION, LINK = (
+ACCESS, SESSION, LINK, COMPLETED = (
     token_pb2.TOKEN_KIND_ACCESS,
     token_pb2.TOKEN_KIND_SESSION,
     token_pb2.TOKEN_KIND_LINK,
+    token_pb2.TOKEN_KIND_COMPLETED_LOGIN,
 )
 
 
@@ -47,14 +60,30 @@ class NewToken:
     token: token_pb2.Token
 
 
+@dataclass(frozen=True, slots=True)
+class EndedSessions:
+    """What a logout ended."""
+
+    count: int
+    logout_url: str
+    """Where the provider ends its own session; empty if there is nothing to end."""
+
+
 class Login:
     """Decides who may call what; remembers which calls run with which token."""
 
     def __init__(
-        self, store: TokenStore, *, on: bool, first_token: str = "", session_time: timedelta
+        self,
+        store: TokenStore,
+        *,
+        on: bool,
+        first_token: str = "",
+        session_time: timedelta,
+        oidc: Oidc | None = None,
     ) -> None:
         self.on = on
         self._store = store
+        self._oidc = oidc
         self._first_id = id_of(first_token)
         self._first_digest = digest_of(first_token)
         self._session_time = session_time
@@ -83,11 +112,16 @@ class Login:
             await self._store.catch_up()  # another replica may have made it
             record = self._store.find(token_id)
         digest = record.digest if record else b""
-        if not matches(token, digest) or record is None or record.token.kind == LINK:
+        if (
+            not matches(token, digest)
+            or record is None
+            or record.token.kind not in (ACCESS, SESSION)
+        ):
             raise UnauthenticatedError("the token is not valid", reason=Reason.TOKEN_INVALID)
         self._check(record.token)
         self._used.add(token_id)
-        return Caller(Role(record.token.role), record.token.subject, token_id)
+        token_ = record.token
+        return Caller(Role(token_.role), token_.subject, token_id, tuple(token_.groups))
 
     def _check(self, token: token_pb2.Token) -> None:
         """Raises if the token, or the one it was made with, has ended."""
@@ -95,6 +129,10 @@ class Login:
             raise UnauthenticatedError("the token was revoked", reason=Reason.TOKEN_INVALID)
         if _expired(token):
             raise UnauthenticatedError("the token has expired", reason=Reason.TOKEN_EXPIRED)
+        if token.issuer and (self._oidc is None or token.issuer != self._oidc.issuer):
+            raise UnauthenticatedError(
+                "the provider of the session is not trusted any more", reason=Reason.TOKEN_INVALID
+            )
         if token.parent_id and token.parent_id != self._first_id:
             parent = self._store.find(token.parent_id)
             if parent is None:
@@ -122,6 +160,11 @@ class Login:
             tasks.discard(task)
             if not tasks:
                 self._open.pop(caller.token_id, None)
+
+    def _let_end(self, caller: Caller) -> None:
+        """The call under way ends by itself, although it ends its own token."""
+        if (task := asyncio.current_task()) is not None:
+            self._open.get(caller.token_id, set()).discard(task)
 
     def _check_id(self, token_id: str) -> None:
         record = self._store.find(token_id)
@@ -180,18 +223,26 @@ class Login:
         return False
 
     async def create(
-        self, subject: str, role: int, lifetime: timedelta | None, note: str
+        self,
+        subject: str,
+        role: int,
+        lifetime: timedelta | None,
+        note: str,
+        groups: Sequence[str] = (),
     ) -> NewToken:
         """Makes a token for a program or a person."""
-        if not subject.strip() or len(subject) > MAX_SUBJECT or not subject.isprintable():
-            raise InvalidRequestError(f"subject must be 1 to {MAX_SUBJECT} printable characters")
+        check_name(subject, "subject")
+        for group in groups:
+            check_name(group, "a group")
+        if len(groups) > MAX_GROUPS or len(set(groups)) < len(groups):
+            raise InvalidRequestError(f"at most {MAX_GROUPS} groups, each named once")
         if not note.isprintable():
             raise InvalidRequestError("note must be printable")
         if role not in set(Role) - {Role.ANYONE}:
             raise InvalidRequestError("role must be one of the roles")
         if lifetime is not None and not timedelta(0) < lifetime <= MAX_LIFETIME:
             raise InvalidRequestError("lifetime must be positive and at most a hundred years")
-        token = token_pb2.Token(subject=subject, kind=ACCESS, note=note)
+        token = token_pb2.Token(subject=subject, kind=ACCESS, note=note, groups=groups)
         token.role = Role(role)  # type: ignore[assignment] # the same numbers
         made = await self._make(token, lifetime)
         log.info("token created", token_id=made.token.token_id, subject=subject, by=current())
@@ -221,6 +272,21 @@ class Login:
         more = len(listed) > begin + end
         return Page(found[:end], found[end - 1].token_id if more and found else "")
 
+    async def of_subject(self, subject: str) -> list[token_pb2.Token]:
+        """Every token that stands for a subject, with sessions and links; newest first."""
+        await self._store.catch_up()
+        return [one for one in self._store.all() if one.subject == subject]
+
+    def has_first_token(self, subject: str) -> bool:
+        """Whether the token of the setting, which no call can end, stands for the subject."""
+        return subject == FIRST_SUBJECT and bool(self._first_id)
+
+    async def forget(self, token: token_pb2.Token) -> bool:
+        """Removes a token for good; its calls end. False if it was removed already."""
+        removed = await self._store.remove(token.token_id)
+        self._end_calls()
+        return removed
+
     async def create_link(self) -> str:
         """A code that opens one session of the caller, once."""
         return (await self._child(LINK, LINK_TIME)).secret
@@ -241,6 +307,7 @@ class Login:
             raise UnauthenticatedError("the link was used already", reason=Reason.TOKEN_INVALID)
         token = token_pb2.Token(subject=link.token.subject, role=link.token.role, kind=SESSION)
         token.parent_id = link.token.parent_id
+        token.groups.extend(link.token.groups)
         return await self._make(token, self._session_time)
 
     async def create_session(self) -> NewToken:
@@ -248,21 +315,74 @@ class Login:
         return await self._child(SESSION, self._session_time)
 
     @property
+    def provider_name(self) -> str:
+        """What people call the provider; "" if there is none."""
+        return self._oidc.name if self._oidc else ""
+
+    async def begin_login(self) -> tuple[str, str]:
+        """Where to send the browser for a login by the provider, and the secret it keeps."""
+        return await self._provider().begin()
+
+    async def complete_login(self, answer: Answer) -> NewToken:
+        """The session of the person whom the provider names; a login is completed once."""
+        oidc = self._provider()
+        mark = token_pb2.Token(token_id=derived_id(answer.secret), kind=COMPLETED)
+        if self._store.find(mark.token_id):
+            raise state_refused()
+        person = await oidc.identify(answer)
+        await self._store.catch_up()
+        mark.expire_time.FromDatetime(datetime.now(UTC) + 2 * LOGIN_TIME)
+        if not await self._store.mark(mark):
+            raise state_refused()
+        token = token_pb2.Token(subject=person.subject, kind=SESSION, issuer=oidc.issuer)
+        token.role = person.role  # type: ignore[assignment] # the same numbers
+        await self._make_room(
+            one for one in self._store.all() if one.issuer and one.subject == person.subject
+        )
+        made = await self._make(token, self._session_time, person.id_token)
+        log.info("login by the provider", subject=person.subject, role=person.role.name)
+        return made
+
+    def _provider(self) -> Oidc:
+        if self._oidc is None:
+            raise UnsupportedError("this mesh has no login by a provider", reason=Reason.OIDC_OFF)
+        return self._oidc
+
+    @property
     def session_time(self) -> timedelta:
         """How long a session lasts."""
         return self._session_time
 
-    async def end_sessions(self, *, everywhere: bool) -> int:
-        """Ends the caller's session, or all of the caller's sessions."""
+    async def end_sessions(self, *, everywhere: bool, subject: str = "") -> EndedSessions:
+        """Ends the caller's session, or all sessions of the caller or of another subject."""
         caller = current()
+        if subject not in ("", caller.subject) and caller.role < Role.ADMIN:
+            raise ForbiddenError(
+                "only an admin may end another's sessions", reason=Reason.ROLE_REQUIRED
+            )
         await self._store.catch_up()
+        self._let_end(caller)
+        own = self._store.find(caller.token_id)
+        everyone_of = subject or (caller.subject if everywhere else "")
         ended = 0
         for token in self._store.all():
-            own = token.token_id == caller.token_id
-            same = everywhere and token.subject == caller.subject
-            if token.kind in (SESSION, LINK) and (own or same):
+            meant = (
+                token.subject == everyone_of if everyone_of else token.token_id == caller.token_id
+            )
+            if token.kind in (SESSION, LINK) and meant:
+                about(token.token_id)
                 ended += await self._store.remove(token.token_id)
-        return ended
+        is_over = own is not None and self._store.find(caller.token_id) is None
+        return EndedSessions(ended, await self._logout_url(own) if own and is_over else "")
+
+    async def _logout_url(self, record: token_pb2.TokenRecord) -> str:
+        if self._oidc is None or not record.token.issuer:
+            return ""
+        try:
+            return await self._oidc.logout_url(record.id_token)
+        except MeshError as error:  # our session is over all the same
+            log.warning("no logout at the provider", error=str(error))
+            return ""
 
     async def _child(self, kind: "token_pb2.TokenKind.ValueType", time: timedelta) -> NewToken:
         """A token that stands for the caller, and ends with the caller's."""
@@ -271,24 +391,38 @@ class Login:
             raise ForbiddenError("this mesh has no login", reason=Reason.ROLE_REQUIRED)
         own = self._store.find(caller.token_id)
         parent = (own.token.parent_id if own else "") or caller.token_id
-        await self._make_room(parent)
-        token = token_pb2.Token(subject=caller.subject, kind=kind, parent_id=parent)
+        await self._make_room(one for one in self._store.all() if one.parent_id == parent)
+        token = token_pb2.Token(
+            subject=caller.subject, kind=kind, parent_id=parent, groups=caller.groups
+        )
         token.role = caller.role  # type: ignore[assignment] # the same numbers
         return await self._make(token, time)
 
-    async def _make_room(self, parent: str) -> None:
-        children = [one for one in self._store.all() if one.parent_id == parent]
-        for token in children[MAX_CHILDREN - 1 :]:
+    async def _make_room(self, children: Iterable[token_pb2.Token]) -> None:
+        for token in list(children)[MAX_CHILDREN - 1 :]:
             await self._store.remove(token.token_id)
 
-    async def _make(self, token: token_pb2.Token, lifetime: timedelta | None) -> NewToken:
+    async def _make(
+        self, token: token_pb2.Token, lifetime: timedelta | None, id_token: str = ""
+    ) -> NewToken:
         secret = new_token()
         token.token_id = id_of(secret)
         about(token.token_id)
         if lifetime is not None:
             token.expire_time.FromDatetime(datetime.now(UTC) + lifetime)
-        await self._store.add(token, digest_of(secret))
+        await self._store.add(token, digest_of(secret), id_token)
         return NewToken(secret, token)
+
+
+def check_name(name: str, what: str) -> None:
+    """Raises unless this can be the name of an owner or a group."""
+    if not name.strip() or len(name) > MAX_SUBJECT or not name.isprintable():
+        raise InvalidRequestError(f"{what} must be 1 to {MAX_SUBJECT} printable characters")
+
+
+def derived_id(secret: str) -> str:
+    """The id of the record that marks a login as completed."""
+    return digest_of(secret).hex()[: 2 * ID_BYTES]
 
 
 def id_of_page(token: str) -> bool:

@@ -44,12 +44,17 @@ class TokenStore:
         tokens = [record.token for record, _ in self._records.values()]
         return sorted(tokens, key=_age, reverse=True)
 
-    async def add(self, token: token_pb2.Token, digest: bytes) -> None:
+    async def add(self, token: token_pb2.Token, digest: bytes, id_token: str = "") -> None:
         """Stores a new token durably."""
         token.create_time.CopyFrom(from_current_time())
-        record = token_pb2.TokenRecord(token=token, digest=digest)
+        record = token_pb2.TokenRecord(token=token, digest=digest, id_token=id_token)
         if not await self._put(record, 0):
             raise UnavailableError("the id is taken", reason=Reason.STORAGE_UNAVAILABLE)
+
+    async def mark(self, token: token_pb2.Token) -> bool:
+        """Stores a record that opens nothing; whether there was none with its id."""
+        token.create_time.CopyFrom(from_current_time())
+        return await self._put(token_pb2.TokenRecord(token=token), 0)
 
     async def revoke(self, token_id: str) -> token_pb2.Token:
         """Marks a token as revoked; one that is revoked already is returned as it is."""

@@ -1,6 +1,7 @@
 """AdminService: statistics, health, dead letters, cleanup and factory reset for operators."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta
 from importlib.metadata import version
@@ -14,8 +15,12 @@ from orchestrator.access.audit import Audit, AuditQuery
 from orchestrator.jobs.dead_letters import DeadLetterFilter, DeadLetters
 from orchestrator.jobs.replay import Replays
 from orchestrator.jobs.validation import check_duration
+from orchestrator.maintenance.erasure import Erasure, ErasureState
+from orchestrator.maintenance.export import MEDIA_TYPE, OwnerExports
+from orchestrator.maintenance.log_files import LogFiles, LogsRemoved
+from orchestrator.maintenance.owners import OwnerStore
 from orchestrator.maintenance.reset import FactoryReset
-from orchestrator.maintenance.retention import Retention
+from orchestrator.maintenance.retention import Retention, moment_before
 from orchestrator.webhooks.deliveries import Deliveries
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import admin_service_pb2_grpc as rpc
@@ -35,9 +40,13 @@ class AdminServicer(rpc.AdminServiceServicer):
     replays: Replays
     deliveries: Deliveries
     retention: Retention
+    log_files: LogFiles
     factory_reset: FactoryReset
     limits: job_pb2.Limits
     audit: Audit
+    erasure: Erasure
+    exports: OwnerExports
+    owners: OwnerStore
     began: float = field(default_factory=monotonic)
 
     async def GetStats(self, request: pb.GetStatsRequest, context: Any) -> pb.GetStatsResponse:
@@ -72,7 +81,7 @@ class AdminServicer(rpc.AdminServiceServicer):
         self, request: pb.PurgeDeadLettersRequest, context: Any
     ) -> pb.PurgeDeadLettersResponse:
         before = request.before.ToDatetime(UTC) if request.HasField("before") else None
-        choice = DeadLetterFilter(request.job_id, request.reason, before, current().only)
+        choice = DeadLetterFilter(request.job_id, request.reason, before, current().scope)
         removed = await self.dead_letters.purge(choice, dry_run=request.dry_run)
         return pb.PurgeDeadLettersResponse(dead_letters_removed=removed)
 
@@ -100,12 +109,18 @@ class AdminServicer(rpc.AdminServiceServicer):
             check_duration(request.max_age, "max_age") if request.HasField("max_age") else None
         )
         removed = await self.retention.cleanup(max_age, dry_run=request.dry_run)
+        logs, before = None, moment_before(max_age)
+        if request.logs and before is not None:
+            logs = await self.log_files.remove(before, dry_run=request.dry_run)
+        cleaned = logs or LogsRemoved()
         return pb.CleanupResponse(
             jobs_removed=removed.jobs,
             events_removed=removed.events,
             artifacts_removed=removed.files,
-            bytes_removed=removed.size,
+            bytes_removed=removed.size + cleaned.size,
             collections_removed=removed.collections,
+            log_files_removed=cleaned.files,
+            logs_cleaned=logs is not None,
         )
 
     async def FactoryReset(
@@ -123,7 +138,57 @@ class AdminServicer(rpc.AdminServiceServicer):
                     tasks_purged=service.removed.work_items,
                     bytes_removed=service.removed.size,
                     collections_removed=service.removed.collections,
+                    logs_cleaned=service.logs_cleaned,
                 )
                 for service in services
             ]
         )
+
+    async def ExportOwner(
+        self, request: pb.ExportOwnerRequest, context: Any
+    ) -> AsyncIterator[pb.ExportOwnerResponse]:
+        export = await self.exports.export(request.owner)
+        progress = export.progress
+        yield pb.ExportOwnerResponse(
+            media_type=MEDIA_TYPE, file_name=export.file_name, total=progress.total
+        )
+        async with aclosing(export.frames) as frames:
+            async for frame in frames:
+                yield pb.ExportOwnerResponse(chunk=frame, done=progress.done, total=progress.total)
+
+    async def EraseOwner(
+        self, request: pb.EraseOwnerRequest, context: Any
+    ) -> AsyncIterator[pb.EraseOwnerResponse]:
+        if request.dry_run:
+            yield _erasure(await self.erasure.dry_run(request.owner, request.confirmation))
+            return
+        async with aclosing(self.erasure.erase(request.owner, request.confirmation)) as states:
+            async for state in states:
+                yield _erasure(state)
+
+    async def SetOwnerRetention(
+        self, request: pb.SetOwnerRetentionRequest, context: Any
+    ) -> pb.SetOwnerRetentionResponse:
+        age = (
+            check_duration(request.retention, "retention")
+            if request.HasField("retention")
+            else None
+        )
+        set_ = await self.owners.set_retention(request.owner, age)
+        return pb.SetOwnerRetentionResponse(retention=set_)
+
+    async def ListOwnerRetentions(
+        self, request: pb.ListOwnerRetentionsRequest, context: Any
+    ) -> pb.ListOwnerRetentionsResponse:
+        return pb.ListOwnerRetentionsResponse(retentions=await self.owners.retentions())
+
+
+def _erasure(state: ErasureState) -> pb.EraseOwnerResponse:
+    return pb.EraseOwnerResponse(
+        phase=state.phase,
+        done=state.done,
+        total=state.total,
+        removed=state.removed,
+        finished=state.finished,
+        remarks=state.remarks,
+    )

@@ -13,6 +13,7 @@ from mesh.identity import PACKAGE, TRUSTED, acting_for, current
 from mesh.server import Guard
 from orchestrator.access.audit import Audit
 from orchestrator.access.login import Login
+from orchestrator.access.oidc import LOGIN_TIME, Answer
 from orchestrator.jobs.validation import check_duration
 from ytcaption.v1 import auth_service_pb2 as pb
 from ytcaption.v1 import auth_service_pb2_grpc as rpc
@@ -58,7 +59,9 @@ class AuthServicer(rpc.AuthServiceServicer):
         lifetime = (
             check_duration(request.lifetime, "lifetime") if request.HasField("lifetime") else None
         )
-        made = await self.login.create(request.subject, request.role, lifetime, request.note)
+        made = await self.login.create(
+            request.subject, request.role, lifetime, request.note, request.groups
+        )
         return pb.CreateTokenResponse(secret=made.secret, token=made.token)
 
     async def ListTokens(
@@ -74,7 +77,9 @@ class AuthServicer(rpc.AuthServiceServicer):
 
     async def GetCaller(self, request: pb.GetCallerRequest, context: Any) -> pb.GetCallerResponse:
         caller = current()
-        found = pb.GetCallerResponse(subject=caller.subject, login=self.login.on)
+        found = pb.GetCallerResponse(
+            subject=caller.subject, login=self.login.on, groups=caller.groups
+        )
         found.role = caller.role  # type: ignore[assignment] # the same numbers
         return found
 
@@ -100,5 +105,31 @@ class AuthServicer(rpc.AuthServiceServicer):
     async def EndSessions(
         self, request: pb.EndSessionsRequest, context: Any
     ) -> pb.EndSessionsResponse:
-        ended = await self.login.end_sessions(everywhere=request.everywhere)
-        return pb.EndSessionsResponse(sessions_ended=ended)
+        ended = await self.login.end_sessions(
+            everywhere=request.everywhere, subject=request.subject
+        )
+        return pb.EndSessionsResponse(
+            sessions_ended=ended.count, provider_logout_url=ended.logout_url
+        )
+
+    async def GetLoginMethods(
+        self, request: pb.GetLoginMethodsRequest, context: Any
+    ) -> pb.GetLoginMethodsResponse:
+        return pb.GetLoginMethodsResponse(login=self.login.on, provider=self.login.provider_name)
+
+    async def BeginLogin(
+        self, request: pb.BeginLoginRequest, context: Any
+    ) -> pb.BeginLoginResponse:
+        url, secret = await self.login.begin_login()
+        response = pb.BeginLoginResponse(authorization_url=url, secret=secret)
+        response.lifetime.FromTimedelta(LOGIN_TIME)
+        return response
+
+    async def CompleteLogin(
+        self, request: pb.CompleteLoginRequest, context: Any
+    ) -> pb.CompleteLoginResponse:
+        answer = Answer(request.secret, request.state, request.code, request.issuer, request.error)
+        made = await self.login.complete_login(answer)
+        response = pb.CompleteLoginResponse(session=made.secret)
+        response.lifetime.FromTimedelta(self.login.session_time)
+        return response

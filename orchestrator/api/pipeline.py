@@ -15,7 +15,6 @@ from mesh.reasons import Reason
 from mesh.watching import TERMINAL
 from orchestrator.api.stats import limits_of
 from orchestrator.api.uploads import LIVE_MIN_BYTES, in_time, received, steady
-from orchestrator.jobs.artifacts import UPLOAD
 from orchestrator.jobs.caption_files import CaptionReader
 from orchestrator.jobs.captions import format_infos
 from orchestrator.jobs.control import JobControl
@@ -24,10 +23,12 @@ from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.submission import JobSpec, Rerun, Reservation, Submission
 from orchestrator.jobs.validation import check_scheduling, check_url, check_word, resolve
 from orchestrator.pipeline.capabilities import Capabilities
-from orchestrator.pipeline.live_stream import transcribe_live
+from orchestrator.pipeline.live_stream import heard_seconds, transcribe_live
 from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.request import PipelineRequest
 from orchestrator.queue.capacity import Capacity
+from orchestrator.quotas.quotas import Quotas
+from orchestrator.quotas.usage import AUDIO_HOURS, LIVE_STREAMS
 from orchestrator.settings import Settings
 from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
@@ -52,6 +53,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
     reading: CaptionReader
     pipeline: Pipeline
     capacity: Capacity
+    quotas: Quotas
     rerun: Rerun
 
     async def CreateJob(self, request: pb.CreateJobRequest, context: Any) -> pb.CreateJobResponse:
@@ -71,17 +73,18 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         if reserved.accepted:
             return pb.CreateJobFromUploadResponse(job=reserved.accepted.job)
         announced = start.size_bytes if start.HasField("size_bytes") else None
-        await self.capacity.check(announced or 0)
-        async with received(
-            self.capacity.guarded(steady(read_data(request_iterator, "chunk"), idle_seconds)),
-            start.file_name,
-            self.settings.work_dir,
-            max_bytes=self.settings.max_upload_bytes,
-            announced=announced,
-        ) as (path, upload):
-            await self.storage.artifacts.put_file(reserved.id, UPLOAD, path)
-        spec.source.upload.CopyFrom(upload)
-        job = await self.submission.accept(reserved, spec)
+        async with (
+            self.submission.receiving(spec, announced or 0),
+            received(
+                self.capacity.guarded(steady(read_data(request_iterator, "chunk"), idle_seconds)),
+                start.file_name,
+                self.settings.work_dir,
+                max_bytes=self.settings.max_upload_bytes,
+                announced=announced,
+            ) as (path, upload),
+        ):
+            spec.source.upload.CopyFrom(upload)
+            job = await self.submission.accept(reserved, spec, path)
         return pb.CreateJobFromUploadResponse(job=job)
 
     async def _checked(
@@ -95,7 +98,9 @@ class PipelineServicer(rpc.PipelineServiceServicer):
         options = resolve(request.options)
         webhook_url = check_webhook(request.webhook_url, self.settings)
         await self.capabilities.check(options)
-        owner = current().subject
+        caller = current()
+        owner = caller.subject
+        group = caller.sharing(request.group if request.HasField("group") else None)
         reserved = await self.submission.reserve(request.request_id, owner)
         spec = JobSpec(
             source,
@@ -105,6 +110,7 @@ class PipelineServicer(rpc.PipelineServiceServicer):
             request.force,
             webhook_url,
             owner=owner,
+            group=group,
         )
         return spec, reserved
 
@@ -224,8 +230,12 @@ class PipelineServicer(rpc.PipelineServiceServicer):
             live=True,
             live_stream=True,
         )
-        async with aclosing(transcribe_live(self.pipeline, task)) as responses:
+        async with (
+            self.quotas.opened(current().subject, {LIVE_STREAMS: 1, AUDIO_HOURS: 0}) as stream,
+            aclosing(transcribe_live(self.pipeline, task)) as responses,
+        ):
             async for response in responses:
+                stream.seconds = max(stream.seconds, heard_seconds(response))
                 yield response
 
 

@@ -13,6 +13,7 @@ from structlog import get_logger
 
 from mesh.bus import outlast
 from mesh.errors import MeshError, NotFoundError
+from mesh.messages import enum_word
 from mesh.tasks import map_concurrently, stop
 from orchestrator.collections.discovery import Discovery, Listed, Lister
 from orchestrator.collections.fan_in import FanIn
@@ -34,6 +35,7 @@ from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.lease import LostError
 from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.submission import Submission
+from orchestrator.metrics import COLLECTIONS_GATHERED
 from orchestrator.queue.capacity import Capacity
 from ytcaption.v1 import collection_pb2, event_pb2
 
@@ -261,6 +263,7 @@ class CollectionController:
         changed.state = self._events.projection.outcome
         changed.end_time.CopyFrom(from_current_time())
         await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_GATHERED, changed)
+        COLLECTIONS_GATHERED.labels(enum_word(collection_pb2.CollectionState, changed.state)).inc()
         log.info("collection gathered", state=changed.state, members=changed.member_count)
 
 

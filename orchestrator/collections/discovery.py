@@ -15,6 +15,7 @@ from mesh.reasons import Reason
 from mesh.status import to_error
 from orchestrator.collections.members import PENDING
 from orchestrator.collections.projection import Projection
+from orchestrator.metrics import RETRIES
 from orchestrator.pipeline.stages import Stages, failure_of
 from orchestrator.settings import Settings
 from orchestrator.worker.readiness import Readiness
@@ -125,6 +126,7 @@ class Discovery:
                 if not error.retryable or failures >= self._lister.max_attempts:
                     failure = failure_of(error, job_pb2.STAGE_DOWNLOAD, failures)
                     return Listed(place, len(seen), failure)
+                RETRIES.labels("listing", error.reason).inc()
                 log.warning("a listing broke off", source=source, error=str(error))
                 await asyncio.sleep(self._lister.backoff.delay(failures, error))
             else:

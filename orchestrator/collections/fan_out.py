@@ -73,8 +73,11 @@ class FanOut:
             for _ in range(AT_ONCE):
                 if not self._waiting or self._fan_in.in_flight >= self._max_in_flight:
                     return False
-                await self._intend(self._waiting[0])
+                number = self._waiting[0]
+                await self._intend(number)
                 self._waiting.popleft()
+                if self.intends(number):
+                    await self._create(number)
         except MeshError as error:
             if not _may_pass(error):
                 raise
@@ -102,15 +105,13 @@ class FanOut:
         except InvalidRequestError as error:
             await self._events.append_member(refused(member, error))
             return
-        if not member.job_id:
-            await self._capacity.check()
-            reservation = await self._submission.reserve(self._request_id(member))
-            intended = deepcopy(member)
-            intended.job_id = reservation.id
-            await self._events.append_member(intended)
-            await self._fan_in.follow(intended)
-            self._intended[number] = reservation
-        await self._create(number)
+        await self._capacity.check()
+        reservation = await self._submission.reserve(self._request_id(member))
+        intended = deepcopy(member)
+        intended.job_id = reservation.id
+        await self._events.append_member(intended)
+        await self._fan_in.follow(intended)
+        self._intended[number] = reservation
 
     async def _create(self, number: int) -> None:
         reservation, member = self._intended[number], self._events.projection.members[number - 1]
@@ -134,6 +135,7 @@ class FanOut:
             self._events.projection.request.force,
             collection_id=collection.collection_id,
             owner=collection.owner,
+            group=collection.group,
         )
 
     def _request_id(self, member: collection_pb2.Member) -> str:

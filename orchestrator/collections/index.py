@@ -20,14 +20,15 @@ from ytcaption.v1 import collection_service_pb2 as pb
 class CollectionTable(RecordTable[bool]):
     """Collections by whether they are settled."""
 
-    def _read(self, id_: str, data: bytes) -> bool:
+    def _read(self, id_: str, data: bytes, revision: int) -> bool:
         collection = collection_pb2.CollectionRecord.FromString(data).collection
-        self._owners[id_] = collection.owner
+        self._usage.put_collection(id_, collection, revision)
+        self._owners[id_] = (collection.owner, collection.group)
         return collection.settled
 
     def page(self, wanted: ListQuery) -> Page[collection_pb2.Collection]:
         """Collections older than the token's, newest first."""
-        records, next_token = self._page(self._chosen((), wanted.owner), wanted.size, wanted.token)
+        records, next_token = self._page(self._chosen((), wanted.scope), wanted.size, wanted.token)
         found = map(collection_pb2.CollectionRecord.FromString, records)
         return Page([record.collection for record in found], next_token)
 
@@ -37,7 +38,7 @@ class CollectionIndex:
 
     def __init__(self, index: JobIndex) -> None:
         self._index = index
-        self._table = CollectionTable()
+        self._table = CollectionTable(index.usage)
         self.look = self._table.page
         """The page as last read."""
         index.also_read(ROOT, self._table.apply)
@@ -56,6 +57,11 @@ class CollectionIndex:
         """The ids of all collections, oldest first."""
         await self._index.catch_up()
         return sorted(self._table.ids())
+
+    async def owned(self, owner: str) -> list[str]:
+        """The ids of an owner's collections, oldest first."""
+        await self._index.catch_up()
+        return self._table.owned(owner)
 
     async def page(self, size: int, token: str) -> Page[collection_pb2.Collection]:
         """Collections older than the token's, newest first."""

@@ -142,6 +142,17 @@ async def read_projection(
     return projection
 
 
+async def members_at(
+    event_logs: EventLogReader, collection_id: str, sequence: int
+) -> list[collection_pb2.Member]:
+    """The members as they stood at one event of the log; none if the log is gone."""
+    projection = Projection()
+    async for stored_at, event in event_logs.events(collection_id):
+        if stored_at <= sequence:
+            projection.apply(stored_at, event)
+    return projection.members
+
+
 ReadProjection: TypeAlias = Callable[[str], Awaitable[Projection]]
 """Reads the current projection of a collection, or raises NotFoundError."""
 

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from mesh.errors import InternalError, NotFoundError, UnsupportedError
+from mesh.frames import framed
 from mesh.languages import described, tag_of
 from mesh.messages import dataclass_from, enum_name
 from mesh.reasons import Reason
@@ -37,7 +38,6 @@ from ytcaption.v1 import collection_pb2, collection_service_pb2, job_pb2, media_
 Parts: TypeAlias = AsyncGenerator[bytes, None]
 ReportFormatId: TypeAlias = "collection_service_pb2.ReportFormat.ValueType"
 
-FRAME = 64 * 1024
 MAX_PDFS = 2
 """PDFs rendered at once: each takes a core, and memory that grows with the text."""
 GONE = "Its job was deleted meanwhile: there is no text."
@@ -113,10 +113,10 @@ class Reports:
                 yield "".join(writer.member(member, text)).encode()
             yield "".join(writer.end()).encode()
 
-        return _framed(parts())
+        return framed(parts())
 
     async def _pdf(self, collection: Collection) -> Parts:
-        pdf = _framed(render_pdf(collection, self._texts(collection)))
+        pdf = framed(render_pdf(collection, self._texts(collection)))
         async with self._pdf_slots, aclosing(pdf):
             try:
                 async for frame in pdf:
@@ -140,7 +140,7 @@ class Reports:
                     yield await _packed(archive, member, other, *named)
             yield archive.end()
 
-        return _framed(parts())
+        return framed(parts())
 
     async def _texts(self, collection: Collection) -> AsyncGenerator[tuple[Member, Text], None]:
         for member in collection.members:
@@ -243,16 +243,3 @@ def _note(member: Member, complete: bool, content: str) -> str:
     if member.state in ENDED_EARLY:
         return UNTIL_THEN if content else "Nothing was heard of it."
     return SO_FAR if content else "Nothing was heard of it yet."
-
-
-async def _framed(parts: Parts) -> Parts:
-    """The same bytes in frames of 64 KiB; only the last may be shorter."""
-    waiting = bytearray()
-    async with aclosing(parts):
-        async for part in parts:
-            waiting += part
-            while len(waiting) >= FRAME:
-                yield bytes(waiting[:FRAME])
-                del waiting[:FRAME]
-    if waiting:
-        yield bytes(waiting)

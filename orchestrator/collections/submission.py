@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from structlog import get_logger
 
@@ -15,10 +16,10 @@ from mesh.period import wanted_days
 from mesh.searches import is_search
 from orchestrator.access.audit import about
 from orchestrator.collections.projection import BATCH_STARTED, Projection, read_projection
-from orchestrator.collections.records import CollectionStore
+from orchestrator.collections.records import CollectionStore, VersionedCollection
 from orchestrator.jobs.event_log import EventLogWriter
 from orchestrator.jobs.storage import JobStorage
-from orchestrator.jobs.store import ConflictError
+from orchestrator.jobs.store import ConflictError, ReservedId
 from orchestrator.jobs.validation import (
     check_duration,
     check_scheduling,
@@ -26,15 +27,26 @@ from orchestrator.jobs.validation import (
     check_word,
     resolve,
 )
+from orchestrator.metrics import COLLECTIONS_ACCEPTED
 from orchestrator.pipeline.capabilities import Capabilities
 from orchestrator.queue.capacity import Capacity
 from orchestrator.queue.work_queue import CollectionQueue
+from orchestrator.quotas.quotas import Quotas
+from orchestrator.quotas.usage import (
+    AUDIO_HOURS,
+    COLLECTIONS,
+    STORED_BYTES,
+    WEBHOOKS,
+    LimitId,
+)
 from orchestrator.settings import Settings
 from orchestrator.webhooks.addresses import check_webhook
 from ytcaption.v1 import collection_pb2, event_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
 log = get_logger(__name__)
+
+ReservedCollection: TypeAlias = ReservedId[VersionedCollection]
 
 MAX_SOURCES = 20
 MAX_IN_FLIGHT = 1000
@@ -63,8 +75,12 @@ def checked(request: pb.CreateCollectionRequest, settings: Settings) -> event_pb
     start.webhook_url = check_webhook(request.webhook_url, settings)
     start.caller, start.priority = scheduling.caller, scheduling.priority
     start.owner = caller.current().subject
+    asked = request.group if request.HasField("group") else None
+    start.group = caller.current().sharing(asked)
     if request.HasField("timeout"):
         _check_timeout(request)
+    elif settings.fan_in_seconds:
+        start.timeout.FromMilliseconds(round(settings.fan_in_seconds * 1000))
     return start
 
 
@@ -137,6 +153,7 @@ class CollectionSubmission:
     settings: Settings
     capabilities: Capabilities
     capacity: Capacity
+    quotas: Quotas
 
     async def create(self, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
         """Returns once the collection cannot be lost; a repeated request gets the first one."""
@@ -154,8 +171,19 @@ class CollectionSubmission:
         if reserved.accepted:
             return reserved.accepted.collection
         await self.capacity.check()
+        wanted: dict[LimitId, float] = {COLLECTIONS: 1, AUDIO_HOURS: 0, STORED_BYTES: 0}
+        if start.webhook_url:
+            wanted[WEBHOOKS] = 1
+        async with self.quotas.admitted(start.owner, reserved.id, wanted):
+            return await self._start(reserved, named, start)
+
+    async def _start(
+        self, reserved: ReservedCollection, named: str, start: event_pb2.StartCollection
+    ) -> collection_pb2.Collection:
         entity = collection_pb2.Collection(
-            collection_id=reserved.id, correlation_id=named or current() or new_id()
+            collection_id=reserved.id,
+            correlation_id=named or current() or new_id(),
+            owner=start.owner,
         )
         # The item, the event log, the record: a worker that finds an item without a record waits,
         # then drops it; and a record never lacks the addresses, which only the event log has.
@@ -192,5 +220,6 @@ class CollectionSubmission:
             created = await self.records.create(record)
         except ConflictError:  # the same request, at the same time
             return (await self.records.get(collection_id)).collection
+        COLLECTIONS_ACCEPTED.inc()
         log.info("collection accepted", collection_id=collection_id)
         return created.collection

@@ -1,7 +1,7 @@
-"""The inbox: starts a collection for each event; an invalid event becomes a dead letter."""
+"""The inbox: starts a collection for each event; an invalid one is answered, and a dead letter."""
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
@@ -11,7 +11,20 @@ from structlog.contextvars import bound_contextvars
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError, UnavailableError
 from mesh.reasons import RETRYABLE, Reason
-from orchestrator.events.parsing import MESSAGE_ID, Incoming, read, readable_correlation
+from orchestrator.events.outbox import publish_event
+from orchestrator.events.parsing import (
+    JSON_FORM,
+    MESSAGE_ID,
+    PROTOBUF_FORM,
+    RESULTS,
+    START_EXECUTION,
+    Incoming,
+    read,
+    read_message,
+    readable_correlation,
+)
+from orchestrator.events.rendering import refused
+from orchestrator.events.source_types import NothingNamedError
 from orchestrator.jobs.dead_letters import DeadLetters
 from orchestrator.queue.consumers import Consumer
 from orchestrator.worker.retry import Backoff
@@ -26,6 +39,12 @@ MAX_FAULTS = 10
 """An event that makes our own code fail this often becomes a dead letter."""
 MAX_CONTENT = 64 * 1024
 MAX_MESSAGE = 2000
+ANSWERS: dict[str, Literal["resultado_coleta", "resultado_execucao"]] = {
+    JSON_FORM: "resultado_coleta",
+    PROTOBUF_FORM: "resultado_coleta",
+    START_EXECUTION: "resultado_execucao",
+}
+"""The kind of message that says what became of a request."""
 
 
 CreateCollection: TypeAlias = Callable[
@@ -57,20 +76,47 @@ class Inbox(Consumer):
             await self._start(incoming, correlation_id)
 
     async def _start(self, incoming: Incoming, correlation_id: str) -> None:
-        """Raises errors that may pass; a permanent one makes the event a dead letter."""
+        """Raises errors that may pass; a permanent one is answered, and mostly a dead letter."""
         try:
-            collection = await self._create(read(incoming))
+            await self._create_from(incoming)
+        except NothingNamedError as error:
+            await self._answer(incoming, error.reason, str(error), correlation_id)
+            log.info("event names nothing to do", form=incoming.form, error=str(error)[:500])
         except MeshError as error:
             if may_pass(error):
                 raise
+            await self._answer(incoming, error.reason, str(error), correlation_id)
             await self._dead_letter(incoming, error.reason, str(error), correlation_id)
         except Exception as error:
             if incoming.deliveries < MAX_FAULTS:
                 raise
             fault = f"a fault of ours: {type(error).__name__}"
             await self._dead_letter(incoming, Reason.INTERNAL, fault, correlation_id)
-        else:
-            log.info("event started a collection", collection_id=collection.collection_id)
+
+    async def _create_from(self, incoming: Incoming) -> None:
+        if incoming.form in RESULTS:
+            read_message(incoming)
+            # From outside: it is late, or belongs to another orchestrator.
+            log.info("no subtask waits for this result", form=incoming.form)
+            return
+        collection = await self._create(read(incoming))
+        log.info("event started a collection", collection_id=collection.collection_id)
+
+    async def _answer(
+        self, incoming: Incoming, reason: Reason, message: str, correlation_id: str
+    ) -> None:
+        """Publishes that a request starts nothing, to a sender that can recognise the answer."""
+        kind = ANSWERS.get(incoming.form)
+        if kind and correlation_id:
+            answer = refused(
+                kind,
+                event_id=incoming.letter_id,
+                correlation_id=correlation_id,
+                timestamp=incoming.stored,
+                reason=reason,
+                message=_readable(message),
+            )
+            await publish_event(self._bus, answer)
 
     async def _dead_letter(
         self, incoming: Incoming, reason: Reason, message: str, correlation_id: str
@@ -82,8 +128,7 @@ class Inbox(Consumer):
             correlation_id=correlation_id,
             failure=job_pb2.Failure(
                 reason=reason,
-                # It names keys of the event, which may hold lone surrogates.
-                message=message[:MAX_MESSAGE].encode(errors="replace").decode(),
+                message=_readable(message),
                 retryable=reason in RETRYABLE,
             ),
             attempts=incoming.deliveries,
@@ -95,6 +140,11 @@ class Inbox(Consumer):
         letter.first_attempt_time.FromDatetime(incoming.stored)
         await self._dead_letters.add(letter)
         log.warning("event is a dead letter", reason=reason, letter_id=letter.letter_id)
+
+
+def _readable(message: str) -> str:
+    """It names keys of the event, which may hold lone surrogates."""
+    return message[:MAX_MESSAGE].encode(errors="replace").decode()
 
 
 def may_pass(error: MeshError) -> bool:

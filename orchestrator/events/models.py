@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 else:
     StageWord = Literal[enum_names(job_pb2.Stage.DESCRIPTOR)]
 StateWord = Literal["running", "completed", "failed", "timed_out", "skipped"]
+Status = Literal["pendente", "em_execucao", "concluida", "erro", "timeout"]
+"""The states of the original contract."""
 
 
 class EventModel(BaseModel):
@@ -80,6 +82,25 @@ class RecordingPayload(EventPayload):
     fonte: str = Field(description="Its address, or the name of the file that was sent.")
 
 
+class ResultPayload(EventPayload):
+    """The payload of a result: of one recording, or of a request that was refused."""
+
+    fonte: str | None = Field(
+        default=None,
+        description="Its address, or the name of the file that was sent; left out of a refusal.",
+    )
+    status: Status
+    erros: list[Failure] = Field(default=[], description="Why it failed; empty on success.")
+
+
+class Collected(EventModel):
+    """What was fetched."""
+
+    endereco: str = Field(description="Its address, or the name of the file that was sent.")
+    tamanho: int = Field(description="Bytes.")
+    media: Media | None = None
+
+
 class FetchOrBatchStarted(EventPayload):
     """The fetch of one recording starts (with job_id), or a batch starts (without)."""
 
@@ -89,9 +110,10 @@ class FetchOrBatchStarted(EventPayload):
     parametros: Parameters
 
 
-class FetchResult(RecordingPayload):
-    """One recording was fetched, or the fetch failed."""
+class FetchResult(ResultPayload):
+    """One recording was fetched, or could not be; or a request to collect was refused."""
 
+    dados: Collected | None = Field(default=None, description="Left out on failure.")
     tamanho: int = Field(description="Bytes fetched.")
     media: Media | None = None
     falha: Failure | None = None
@@ -104,15 +126,67 @@ class TranscriptionStarted(RecordingPayload):
     parametros: Options
 
 
-class TranscriptionResult(RecordingPayload):
-    """One recording was transcribed, or the transcription failed."""
+class TranscriptionResult(ResultPayload):
+    """One recording was transcribed, or could not be; or a request to execute was refused."""
 
+    resultado: Literal["ok", "erro"]
+    arquivo: str | None = Field(default=None, description="Name of the captions; left out without.")
+    arquivo_endereco: str | None = Field(
+        default=None, description="Where to get them: a path of the HTTP gateway."
+    )
     idioma: str | None = Field(default=None, description="BCP-47 tag of the spoken language.")
     modelo: str | None = None
     duracao: float = Field(description="Of the recording, in seconds.")
     segmentos: int
     avisos: list[JobWarning] | None = Field(default=None, description="Left out if there are none.")
     falha: Failure | None = None
+
+
+class Counts(EventModel):
+    """How many subtasks are in each state."""
+
+    pendente: int = 0
+    em_execucao: int = 0
+    concluida: int = 0
+    erro: int = 0
+    timeout: int = 0
+
+
+class Subtask(EventModel):
+    """One recording of a collection as it stands."""
+
+    numero: int = Field(description="Its place in the collection, from 1.")
+    job_id: str | None = None
+    fonte: str = Field(description="Its address.")
+    titulo: str | None = None
+    status: Status
+    estado: Literal["pending", "running", "completed", "failed", "timed_out", "cancelled"]
+    resultado: Literal["ok"] | None = Field(default=None, description="Left out without one.")
+    arquivo: str | None = None
+    arquivo_endereco: str | None = None
+    idioma: str | None = None
+    duracao: float | None = Field(default=None, description="Seconds.")
+    atrasada: bool = Field(default=False, description="It ended after the time limit.")
+    erros: list[Failure] = []
+
+
+class Aggregate(EventModel):
+    """All results of a collection, once every subtask ended or the time was up."""
+
+    collection_id: str
+    titulo: str | None = None
+    estado: Literal["complete", "partial", "cancelled"]
+    completo: bool = Field(description="Whether every source was listed and every subtask is done.")
+    definitivo: bool = Field(
+        description="Whether nothing can change; else another aggregate follows the late results."
+    )
+    total: int = Field(description="Subtasks, over all parts.")
+    contagens: Counts = Field(description="Over all parts.")
+    erros: list[Failure] = Field(default=[], description="Sources that could not be listed.")
+    prazo: datetime | None = Field(default=None, description="When the time is up.")
+    parte: int = Field(default=1, description="From 1: a large collection comes in several parts.")
+    partes: int = 1
+    subtarefas: list[Subtask]
 
 
 class Envelope(EventModel):
@@ -151,9 +225,17 @@ class TranscriptionResultEvent(Envelope):
     payload: TranscriptionResult
 
 
+class AggregateEvent(Envelope):
+    """COLLECTION_GATHERED on the wire; COLLECTION_SETTLED too, if results came late."""
+
+    tipo_evento: Literal["resultado_agregado"] = "resultado_agregado"
+    payload: Aggregate
+
+
 AnyEvent = (
     FetchOrBatchStartedEvent
     | FetchResultEvent
     | TranscriptionStartedEvent
     | TranscriptionResultEvent
+    | AggregateEvent
 )

@@ -4,23 +4,21 @@ An event is acknowledged only once it is in the outbox stream. After a crash in 
 replica publishes it again, and the broker drops the duplicate.
 """
 
-from collections.abc import Callable
-from datetime import UTC
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
-from google.protobuf.duration import to_timedelta
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 from nats.aio.msg import Msg
 from nats.js import api
 from structlog import get_logger
 
 from mesh.bus import Bus, storing
-from mesh.messages import enum_name
-from orchestrator.events import models
-from orchestrator.events.parameters import options_of, parameters_of
-from orchestrator.events.parsing import MESSAGE_ID, SourceParts
+from mesh.stores import OWNER_TAG
+from orchestrator.events.models import AnyEvent
+from orchestrator.events.parsing import MESSAGE_ID
+from orchestrator.events.rendering import KINDS, aggregates, rendered
 from orchestrator.queue.consumers import Consumer
-from ytcaption.v1 import event_pb2, job_pb2, media_pb2
+from ytcaption.v1 import collection_pb2, event_pb2
 
 log = get_logger(__name__)
 
@@ -32,145 +30,28 @@ HEADERS_BYTES = 1024
 READERS = ("listener", "bridge")
 """Durable consumers of the outbox stream: of each the broker keeps how far its role has read."""
 
+AGGREGATES = ("collection_gathered", "collection_settled")
+"""Events that are published with all members of their collection."""
+AGGREGATED = (
+    event_pb2.EVENT_TYPE_COLLECTION_GATHERED,
+    event_pb2.EVENT_TYPE_COLLECTION_SETTLED,
+)
 
-class NoJsonFormError(ValueError):
-    """An event that has no JSON form."""
-
-
-def _common(event: event_pb2.Event, estado: str) -> dict[str, Any]:
-    return {
-        "collection_id": event.collection_id or None,
-        "job_id": event.job_id or None,
-        "attempt": event.attempt,
-        "estado": estado,
-    }
-
-
-def _fetch_or_batch_started(event: event_pb2.Event) -> models.FetchOrBatchStarted:
-    start = event.start_collection
-    is_fetch = bool(event.job_id and start.sources)
-    batch = SourceParts(listas=list(start.sources), enderecos=list(start.addresses))
-    return models.FetchOrBatchStarted(
-        fonte=start.sources[0] if is_fetch else batch,
-        parametros=parameters_of(start),
-        **_common(event, "running"),
-    )
-
-
-def _fetch_result(event: event_pb2.Event) -> models.FetchResult:
-    result = event.collection_result
-    return models.FetchResult(
-        fonte=_source(result.source),
-        tamanho=result.size_bytes,
-        media=_media(result.media) if result.HasField("media") else None,
-        falha=_failure(result.failure) if result.HasField("failure") else None,
-        **_common(event, _word(result, "state")),
-    )
-
-
-def _transcription_started(event: event_pb2.Event) -> models.TranscriptionStarted:
-    start = event.start_execution
-    return models.TranscriptionStarted(
-        fonte=_source(start.source),
-        modelo=start.model,
-        parametros=options_of(start.options),
-        **_common(event, "running"),
-    )
-
-
-def _transcription_result(event: event_pb2.Event) -> models.TranscriptionResult:
-    result = event.execution_result
-    return models.TranscriptionResult(
-        fonte=_source(result.source),
-        idioma=result.language or None,
-        modelo=result.model or None,
-        duracao=to_timedelta(result.duration).total_seconds(),
-        segmentos=result.segment_count,
-        avisos=list(map(_warning, result.warnings)) or None,
-        falha=_failure(result.failure) if result.HasField("failure") else None,
-        **_common(event, _word(result, "state")),
-    )
-
-
-def _source(source: job_pb2.Source) -> str:
-    return source.url or source.upload.file_name
-
-
-def _word(message: Message, field: str) -> str:
-    return enum_name(message.DESCRIPTOR.fields_by_name[field].enum_type, getattr(message, field))
-
-
-def _warning(warning: job_pb2.Warning) -> models.JobWarning:
-    return models.JobWarning(motivo=warning.reason, mensagem=warning.message)
-
-
-def _failure(failure: job_pb2.Failure) -> models.Failure:
-    return models.Failure(
-        motivo=failure.reason,
-        mensagem=failure.message,
-        repetivel=failure.retryable,
-        etapa=_word(failure, "stage") if failure.stage else None,
-        tentativa=failure.attempt,
-    )
-
-
-def _media(media: media_pb2.MediaInfo) -> models.Media:
-    known = media.HasField("duration")
-    return models.Media(
-        id=media.media_id or None,
-        titulo=media.title or None,
-        autor=media.uploader or None,
-        duracao=to_timedelta(media.duration).total_seconds() if known else None,
-        data_publicacao=media.upload_date or None,
-        pagina=media.webpage_url or None,
-        miniatura=media.thumbnail_url or None,
-        extrator=media.extractor or None,
-        formato=media.container or None,
-        capitulos=[
-            models.Chapter(
-                inicio=to_timedelta(chapter.start_offset).total_seconds(),
-                fim=to_timedelta(chapter.end_offset).total_seconds(),
-                titulo=chapter.title,
-            )
-            for chapter in media.chapters
-        ],
-    )
-
-
-_FORMS: dict[str | None, tuple[type[models.AnyEvent], Callable[[event_pb2.Event], Any]]] = {
-    "start_collection": (models.FetchOrBatchStartedEvent, _fetch_or_batch_started),
-    "collection_result": (models.FetchResultEvent, _fetch_result),
-    "start_execution": (models.TranscriptionStartedEvent, _transcription_started),
-    "execution_result": (models.TranscriptionResultEvent, _transcription_result),
-}
-KINDS = tuple(map(str, _FORMS))
-"""Events with a JSON form, by their names in the events stream and in the contract."""
-
-
-def rendered(event: event_pb2.Event) -> models.AnyEvent:
-    """The JSON model of an event; NoJsonFormError if its kind has none."""
-    kind = event.WhichOneof("payload")
-    if kind not in _FORMS:
-        raise NoJsonFormError(f"there is no JSON form of {kind or 'an empty event'}")
-    model, payload_of = _FORMS[kind]
-    return model(
-        evento_id=event.event_id,
-        correlation_id=event.correlation_id,
-        timestamp=event.timestamp.ToDatetime(UTC),
-        payload=payload_of(event),
-    )
+MembersAt: TypeAlias = Callable[[str, int], Awaitable[Sequence[collection_pb2.Member]]]
+"""The members of a collection as they stood at a sequence of the events stream."""
 
 
 class Outbox(Consumer):
     """Shared by all replicas: one event in flight at a time, so event-log order is kept."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, members: MembersAt) -> None:
+        self._members = members
         super().__init__(
             bus,
             bus.names.events_stream,
             DURABLE,
             ACK_WAIT_SECONDS,
-            filter_subjects=[bus.names.event("*", kind) for kind in KINDS],
+            filter_subjects=[bus.names.event("*", kind) for kind in (*KINDS, *AGGREGATES)],
             deliver_policy=api.DeliverPolicy.NEW,
             max_ack_pending=1,
             retry_after=lambda *_: AGAIN_SECONDS,
@@ -188,23 +69,43 @@ class Outbox(Consumer):
         await super().create()
 
     async def _handle(self, message: Msg) -> None:
-        if event := self._rendered(message):
-            kind, event_id, data = event
-            headers = {MESSAGE_ID: event_id}
-            await self._bus.publish(self._bus.names.outgoing(kind), data, headers)
-
-    def _rendered(self, message: Msg) -> tuple[str, str, bytes] | None:
-        """The event's kind, id and JSON; None if it has none, which must not hold up the others."""
+        """Returns once everything the event becomes is in the outbox stream."""
         try:
-            event = rendered(event_pb2.Event.FromString(message.data))
-            data = event.model_dump_json(exclude_none=True).encode()
-        except (DecodeError, ValueError, KeyError) as error:
-            # Without the traceback, which would show all of the event.
-            log.error(  # noqa: TRY400
-                "skip event without JSON form", subject=message.subject, error=str(error)[:500]
-            )
-            return None
-        if len(data) + HEADERS_BYTES > self._bus.client.max_payload:
-            log.error("skip event that is too large", subject=message.subject, size=len(data))
-            return None
-        return event.tipo_evento, event.evento_id, data
+            event = event_pb2.Event.FromString(message.data)
+        except DecodeError as error:
+            self._skip(message, error)
+            return
+        members: Sequence[collection_pb2.Member] = ()
+        if event.type in AGGREGATED:
+            sequence = message.metadata.sequence.stream
+            members = await self._members(event.collection_id, sequence)
+            if not members and event.collection_changed.collection.member_count:
+                log.info("skip aggregate of a removed collection", subject=message.subject)
+                return
+        try:
+            found = list(aggregates(event, members)) if event.type in AGGREGATED else None
+            events: Sequence[AnyEvent] = [rendered(event)] if found is None else found
+        except (ValueError, KeyError) as error:
+            # It must not hold up the others.
+            self._skip(message, error)
+            return
+        tag = (message.headers or {}).get(OWNER_TAG, "")
+        for one in events:
+            await publish_event(self._bus, one, tag)
+
+    def _skip(self, message: Msg, error: Exception) -> None:
+        # Without the traceback, which would show all of the event.
+        log.error("skip event without JSON form", subject=message.subject, error=str(error)[:500])
+
+
+async def publish_event(bus: Bus, event: AnyEvent, owner_tag: str = "") -> None:
+    """Stores an event in the outbox stream; once, as long as the broker knows its id."""
+    data = event.model_dump_json(exclude_none=True).encode()
+    subject = bus.names.outgoing(event.tipo_evento)
+    if len(data) + HEADERS_BYTES > bus.client.max_payload:
+        log.error("skip event that is too large", subject=subject, size=len(data))
+        return
+    headers = {MESSAGE_ID: event.evento_id}
+    if owner_tag:
+        headers[OWNER_TAG] = owner_tag
+    await bus.publish(subject, data, headers)

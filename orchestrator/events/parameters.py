@@ -2,11 +2,20 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from mesh.job_options import CUE_RULES, DOWNLOAD, JOB_OPTIONS, UNGROUPED, Kind, Option
+from mesh.job_options import (
+    CUE_RULES,
+    DOWNLOAD,
+    JOB_OPTIONS,
+    MAX_URL_BYTES,
+    UNGROUPED,
+    Kind,
+    Option,
+)
 from mesh.messages import fill, plain
 from mesh.option_models import type_of, with_options
+from orchestrator.events.source_types import PLACES
 from ytcaption.v1 import collection_service_pb2, event_pb2, job_pb2
 
 MAX_INT32 = 2**31 - 1
@@ -26,6 +35,9 @@ PORTUGUESE = {
     "webhook_url": "webhook",
 }
 """The Portuguese name of each parameter that has one; an event uses one of the two."""
+
+NAME_TAGS: dict[type, str] = {str: "<name>", list: "<names>"}
+"""Union tags, which cannot be keys: left out of the path in a validation error."""
 
 PRIORITIES = {"alta": "high", "normal": "normal", "baixa": "low"}
 
@@ -80,7 +92,9 @@ class Parameters(Options):
     max_in_flight: Count | None = named("max_in_flight", "Members in flight at once.")
     from_date: Day | None = named("from_date", "First day of publication, YYYY-MM-DD.")
     to_date: Day | None = named("to_date", "Last day of publication, YYYY-MM-DD.")
-    period: str | None = named("period", "A year, month or day instead: 2025, 2025-10.")
+    period: str | None = named(
+        "period", "A year, month or day, or two with a slash: 2025-10, 2025-10/2025-12."
+    )
     max_members: Count | None = named("max_members", "At most this many members.")
     title: str | None = named("title", "Its title in reports.")
     webhook_url: str | None = named("webhook_url", "Address notified when it is gathered.")
@@ -92,6 +106,10 @@ class Parameters(Options):
     force: bool | None = named("force", "Run even members that were captioned lately.")
 
 
+def _place(description: str) -> Any:
+    return Field(default=None, description=f"{description} Only with a source type as `fonte`.")
+
+
 def _show_both_names(schema: dict[str, Any]) -> None:
     known = schema["properties"]
     for name, other in PORTUGUESE.items():
@@ -99,15 +117,38 @@ def _show_both_names(schema: dict[str, Any]) -> None:
     schema["allOf"] = [{"not": {"required": list(pair)}} for pair in PORTUGUESE.items()]
 
 
+Name = Annotated[str, Field(min_length=1, max_length=MAX_URL_BYTES)]
+Names = Annotated[
+    Annotated[Name, Tag("<name>")] | Annotated[list[Name], Field(min_length=1), Tag("<names>")],
+    Discriminator(lambda value: NAME_TAGS.get(type(value))),
+]
+
+
 class GivenParameters(Parameters):
-    """Incoming parameters, under either name."""
+    """Incoming parameters, under either name; of a source type also what it collects."""
 
     model_config = ConfigDict(json_schema_extra=_show_both_names)
+
+    canal: Names | None = _place("Channels: the name, @handle, id or address of each.")
+    playlist: Names | None = _place("Playlists: the id or address of each.")
+    busca: Names | None = _place("Words to search for.")
+    url: Names | None = _place("Addresses of any kind, which are listed.")
+    video: Names | None = _place("Recordings: the id or address of each.")
+
+    @property
+    def places(self) -> dict[str, list[str]]:
+        """What the source type shall collect, by parameter."""
+        given = {name: getattr(self, name) for name in PLACES}
+        return {
+            name: [value] if isinstance(value, str) else value
+            for name, value in given.items()
+            if value is not None
+        }
 
 
 def request_of(given: Parameters) -> collection_service_pb2.CreateCollectionRequest:
     """The request with these parameters; the event names its sources elsewhere."""
-    values = given.model_dump(exclude_none=True)
+    values = given.model_dump(exclude_none=True, exclude=set(PLACES))
     options = {name: values.pop(name) for name in Options.model_fields if name in values}
     if "priority" in values:
         values["priority"] = PRIORITIES.get(values["priority"], values["priority"])
@@ -131,7 +172,7 @@ def parameters_of(start: event_pb2.StartCollection) -> Parameters:
 
 def _public(values: dict[str, Any]) -> dict[str, Any]:
     """Drops what may hold a password or concerns only the sender: events are public."""
-    for private in ("webhook_url", "request_id"):
+    for private in ("webhook_url", "request_id", "owner"):
         values.pop(private, None)
     values.get("download", {}).pop("proxy", None)
     return values

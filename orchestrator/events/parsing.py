@@ -16,16 +16,26 @@ from pydantic import Discriminator, Field, Tag, ValidationError
 from mesh.errors import InvalidRequestError
 from mesh.messages import copy_shared
 from mesh.reasons import Reason
-from orchestrator.events.parameters import PORTUGUESE, GivenParameters, Strict, request_of
+from orchestrator.events.parameters import (
+    NAME_TAGS,
+    PORTUGUESE,
+    GivenParameters,
+    Strict,
+    request_of,
+)
+from orchestrator.events.source_types import TYPE_WORD, Named, NothingNamedError, named
 from ytcaption.v1 import event_pb2
 from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
 
 MESSAGE_ID = "Nats-Msg-Id"
 PROTOBUF_FORM = "start_collection"
 JSON_FORM = "iniciar_coleta"
+START_EXECUTION = "iniciar_execucao"
+RESULTS = ("resultado_coleta", "resultado_execucao")
 MAX_WORD = 128
 MAX_ERRORS = 10
 SOURCE_TAGS: dict[type, str] = {str: "<list>", list: "<addresses>", dict: "<parts>"}
+TAGS = {*SOURCE_TAGS.values(), *NAME_TAGS.values()}
 """Union tags, which cannot be keys: left out of the path in a validation error."""
 
 Word = Annotated[str, Field(min_length=1, max_length=MAX_WORD)]
@@ -99,8 +109,9 @@ class Payload(Strict):
     """The sources of a collection and its parameters."""
 
     fonte: Source = Field(
-        description="One playlist, channel, search or recording, which is listed; or a list of"
-        " recordings; or both under their names."
+        description="A source type (youtube, url), whose parameters name what to collect; or one"
+        " playlist, channel, search or recording, which is listed; or a list of recordings; or both"
+        " under their names."
     )
     parametros: GivenParameters = Field(default_factory=GivenParameters)
 
@@ -117,8 +128,39 @@ class StartEvent(Strict):
     )
 
 
+class ContractMessage(Strict):
+    """The common envelope of the contract: what every message has, in and out."""
+
+    correlation_id: Word = Field(description="The same in every message about one request.")
+    tipo_evento: Literal[
+        "iniciar_coleta",
+        "resultado_coleta",
+        "iniciar_execucao",
+        "resultado_execucao",
+        "resultado_agregado",
+    ]
+    payload: dict[str, Any] = Field(description="What it is about; see the schema of each kind.")
+    timestamp: datetime
+    evento_id: Word | None = Field(default=None, description="The same event never has two.")
+
+
+def read_message(incoming: Incoming) -> ContractMessage:
+    """An event of the contract by its envelope alone, of the kind that its subject names."""
+    _check_json(incoming.data)
+    try:
+        message = ContractMessage.model_validate_json(incoming.data)
+    except ValidationError as error:
+        raise _invalid(error) from error
+    if message.tipo_evento != incoming.form:
+        raise _malformed(f"tipo_evento: must be {incoming.form} on subject {incoming.subject}")
+    return message
+
+
 def read(incoming: Incoming) -> CreateCollectionRequest:
     """The request of an event, read in the form its subject names."""
+    if incoming.form == START_EXECUTION:
+        read_message(incoming)
+        raise NothingNamedError("no executor takes requests from outside")
     if incoming.form == JSON_FORM:
         request = _read_json(incoming)
     elif incoming.form == PROTOBUF_FORM:
@@ -149,22 +191,41 @@ def _read_json(incoming: Incoming) -> CreateCollectionRequest:
     try:
         event = StartEvent.model_validate_json(incoming.data)
     except ValidationError as error:
-        errors = error.errors(include_url=False, include_input=False, include_context=False)
-        found = [_describe(each["loc"], each["type"], each["msg"]) for each in errors]
-        more = "; …" if len(found) > MAX_ERRORS else ""
-        raise _malformed("; ".join(found[:MAX_ERRORS]) + more) from error
+        raise _invalid(error) from error
     request = request_of(event.payload.parametros)
-    source = event.payload.fonte
-    if isinstance(source, str):
-        request.sources.append(source)
-    elif isinstance(source, SourceParts):
-        request.sources.extend(source.listas)
-        request.addresses.extend(source.enderecos)
-    else:
-        request.addresses.extend(source)
+    found = _named(event.payload, request.max_members)
+    request.sources.extend(found.sources)
+    request.addresses.extend(found.addresses)
     request.correlation_id = event.correlation_id
     request.request_id = request.request_id or event.evento_id or ""
     return request
+
+
+def _named(payload: Payload, max_members: int) -> Named:
+    source, places = payload.fonte, payload.parametros.places
+    if isinstance(source, str) and TYPE_WORD.fullmatch(source):
+        return named(source, places, max_members)
+    if places:
+        raise _malformed(
+            f"payload.parametros.{next(iter(places))}: only with a source type as fonte"
+        )
+    if isinstance(source, str):
+        return Named([source])
+    if isinstance(source, SourceParts):
+        return Named(list(source.listas), list(source.enderecos))
+    return Named([], list(source))
+
+
+def _invalid(error: ValidationError) -> InvalidRequestError:
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    found = [_describe(each["loc"], each["type"], each["msg"]) for each in errors]
+    more = "; …" if len(found) > MAX_ERRORS else ""
+    words = "; ".join(found[:MAX_ERRORS]) + more
+    places = {each["loc"]: each["type"] for each in errors}
+    only_payload = all(place[0] == "payload" for place in places if place)
+    if only_payload and places.get(("payload", "fonte")) == "missing":
+        return NothingNamedError(words)
+    return _malformed(words)
 
 
 def _check_json(data: bytes) -> None:
@@ -187,13 +248,15 @@ def _check_json(data: bytes) -> None:
 
 
 def _describe(place: Sequence[str | int], kind: str, words: str) -> str:
-    where = ".".join(str(part) for part in place if part not in SOURCE_TAGS.values()) or "the event"
+    where = ".".join(str(part) for part in place if part not in TAGS) or "the event"
     last = place[-1] if place else ""
     if kind == "extra_forbidden":
         english = next((name for name, other in PORTUGUESE.items() if other == last), None)
         if english is not None and "parametros" in place:
             return f"{where}: given as {english} as well"
         return f"{where}: there is no such key"
+    if kind == "union_tag_not_found" and last != "fonte":
+        return f"{where}: must be a text or a list of texts"
     if kind == "union_tag_not_found":
         return f"{where}: must be a text, a list of texts, or an object with listas and enderecos"
     return f"{where}: {words[:1].lower()}{words[1:]}"
@@ -222,8 +285,9 @@ def _check_event(event: event_pb2.Event) -> None:
     for name in ("job_id", "collection_id", "attempt"):
         if getattr(event, name):
             raise _malformed(f"{name}: is ours to choose")
-    if event.start_collection.owner:
-        raise _malformed("start_collection.owner: is ours to choose")
+    for field in ("owner", "group"):
+        if getattr(event.start_collection, field):
+            raise _malformed(f"start_collection.{field}: is ours to choose")
 
 
 def _unknown(message: Message, place: str = "") -> str:

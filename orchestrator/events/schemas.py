@@ -8,14 +8,18 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
 from orchestrator.events import models
-from orchestrator.events.parsing import StartEvent
+from orchestrator.events.parsing import ContractMessage, StartEvent
 
-INCOMING: dict[str, type[BaseModel]] = {"in.iniciar_coleta.schema.json": StartEvent}
+INCOMING: dict[str, type[BaseModel]] = {
+    "mensagem_schema.json": ContractMessage,
+    "in.iniciar_coleta.schema.json": StartEvent,
+}
 OUTGOING: dict[str, type[BaseModel]] = {
     "out.iniciar_coleta.schema.json": models.FetchOrBatchStartedEvent,
     "out.resultado_coleta.schema.json": models.FetchResultEvent,
     "out.iniciar_execucao.schema.json": models.TranscriptionStartedEvent,
     "out.resultado_execucao.schema.json": models.TranscriptionResultEvent,
+    "out.resultado_agregado.schema.json": models.AggregateEvent,
 }
 FOLDER = Path("docs/schemas")
 

@@ -66,6 +66,7 @@ async def _append_result(job: job_pb2.Job, event_log: EventLogWriter) -> None:
         failure=job.failure if job.HasField("failure") else None,
         source=job.source,
         warnings=job.warnings,
+        job_state=job.state,
     )
     await event_log.append(execution_result=result)
 

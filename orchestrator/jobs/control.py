@@ -51,6 +51,8 @@ class JobControl:
     """Waits until the event log of a job has its end."""
     forget_webhooks: Callable[[job_pb2.Job], Awaitable[None]]
     """Removes the webhooks of a job; called before its event log goes, which names them."""
+    keep_audio: Callable[[job_pb2.Job], Awaitable[None]]
+    """Counts the audio of a job that is deleted for its owner's quota; harmless if repeated."""
 
     async def cancel(self, job_id: str, note: str) -> job_pb2.Job:
         """Returns the job once it is terminal; segments settled so far stay."""
@@ -110,6 +112,7 @@ class JobControl:
         events = len([stored.sequence async for stored in bus.read(*event_log)])
         await bus.purge(*event_log)
         await bus.purge(names.dead_letter_stream, names.dead_letter(job_id))
+        await self.keep_audio(record.job)
         await self.storage.jobs.release(record.request_id)
         dedup = dedup_pointer(record)
         # Identical jobs must not wait for a job that is gone.

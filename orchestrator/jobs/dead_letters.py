@@ -8,7 +8,7 @@ from uuid import UUID
 
 from mesh.bus import Bus, Stored
 from mesh.errors import NotFoundError
-from mesh.identity import current
+from mesh.identity import ALL, Scope, current
 from mesh.tasks import map_concurrently
 from orchestrator.access.audit import about
 from orchestrator.jobs.store import JobStore, UnreadableError
@@ -25,13 +25,13 @@ class DeadLetterFilter:
     job_id: str = ""
     reason: str = ""
     before: datetime | None = None
-    owner: str | None = None
+    scope: Scope = ALL
 
     def includes(self, letter: job_pb2.DeadLetter) -> bool:
         """Whether the letter matches."""
         dead = letter.dead_time.ToDatetime(UTC)
         return (
-            self.owner in (None, letter.owner)
+            self.scope.includes(letter.owner, letter.group)
             and (not self.reason or letter.failure.reason == self.reason)
             and (self.before is None or dead < self.before)
         )
@@ -62,6 +62,7 @@ class DeadLetters:
             first_attempt_time=job.start_time,
             dead_time=job.end_time,
             owner=job.owner,
+            group=job.group,
         )
         while not await self.add(letter):
             there = await self.of(job.job_id)
@@ -98,13 +99,13 @@ class DeadLetters:
             size=size,
             token=token,
             read=_letter,
-            wanted=DeadLetterFilter(reason=reason, owner=current().only).includes,
+            wanted=DeadLetterFilter(reason=reason, scope=current().scope).includes,
             check=self._is_dead,
         )
 
     async def count(self, reason: str) -> int:
         """How many letters the caller sees."""
-        choice = DeadLetterFilter(reason=reason, owner=current().only)
+        choice = DeadLetterFilter(reason=reason, scope=current().scope)
         return len([letter async for letter in self._chosen(choice)])
 
     async def _is_dead(self, letter: job_pb2.DeadLetter) -> bool:

@@ -12,6 +12,7 @@ from nats.errors import Error as NatsError
 
 from mesh.bus import Bus, outlast
 from mesh.correlation import new_id
+from mesh.stores import owner_tag
 from mesh.tasks import uninterrupted
 from orchestrator.jobs.store import ConflictError
 from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
@@ -96,6 +97,7 @@ class EventLogWriter:
             data,
             self.last_sequence,
             fence=names.event(entity_id, "*"),
+            tag=owner_tag(self._entity.owner),
         )
         return await self._find_own(event) if sequence is None else sequence
 

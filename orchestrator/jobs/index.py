@@ -18,10 +18,11 @@ from structlog import get_logger
 
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError, MeshError
-from mesh.identity import current
+from mesh.identity import ALL, Scope, current
 from mesh.tasks import SingleFlight
 from orchestrator.pipeline.stages import StateId
 from orchestrator.queue.paging import Page, fitting, page_size
+from orchestrator.quotas.usage import UsageTable
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
@@ -46,8 +47,8 @@ class ListQuery:
     token: str = ""
     states: frozenset[StateId] = frozenset()
     query: str = ""
-    owner: str | None = None
-    """Only those of this owner; None: of all."""
+    scope: Scope = ALL
+    """Only what exists for the caller."""
 
     @classmethod
     def checked(
@@ -60,7 +61,7 @@ class ListQuery:
             raise InvalidRequestError("page_token is not one we gave out")
         if unknown := sorted(set(states) - STATES):
             raise InvalidRequestError(f"states: {unknown[0]} is not a state a job can be in")
-        return cls(page_size(size), token, frozenset(states), query, current().only)
+        return cls(page_size(size), token, frozenset(states), query, current().scope)
 
 
 GroupT = TypeVar("GroupT", bound=Hashable)
@@ -69,28 +70,32 @@ GroupT = TypeVar("GroupT", bound=Hashable)
 class RecordTable(ABC, Generic[GroupT]):
     """Records as they are stored, sorted by id within their group: no query scans all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, usage: UsageTable | None = None) -> None:
+        self._usage = usage or UsageTable()
+        """What owners use, counted as records are read."""
         self._records: dict[str, tuple[GroupT, bytes]] = {}
-        self._owners: dict[str, str] = {}
+        self._owners: dict[str, tuple[str, str]] = {}
+        """Owner and group of each record."""
         self._by_group: dict[GroupT, list[str]] = {}
 
     @abstractmethod
-    def _read(self, id_: str, data: bytes) -> GroupT:
+    def _read(self, id_: str, data: bytes, revision: int) -> GroupT:
         """The group of a record; DecodeError if it is unreadable."""
 
-    def apply(self, id_: str, data: bytes) -> None:
+    def apply(self, id_: str, data: bytes, revision: int) -> None:
         """Takes in a change of the bucket; b"" removes. Skips an unreadable record."""
         try:
             if data:
-                self.put(id_, data)
+                self.put(id_, data, revision)
                 return
         except DecodeError:  # one unreadable record must not hide the others
             log.warning("skip unreadable record", id=id_)
         self.remove(id_)
+        self._usage.remove(id_, revision)
 
-    def put(self, id_: str, data: bytes) -> None:
+    def put(self, id_: str, data: bytes, revision: int = 0) -> None:
         """Takes in a new or changed record."""
-        group = self._read(id_, data)
+        group = self._read(id_, data, revision)
         known = self._records.get(id_)
         self._records[id_] = (group, data)
         if known is not None:
@@ -128,11 +133,15 @@ class RecordTable(ABC, Generic[GroupT]):
         """The ids in these groups; in all if none are given."""
         return {id_ for ids in self._chosen(groups) for id_ in ids}
 
-    def _chosen(self, groups: Collection[GroupT], owner: str | None = None) -> list[list[str]]:
+    def owned(self, owner: str) -> list[str]:
+        """The ids that belong to an owner, oldest first."""
+        return sorted(id_ for id_ in self._records if self._owners.get(id_, ("", ""))[0] == owner)
+
+    def _chosen(self, groups: Collection[GroupT], scope: Scope = ALL) -> list[list[str]]:
         chosen = [ids for group, ids in self._by_group.items() if not groups or group in groups]
-        if owner is None:
+        if scope == ALL:
             return chosen
-        return [[one for one in ids if self._owners.get(one) == owner] for ids in chosen]
+        return [[one for one in ids if scope.includes(*self._owners[one])] for ids in chosen]
 
     def _page(self, lists: list[list[str]], size: int, token: str) -> tuple[list[bytes], str]:
         """Records older than the token's, newest first, and the next token."""
@@ -152,15 +161,16 @@ def _before(ids: list[str], token: str) -> "map[str]":
 class JobTable(RecordTable[StateId]):
     """Jobs by state, with the text that searches look at."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, usage: UsageTable | None = None) -> None:
+        super().__init__(usage)
         self._words: dict[str, str] = {}
         """Derived once for each change: a search parses no record."""
 
-    def _read(self, id_: str, data: bytes) -> StateId:
+    def _read(self, id_: str, data: bytes, revision: int) -> StateId:
         job = job_pb2.JobRecord.FromString(data).job
+        self._usage.put_job(id_, job, revision)
         self._words[id_] = _words_of(job)
-        self._owners[id_] = job.owner
+        self._owners[id_] = (job.owner, job.group)
         return job.state
 
     def remove(self, id_: str) -> None:
@@ -174,10 +184,10 @@ class JobTable(RecordTable[StateId]):
         token: str,
         states: Collection[StateId],
         query: str = "",
-        owner: str | None = None,
+        scope: Scope = ALL,
     ) -> JobPage:
-        """Jobs older than the token's, newest first; no states, query and owner mean all."""
-        chosen = self._chosen(states, owner)
+        """Jobs older than the token's, newest first; no states, query and scope mean all."""
+        chosen = self._chosen(states, scope)
         if wanted := _comparable(query):
             chosen = [self._matching(ids, wanted) for ids in chosen]
         records, next_token = self._page(chosen, size, token)
@@ -211,17 +221,19 @@ class JobIndex:
         self._root = f"$KV.{bus.names.jobs_bucket}."
         self.sequence = 0
         """The sequence of the newest change that was read."""
-        self._table = JobTable()
+        self.usage = UsageTable()
+        """What owners use, by the same records."""
+        self._table = JobTable(self.usage)
         self.stored = self._table.stored
         """A job's record as last read; the same object until it changes."""
         self.state = self._table.group
         """The state of a job as last read; None if there was none."""
         self.catch_up = SingleFlight(self._read)
         """Reads everything acknowledged before the call."""
-        self._others: dict[str, Callable[[str, bytes], None]] = {}
+        self._others: dict[str, Callable[[str, bytes, int], None]] = {}
 
-    def also_read(self, root: str, take: Callable[[str, bytes], None]) -> None:
-        """Passes on changes of other keys under `root`; b"" for a removed one.
+    def also_read(self, root: str, take: Callable[[str, bytes, int], None]) -> None:
+        """Passes on changes of other keys under `root`, with revisions; b"" for a removed one.
 
         Called before the first reading, so that one reading serves both.
         """
@@ -253,9 +265,9 @@ class JobIndex:
             data = b"" if change.deleted else change.data
             root, dot, rest = key.partition(".")
             if not dot:
-                self._table.apply(key, data)
+                self._table.apply(key, data, change.sequence)
             elif take := self._others.get(root):
-                take(rest, data)
+                take(rest, data, change.sequence)
             self.sequence = change.sequence
 
     def progress(self, job_id: str) -> float | None:
@@ -275,13 +287,18 @@ class JobIndex:
     def look(self, wanted: ListQuery) -> JobPage:
         """The page as it was last read."""
         return self._table.page(
-            wanted.size, wanted.token, wanted.states, wanted.query, wanted.owner
+            wanted.size, wanted.token, wanted.states, wanted.query, wanted.scope
         )
 
     async def ids(self, states: Collection[StateId]) -> set[str]:
         """The ids of all jobs in these states."""
         await self.catch_up()
         return self._table.ids(states)
+
+    async def owned(self, owner: str) -> list[str]:
+        """The ids of an owner's jobs, oldest first."""
+        await self.catch_up()
+        return self._table.owned(owner)
 
     async def counts(self) -> dict[StateId, int]:
         """The number of jobs in each state."""

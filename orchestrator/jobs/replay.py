@@ -37,6 +37,8 @@ from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.store import MAX_RACES, ConflictError, VersionedJob
 from orchestrator.pipeline.stages import reset_stages
 from orchestrator.queue.work_queue import WorkQueue
+from orchestrator.quotas.quotas import Quotas
+from orchestrator.quotas.usage import AUDIO_HOURS, QUEUED_JOBS
 from ytcaption.v1 import event_pb2, job_pb2
 
 log = get_logger(__name__)
@@ -50,6 +52,7 @@ class Replays:
 
     storage: JobStorage
     queue: WorkQueue
+    quotas: Quotas
     max_attempts: int
     resend: Mapping["job_pb2.LetterKind.ValueType", Resend]
     """Send what a letter holds again, durably; doing so twice must be harmless."""
@@ -60,7 +63,7 @@ class Replays:
         """Returns the job that is queued again; None if the letter is not of a job."""
         about(letter_id)
         letter = await self.storage.dead_letters.of(letter_id)
-        if letter is None or not current().sees(letter.owner):
+        if letter is None or not current().sees(letter.owner, letter.group):
             raise _not_dead(letter_id)
         if letter.kind == job_pb2.LETTER_KIND_JOB:
             return await self._replay_job(letter)
@@ -80,8 +83,10 @@ class Replays:
         versioned = await self.storage.jobs.get(letter.job_id)
         if not _died_of(versioned, letter.attempts):  # its replay crashed before step 5
             raise _not_dead(letter.job_id)
-        await self.queue.put_replay(versioned.job, letter.attempts)
-        versioned = await self.complete(versioned.job.job_id, letter.attempts)
+        job, wanted = versioned.job, {QUEUED_JOBS: 1, AUDIO_HOURS: 0}
+        async with self.quotas.admitted(job.owner, job.job_id, wanted):
+            await self.queue.put_replay(job, letter.attempts)
+            versioned = await self.complete(job.job_id, letter.attempts)
         log.info("dead job replayed", job_id=versioned.job.job_id, attempts=letter.attempts)
         return versioned.job
 

@@ -16,6 +16,7 @@ from google.protobuf.timestamp import from_current_time
 from mesh.bus import Bus, storing
 from mesh.correlation import new_id
 from mesh.errors import InternalError, NotFoundError, UnavailableError
+from mesh.identity import ALL
 from mesh.identity import current as current_caller
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
@@ -119,14 +120,14 @@ class RecordStore(Generic[RecordT, VersionedT]):
         """The record with that id if the caller may see it; else the same NotFoundError."""
         about(id_)
         versioned = await self.get(id_)
-        if not current_caller().sees(versioned.entity.owner):
+        if not current_caller().sees(versioned.entity.owner, versioned.entity.group):
             raise self._missing(id_)
         return versioned
 
     async def check_visible(self, id_: str) -> None:
         """Raises NotFoundError if the record exists, but not for the caller."""
         about(id_)
-        if current_caller().only is not None:
+        if current_caller().scope != ALL:
             await self.visible(id_)
 
     async def exists(self, id_: str) -> bool:

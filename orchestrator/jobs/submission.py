@@ -1,6 +1,7 @@
 """Submission and rerun of jobs: durable before they are acknowledged, once for each request_id."""
 
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,10 +22,19 @@ from orchestrator.jobs.dedup import dedup_key
 from orchestrator.jobs.event_log import open_event_log
 from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.store import ConflictError, JobStore, ReservedId, VersionedJob
-from orchestrator.jobs.validation import SchedulingKey, check_word
+from orchestrator.jobs.validation import SchedulingKey, check_word, permitted
 from orchestrator.pipeline.stages import reset_stages
 from orchestrator.queue.capacity import Capacity
 from orchestrator.queue.work_queue import WorkQueue
+from orchestrator.quotas.quotas import Quotas, Wanted
+from orchestrator.quotas.usage import (
+    AUDIO_HOURS,
+    QUEUED_JOBS,
+    STORED_BYTES,
+    UPLOADS,
+    WEBHOOKS,
+    LimitId,
+)
 from orchestrator.settings import Settings
 from ytcaption.v1 import job_pb2
 
@@ -45,14 +55,31 @@ class JobSpec:
     webhook_url: str = ""
     collection_id: str = ""
     owner: str = ""
+    group: str = ""
+
+    def wanted(self, upload_bytes: int = 0) -> Wanted:
+        """What the job uses of its owner's quota; the size of its upload may not be known yet."""
+        upload_bytes = self.source.upload.size_bytes or upload_bytes
+        wanted: dict[LimitId, float] = {QUEUED_JOBS: 1, AUDIO_HOURS: 0, STORED_BYTES: upload_bytes}
+        return wanted | {WEBHOOKS: 1} if self.webhook_url else wanted
 
 
 class Submission:
     """Turns requests into durable jobs."""
 
-    def __init__(self, storage: JobStorage, queue: WorkQueue, settings: Settings) -> None:
+    def __init__(
+        self,
+        storage: JobStorage,
+        queue: WorkQueue,
+        settings: Settings,
+        quotas: Quotas,
+        capacity: Capacity,
+    ) -> None:
         self._bus = storage.bus
         self._jobs = storage.jobs
+        self._artifacts = storage.artifacts
+        self._quotas = quotas
+        self._capacity = capacity
         self._queue = queue
         self._max_attempts = settings.max_attempts
         self.prompt = partial(prompt, settings.accept_seconds)
@@ -68,9 +95,32 @@ class Submission:
         with self.prompt():
             return await self._jobs.reserved(request_id)
 
-    async def accept(self, reservation: Reservation, spec: JobSpec) -> job_pb2.Job:
-        """Returns once both the job and its work item are on disk."""
+    async def check_room(self, spec: JobSpec, upload_bytes: int = 0) -> None:
+        """Raises if the stores or the owner's quota have no room for the job; before much is done.
+
+        What counts is decided when the job is accepted.
+        """
+        await self._capacity.check(upload_bytes)
+        await self._quotas.check(spec.owner, spec.wanted(upload_bytes))
+
+    @asynccontextmanager
+    async def receiving(self, spec: JobSpec, announced: int) -> AsyncIterator[None]:
+        """Counts an upload that is received inside the block; raises if there is no room for it."""
+        await self.check_room(spec, announced)
+        async with self._quotas.opened(spec.owner, {UPLOADS: 1}):
+            yield
+
+    async def accept(
+        self, reservation: Reservation, spec: JobSpec, upload: Path | None = None
+    ) -> job_pb2.Job:
+        """Returns once the job, its upload and its work item are on disk."""
         about(reservation.id)
+        async with self._quotas.admitted(spec.owner, reservation.id, spec.wanted()):
+            if upload is not None:
+                await self._artifacts.put_file(reservation.id, UPLOAD, upload)
+            return await self._accept(reservation, spec)
+
+    async def _accept(self, reservation: Reservation, spec: JobSpec) -> job_pb2.Job:
         named = check_word(spec.correlation_id, "correlation_id")
         job = job_pb2.Job(
             job_id=reservation.id,
@@ -85,6 +135,7 @@ class Submission:
             priority=spec.turn.priority,
             webhook_url=spec.webhook_url,
             owner=spec.owner,
+            group=spec.group,
         )
         reset_stages(job)
         record = job_pb2.JobRecord(
@@ -119,7 +170,6 @@ class Rerun:
     jobs: JobStore
     artifacts: Artifacts
     submission: Submission
-    capacity: Capacity
     work_dir: Path
 
     async def repeat(
@@ -136,11 +186,18 @@ class Rerun:
         reservation = await self.submission.reserve(request_id, owner)
         if reservation.accepted:
             return reservation.accepted.job
-        await self.capacity.check(old.source.upload.size_bytes)
+        turn = SchedulingKey(old.caller, permitted(old.priority))
+        spec = JobSpec(
+            old.source,
+            old.options,
+            turn,
+            correlation_id,
+            True,
+            webhook_url,
+            owner=owner,
+            group=caller.current().sharing_again(old.group),
+        )
+        await self.submission.check_room(spec, old.source.upload.size_bytes)
         if old.source.HasField("upload"):
             await self.artifacts.copy(job_id, reservation.id, UPLOAD, self.work_dir)
-        turn = SchedulingKey(old.caller, old.priority)
-        spec = JobSpec(
-            old.source, old.options, turn, correlation_id, True, webhook_url, owner=owner
-        )
         return await self.submission.accept(reservation, spec)

@@ -9,6 +9,7 @@ from google.protobuf.duration import to_timedelta
 from google.protobuf.duration_pb2 import Duration
 
 from mesh.errors import InvalidRequestError
+from mesh.identity import HIGH_PRIORITY, current
 from mesh.job_options import UNGROUPED, Kind
 from mesh.languages import canonical, primary
 from mesh.messages import fill
@@ -72,13 +73,21 @@ def _check_captions_policy(options: job_pb2.JobOptions) -> None:
         )
 
 
+def permitted(priority: "job_pb2.Priority.ValueType") -> "job_pb2.Priority.ValueType":
+    """The priority that a job had, or normal where the caller may not ask for that."""
+    high = priority == job_pb2.PRIORITY_HIGH
+    return job_pb2.PRIORITY_NORMAL if high and current().role < HIGH_PRIORITY else priority
+
+
 def check_scheduling(
     request: pb.CreateJobRequest | pb.UploadStart | collection_pb.CreateCollectionRequest,
 ) -> SchedulingKey:
-    """Caller and priority of a request; raises if either is invalid."""
+    """Caller and priority of a request; raises if either is invalid, or not the caller's to ask."""
     priority = request.priority or job_pb2.PRIORITY_NORMAL
     if priority not in PRIORITIES:
         raise InvalidRequestError(f"priority {priority} is unknown")
+    if priority == job_pb2.PRIORITY_HIGH:
+        current().require(HIGH_PRIORITY, "ask for high priority")
     return SchedulingKey(check_word(request.caller, "caller"), priority)
 
 

@@ -16,7 +16,7 @@ from orchestrator.jobs.artifacts import SOURCE, TRANSCRIPT, UPLOAD
 from orchestrator.jobs.control import Removed
 from orchestrator.jobs.storage import JobStorage
 from orchestrator.maintenance.inventory import Inventory, StoredFile
-from orchestrator.maintenance.retention import Ended, Retention
+from orchestrator.maintenance.retention import Ended, Limit, Retention
 from orchestrator.queue.capacity import Capacity
 from orchestrator.settings import Settings
 from ytcaption.v1 import job_pb2
@@ -90,7 +90,7 @@ class Eviction:
         over = await self._excess()
         if not over:
             return
-        oldest = iter(await self.retention.candidates(AT_ANY_TIME))
+        oldest = iter(await self.retention.candidates(Limit(AT_ANY_TIME)))
         with_files = {file.job_id async for file in self.inventory.files()}
         logs_since = await self._event_logs_since()
         removed = Removed()

@@ -1,4 +1,4 @@
-"""Periodic maintenance: the housekeeper runs retention, eviction and orphan removal."""
+"""Periodic maintenance: the housekeeper runs retention, eviction, orphan removal and erasures."""
 
 import asyncio
 import random
@@ -10,6 +10,7 @@ from nats.errors import Error as NatsError
 from structlog import get_logger
 
 from mesh.errors import MeshError
+from orchestrator.maintenance.erasure import Erasure
 from orchestrator.maintenance.eviction import Eviction
 from orchestrator.maintenance.orphans import Orphans
 from orchestrator.maintenance.retention import Retention
@@ -30,11 +31,17 @@ class Housekeeper:
     """Runs in every replica; removals are idempotent, so replicas need not agree."""
 
     def __init__(
-        self, retention: Retention, eviction: Eviction, orphans: Orphans, retention_hours: float
+        self,
+        retention: Retention,
+        eviction: Eviction,
+        orphans: Orphans,
+        erasure: Erasure,
+        retention_hours: float,
     ) -> None:
         self._retention = retention
         self._eviction = eviction
         self._orphans = orphans
+        self._erasure = erasure
         self._retention_hours = retention_hours
         self._orphans_removed = float("-inf")
 
@@ -42,21 +49,26 @@ class Housekeeper:
         """Runs until cancelled."""
         await asyncio.sleep(FIRST_SECONDS)
         while True:
-            for task in (self._retain, self._eviction.make_room, self._remove_orphans):
+            for task in (
+                self._erasure.finish_abandoned,
+                self._retain,
+                self._eviction.make_room,
+                self._remove_orphans,
+            ):
                 await _logged(task)
             jitter = random.uniform(0.8, 1.2)  # noqa: S311 # spreads replicas out
             await asyncio.sleep(INTERVAL_SECONDS * jitter)
 
     async def _retain(self) -> None:
-        if self._retention_hours:
-            removed = await self._retention.cleanup(timedelta(hours=self._retention_hours))
-            if removed.jobs or removed.collections:
-                log.info(
-                    "retention removed ended work",
-                    jobs=removed.jobs,
-                    collections=removed.collections,
-                    bytes=removed.size,
-                )
+        hours = self._retention_hours
+        removed = await self._retention.retain(timedelta(hours=hours) if hours else None)
+        if removed.jobs or removed.collections:
+            log.info(
+                "retention removed ended work",
+                jobs=removed.jobs,
+                collections=removed.collections,
+                bytes=removed.size,
+            )
 
     async def _remove_orphans(self) -> None:
         if monotonic() - self._orphans_removed > ORPHAN_INTERVAL_SECONDS:

@@ -52,9 +52,13 @@ class Inventory:
                     found.append(file)
         return found
 
+    def chunks_of(self, file: StoredFile) -> str:
+        """The subject of the file's chunks."""
+        return f"{self._chunks}{file.nuid}"
+
     async def remove(self, file: StoredFile) -> None:
         """Removes this file; a newer file of the same name stays."""
-        await self._bus.purge(self.stream, f"{self._chunks}{file.nuid}")
+        await self._bus.purge(self.stream, self.chunks_of(file))
         await self._bus.purge(self.stream, file.subject, until=file.sequence)
 
     async def chunk_groups(self) -> set[str]:

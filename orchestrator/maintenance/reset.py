@@ -13,11 +13,13 @@ from mesh.channel import open_channel
 from mesh.correlation import call_metadata
 from mesh.errors import InvalidRequestError, MeshError, NotFoundError
 from mesh.reasons import Reason
+from mesh.stores import is_filler
 from mesh.tasks import map_concurrently
 from mesh.tokens import optional_token
 from orchestrator.collections.control import CollectionControl
 from orchestrator.jobs.control import JobControl, Removed
 from orchestrator.maintenance.inventory import Inventory
+from orchestrator.maintenance.log_files import LogFiles
 from orchestrator.maintenance.orphans import Orphans
 from orchestrator.pipeline.stages import STAGES, Stage, StateId
 from orchestrator.queue.work_queue import WorkQueue
@@ -40,6 +42,8 @@ class ServiceReset:
     name: str
     errors: list[str] = field(default_factory=list)
     removed: Removed = field(default_factory=Removed)
+    logs_cleaned: bool = False
+    """Whether its stored events are gone, and the log files that were moved aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class FactoryReset:
     orphans: Orphans
     inventory: Inventory
     collections: CollectionControl
+    log_files: LogFiles
 
     async def run(self, confirmation: str, *, dry_run: bool) -> list[ServiceReset]:
         """Resets every service; one that fails is reported and does not stop the others."""
@@ -66,8 +71,11 @@ class FactoryReset:
             own.removed = await (self._count() if dry_run else self._erase(own.errors))
         except MeshError as error:
             own.errors.append(str(error))
+        if not dry_run:
+            await self.log_files.remove(datetime.now(UTC))
+        own.logs_cleaned = not own.errors
         # After the jobs were stopped: until then the stages need their files.
-        asked = (_purge_stage(one, self.settings, dry_run=dry_run) for one in STAGES)
+        asked = (purge_stage(one, self.settings, dry_run=dry_run) for one in STAGES)
         results = [own, *await asyncio.gather(*asked)]
         if not dry_run:
             log.warning(
@@ -161,6 +169,8 @@ class FactoryReset:
         """Work items by job, with their enqueue time."""
         names, found = self.bus.names, {}
         async for stored in self.bus.read(names.work_stream, names.work("*", "*")):
+            if is_filler(stored.subject):
+                continue
             item = job_pb2.WorkItem.FromString(stored.data)
             found[item.job_id] = item.enqueue_time.ToDatetime(UTC)
         return found
@@ -190,7 +200,7 @@ def _stray(items: dict[str, datetime], states: dict[str, StateId]) -> list[str]:
     return [job_id for job_id in items.keys() - states.keys() if items[job_id] < before]
 
 
-async def _purge_stage(stage: Stage, settings: Settings, *, dry_run: bool) -> ServiceReset:
+async def purge_stage(stage: Stage, settings: Settings, *, dry_run: bool) -> ServiceReset:
     """Each replica by itself: a balanced call would reach only one. An error names the replica."""
     total, token = ServiceReset(stage.name), optional_token(settings.stages_token_file)
     for address in stage.addresses(settings).split(","):

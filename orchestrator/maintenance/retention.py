@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from mesh.errors import InvalidRequestError, NotFoundError
@@ -12,11 +12,13 @@ from orchestrator.jobs.control import JobControl, Removed
 from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.storage import JobStorage
 from orchestrator.maintenance.inventory import Inventory
+from orchestrator.maintenance.owners import OwnerStore
 from orchestrator.queue.paging import MAX_PAGE
 from ytcaption.v1 import job_pb2
 
 DEFAULT_AGE = timedelta(hours=24)
 CONCURRENCY = 8
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,6 +32,24 @@ class Ended:
     is_collection: bool
     id: str
     may_have_dead_letters: bool = False
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What ended before this is removed; owners may have a time of their own."""
+
+    before: datetime
+    owners: dict[str, datetime] = field(default_factory=dict)
+
+    def of(self, owner: str) -> datetime:
+        """That of one owner."""
+        return self.owners.get(owner, self.before)
+
+    @property
+    def latest(self) -> datetime:
+        """What ended later stays, whoever owns it."""
+        return max([self.before, *self.owners.values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +61,29 @@ class Retention:
     index: JobIndex
     control: JobControl
     collections: CollectionControl
+    owners: OwnerStore
 
     async def cleanup(self, max_age: timedelta | None = None, *, dry_run: bool = False) -> Removed:
         """Removes everything that ended longer ago than `max_age`, with every trace."""
-        age = DEFAULT_AGE if max_age is None else max_age
-        if age < timedelta():
-            raise InvalidRequestError("max_age must not be negative")
-        try:
-            before = datetime.now(UTC) - age
-        except OverflowError:  # older than the calendar
+        before = moment_before(max_age)
+        if before is None:
             return Removed()
-        candidates = iter(await self.candidates(before))
+        return await self._remove_all(Limit(before), dry_run=dry_run)
+
+    async def retain(self, usual: timedelta | None) -> Removed:
+        """Removes what ended longer ago than the usual time, or than its owner's; None: never."""
+        owners = {owner: _ago(age) for owner, age in (await self.owners.ages()).items()}
+        if usual is None and not owners:
+            return Removed()
+        return await self._remove_all(Limit(_NEVER if usual is None else _ago(usual), owners))
+
+    async def _remove_all(self, limit: Limit, *, dry_run: bool = False) -> Removed:
+        candidates = iter(await self.candidates(limit))
 
         async def remove_in_turn() -> Removed:
             removed = Removed()
             for ended in candidates:
-                removed += await self.remove(ended, before, dry_run=dry_run)
+                removed += await self.remove(ended, limit.of(ended.owner), dry_run=dry_run)
             return removed
 
         workers = [remove_in_turn() for _ in range(CONCURRENCY)]
@@ -67,34 +94,35 @@ class Retention:
             total += result
         return total
 
-    async def candidates(self, before: datetime) -> list[Ended]:
-        """Everything that ended before then, oldest first."""
+    async def candidates(self, limit: Limit) -> list[Ended]:
+        """Everything that ended before the limit, oldest first."""
         jobs: list[Ended] = []
         members: dict[str, str] = {}
-        async for job in self._ended_jobs(before):
+        async for job in self._ended_jobs(limit):
             dead_letters = job.state == job_pb2.JOB_STATE_FAILED or bool(job.webhook_url)
-            jobs.append(Ended(_end_of(job), False, job.job_id, dead_letters))
+            jobs.append(Ended(_end_of(job), False, job.job_id, dead_letters, job.owner))
             if job.collection_id:
                 members[job.job_id] = job.collection_id
         # After the jobs were listed: a member not awaited now has been counted by its collection.
         awaited = await self.collections.awaited_jobs(set(members.values()))
-        settled = await self.collections.settled(before)
+        settled = await self.collections.settled(limit.latest)
         return sorted(
             [
                 *(job for job in jobs if job.id not in awaited),
                 *(
-                    Ended(one.update_time.ToDatetime(UTC), True, one.collection_id)
+                    Ended(updated, True, one.collection_id, owner=one.owner)
                     for one in settled
+                    if (updated := one.update_time.ToDatetime(UTC)) < limit.of(one.owner)
                 ),
             ]
         )
 
-    async def _ended_jobs(self, before: datetime) -> AsyncIterator[job_pb2.Job]:
-        token = _first_id_after(before)
+    async def _ended_jobs(self, limit: Limit) -> AsyncIterator[job_pb2.Job]:
+        token = _first_id_after(limit.latest)
         while True:
             page = await self.index.page(MAX_PAGE, token, TERMINAL)
             for job in page.items:
-                if _end_of(job) < before:
+                if _end_of(job) < limit.of(job.owner):
                     yield job
             token = page.next_token
             if not token:
@@ -131,6 +159,21 @@ class Retention:
         async for stored in bus.read(bus.names.events_stream, bus.names.event(id_, "*")):
             events, size = events + 1, size + len(stored.data)
         return Removed(events=events, size=size)
+
+
+def moment_before(max_age: timedelta | None) -> datetime | None:
+    """When something of this age ended; None if that is older than the calendar."""
+    age = DEFAULT_AGE if max_age is None else max_age
+    if age < timedelta():
+        raise InvalidRequestError("max_age must not be negative")
+    try:
+        return datetime.now(UTC) - age
+    except OverflowError:
+        return None
+
+
+def _ago(age: timedelta) -> datetime:
+    return moment_before(age) or _NEVER
 
 
 def _end_of(job: job_pb2.Job) -> datetime:

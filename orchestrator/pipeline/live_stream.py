@@ -39,6 +39,15 @@ async def transcribe_live(
         await stop(running)
 
 
+def heard_seconds(response: Response) -> float:
+    """How much of the stream was transcribed when this was sent; 0 if the response says nothing."""
+    heard = response.finished.duration
+    for stage in response.progress.stages:
+        if stage.stage == job_pb2.STAGE_TRANSCRIPTION:
+            heard = stage.progress.media.done
+    return heard.ToTimedelta().total_seconds()
+
+
 async def _run(pipeline: Pipeline, request: PipelineRequest, sink: "_LiveSink") -> None:
     try:
         await pipeline.run(request, sink)

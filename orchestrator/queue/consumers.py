@@ -163,6 +163,17 @@ class Consumer(ABC):
             await self._bus.jetstream.add_consumer(self._stream, self._config)
         self._created = True
 
+    @property
+    def name(self) -> str:
+        """The name of the durable consumer."""
+        return str(self._config.durable_name)
+
+    async def lag(self) -> int:
+        """Messages it has not finished: they wait, or are being handled."""
+        async with storing():
+            info = await self._bus.jetstream.consumer_info(self._stream, self.name)
+        return (info.num_pending or 0) + (info.num_ack_pending or 0)
+
     @abstractmethod
     async def _handle(self, message: Msg) -> float | None:
         """Works on one delivery; see handle_delivery."""
@@ -192,7 +203,7 @@ class Consumer(ABC):
             try:
                 if not self._created:
                     await self.create()
-                message = await self._puller.pull(str(self._config.durable_name), WAIT_SECONDS)
+                message = await self._puller.pull(self.name, WAIT_SECONDS)
             except (MeshError, NatsError) as error:
                 log.warning("cannot pull", stream=self._stream, error=str(error))
                 self._created = False

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from itertools import cycle, islice
 from typing import Self
 
 from nats.aio.msg import Msg
@@ -22,6 +23,8 @@ LOOK_SECONDS = 1.0
 SETTLE_SECONDS = 1.0
 """An item is announced before it is stored: its lane is asked again for this long."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.2
+LANES_A_LOOK = 48
+"""Lanes asked at each look while there are too many items to ask which lanes have some."""
 
 
 class Dispatcher:
@@ -38,6 +41,7 @@ class Dispatcher:
         self._pause = FIRST_PAUSE
         self._next_look = 0.0
         self._created: set[str] = set()
+        self._every_lane = cycle(LANES)
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Self]:
@@ -93,12 +97,15 @@ class Dispatcher:
 
     async def _pull(self, lane: str) -> Msg | None:
         if lane not in self._created:  # most are never used
+            if not await self._queue.has_items(lane):
+                return None
             await self._queue.create_lane(lane)
             self._created.add(lane)
         return await self._puller.pull(lane)
 
     async def _look(self) -> None:
-        for lane in await self._queue.lanes_in_use():
+        lanes = await self._queue.lanes_in_use()
+        for lane in islice(self._every_lane, LANES_A_LOOK) if lanes is None else lanes:
             self._candidates.setdefault(lane, 0.0)
         self._next_look = _now() + LOOK_SECONDS
 

@@ -9,7 +9,7 @@ from nats.js.errors import NotFoundError
 
 from mesh.bus import Bus, storing
 from mesh.errors import LimitExceededError
-from orchestrator.queue.lanes import LANES, lane_of
+from orchestrator.queue.lanes import LANES, lane_of, lane_of_caller
 from ytcaption.v1 import job_pb2
 
 REPLAY_OF = "Ytc-Replay-Of"
@@ -96,7 +96,7 @@ class CollectionQueue(ItemQueue):
 
 
 class WorkQueue(ItemQueue):
-    """One item for each job that has not ended, in the lane of its caller and priority."""
+    """One item for each job that has not ended, in the lane of its owner, caller and priority."""
 
     def __init__(self, bus: Bus, *, ack_wait_seconds: float, max_deliveries: int) -> None:
         names = bus.names
@@ -105,8 +105,18 @@ class WorkQueue(ItemQueue):
         self._max_deliveries = max_deliveries
 
     def subject_of(self, job: job_pb2.Job) -> str:
-        """The one subject under which the job's item may be."""
+        """The subject under which the job's item is put."""
         return self._bus.names.work(lane_of(job), job.job_id)
+
+    async def is_item_of(self, subject: str, job: job_pb2.Job) -> bool:
+        """Whether an item on this subject is the job's, and not a left-over in another lane."""
+        current = self.subject_of(job)
+        if subject == current:
+            return True
+        if subject != self._bus.names.work(lane_of_caller(job), job.job_id):
+            return False
+        # Queued before owners had lanes: it is the job's item unless there is one in its lane.
+        return await self._bus.newest(self._stream, current) is None
 
     async def put(self, job: job_pb2.Job) -> bool:
         """Stores the job's work item durably; False if it has one already."""
@@ -127,16 +137,20 @@ class WorkQueue(ItemQueue):
         """Items that wait or run."""
         return (await self._bus.state(self._stream)).messages
 
-    async def lanes_in_use(self) -> set[str]:
-        """Lanes with items; every lane if there are too many items to look at."""
+    async def lanes_in_use(self) -> set[str] | None:
+        """Lanes with items; None if there are too many items to look at."""
         async with storing():
             depth = await self.depth()
             if not depth or depth > MAX_NAMED:
-                return set(LANES) if depth else set()
+                return None if depth else set()
             info = await self._bus.jetstream.stream_info(
                 self._stream, subjects_filter=self._bus.names.work("*", "*")
             )
         return {lane_of_subject(subject) for subject in info.state.subjects or {}} & set(LANES)
+
+    async def has_items(self, lane: str) -> bool:
+        """Whether there are items in the lane; costs it no consumer."""
+        return await self._bus.newest(self._stream, self._bus.names.work(lane, "*")) is not None
 
     async def create_lane(self, lane: str) -> None:
         """Creates the lane's consumer if it is missing or configured otherwise."""

@@ -76,7 +76,7 @@ class Deliveries:
 
         def wanted(delivery: pb.WebhookDelivery) -> bool:
             return (
-                caller.sees(delivery.owner)
+                caller.sees(delivery.owner, delivery.group)
                 and (not job_id or delivery.job_id == job_id)
                 and (not collection_id or delivery.collection_id == collection_id)
             )
@@ -102,6 +102,7 @@ def _opened(item: webhook_pb2.WebhookItem) -> pb.WebhookDelivery:
         state=pb.DELIVERY_STATE_PENDING,
         create_time=item.create_time,
         owner=item.owner,
+        group=item.group,
     )
 
 
@@ -126,6 +127,7 @@ def dead_letter_of(
         dead_time=from_current_time(),
         content=item.SerializeToString(),
         owner=item.owner,
+        group=item.group,
     )
 
 

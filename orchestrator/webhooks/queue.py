@@ -47,6 +47,7 @@ def item_of(event: event_pb2.Event) -> webhook_pb2.WebhookItem | None:
         body=_body(event, MessageToDict(entity, preserving_proto_field_name=True)),
         create_time=event.timestamp,
         owner=entity.owner,
+        group=entity.group,
     )
 
 

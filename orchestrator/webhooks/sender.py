@@ -27,9 +27,9 @@ from structlog.contextvars import bound_contextvars
 from mesh.bus import Bus, outlast
 from mesh.errors import MeshError
 from mesh.reasons import Reason
-from mesh.stores import MAX_WAITING
+from mesh.stores import MAX_WAITING, is_filler
 from orchestrator.jobs.dead_letters import DeadLetters
-from orchestrator.metrics import WEBHOOK_ATTEMPTS
+from orchestrator.metrics import RETRIES, WEBHOOK_ATTEMPTS
 from orchestrator.queue.consumers import Consumer
 from orchestrator.settings import Settings, webhook_keys
 from orchestrator.webhooks.deliveries import Deliveries, VersionedDelivery, dead_letter_of
@@ -101,6 +101,8 @@ class Sender(Consumer):
 
     async def _handle(self, message: Msg) -> float | None:
         """Seconds until the webhook is due, or None if it needs no more attempts."""
+        if is_filler(message.subject):
+            return None
         try:
             item = webhook_pb2.WebhookItem.FromString(message.data)
         except DecodeError:
@@ -180,6 +182,7 @@ class Sender(Consumer):
             delivery.state = pb.DELIVERY_STATE_PENDING
             delivery.next_attempt_time.FromDatetime(datetime.now(UTC) + timedelta(seconds=wait))
             outcome = "put off"
+            RETRIES.labels("webhook", answer.failure.reason).inc()
         WEBHOOK_ATTEMPTS.labels(outcome).inc()
 
     def _wait(self, failure: MeshError, failures: int) -> float | None:

@@ -24,7 +24,7 @@ from orchestrator.jobs.event_log import EventLogWriter
 from orchestrator.jobs.lease import Lease
 from orchestrator.jobs.resume_state import ResumeState
 from orchestrator.jobs.storage import PATIENCE_SECONDS, JobStorage
-from orchestrator.metrics import ATTEMPTS_FAILED, JOBS_RUNNING
+from orchestrator.metrics import ATTEMPTS_FAILED, JOBS_RUNNING, RETRIES, note_first_attempt
 from orchestrator.pipeline.pipeline import Pipeline, first_of
 from orchestrator.pipeline.request import PipelineRequest
 from orchestrator.pipeline.stages import StageError, StateId, failure_of, reset_stages, stage_name
@@ -127,6 +127,8 @@ class Attempt:
             resume_offset=self._resume_state.settled_offset, runner_id=self._lease.runner_id
         )
         await self._event_log.append(attempt_started=started)
+        if job.attempt == 1:
+            note_first_attempt(job)
         crashes = (
             job.attempt - 1 - self._resume_state.earlier_attempts - self._resume_state.failures
         )
@@ -259,6 +261,7 @@ class Attempt:
         failed = event_pb2.AttemptFailed(failure=self._job.failure)
         failed.retry_time.FromDatetime(datetime.now(UTC) + timedelta(seconds=wait))
         await self._event_log.append(attempt_failed=failed)
+        RETRIES.labels("job", error.reason).inc()
         self._job.state = job_pb2.JOB_STATE_QUEUED
         await self._lease.save()
         return wait

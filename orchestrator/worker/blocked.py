@@ -1,8 +1,9 @@
 """Blocked jobs: their runner keeps their work items, but they occupy no slot."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from nats.aio.msg import Msg
 
@@ -17,6 +18,17 @@ POLL_SECONDS = 15.0
 """The end of a job is announced; the record is read this often in case the message was lost."""
 REQUEUE_BACKOFF = Backoff(first=30, limit=900)
 """For jobs over MAX_BLOCKED, which go back to the queue; each return counts as a delivery."""
+QUOTA_BACKOFF = Backoff(first=5, limit=120)
+"""For jobs of one owner over the number that may wait for its quota."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """What a job waits for before it can begin."""
+
+    wait: Callable[[], Awaitable[None]]
+    is_crowded: bool = False
+    """Whether the job should go back to the queue, as enough like it wait here."""
 
 
 class BlockedJobs:

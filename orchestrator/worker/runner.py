@@ -6,7 +6,6 @@ from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC
 from functools import partial
-from typing import TypeAlias
 
 from google.protobuf.message import DecodeError
 from nats.aio.msg import Msg
@@ -15,7 +14,7 @@ from structlog import get_logger
 from structlog.contextvars import bound_contextvars
 
 from mesh.bus import outlast
-from mesh.errors import NotFoundError
+from mesh.errors import MeshError, NotFoundError
 from mesh.slots import Slot
 from mesh.tasks import side_by_side
 from orchestrator.jobs.artifacts import SOURCE
@@ -31,9 +30,10 @@ from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.queue.consumers import give_back, handle_delivery, keep_alive, wait_for_record
 from orchestrator.queue.dispatcher import Dispatcher
 from orchestrator.queue.work_queue import WorkQueue, id_of_subject, replay_of_item
+from orchestrator.quotas.quotas import Quotas
 from orchestrator.settings import Settings
 from orchestrator.worker.attempt import Attempt, begin
-from orchestrator.worker.blocked import REQUEUE_BACKOFF, BlockedJobs
+from orchestrator.worker.blocked import QUOTA_BACKOFF, REQUEUE_BACKOFF, Blocked, BlockedJobs
 from orchestrator.worker.readiness import Readiness
 from orchestrator.worker.retry import Backoff
 from ytcaption.v1 import job_pb2
@@ -41,10 +41,8 @@ from ytcaption.v1 import job_pb2
 log = get_logger(__name__)
 
 LONGEST_REDELIVERY_SECONDS = 30.0
-
-
-Blocked: TypeAlias = Callable[[], Awaitable[None]]
-"""Waits for what must happen before the job can begin."""
+_RENEW = -1.0
+"""In place of the seconds until the next delivery: the item is to be stored anew."""
 
 
 class Runner:
@@ -59,7 +57,9 @@ class Runner:
         readiness: Readiness,
         dedup: Dedup,
         replays: Replays,
+        quotas: Quotas,
     ) -> None:
+        self._quotas = quotas
         self._dedup = dedup
         self._readiness = readiness
         self._storage = storage
@@ -120,26 +120,47 @@ class Runner:
                     await message.term()
 
     async def _handle(self, message: Msg, item: job_pb2.WorkItem, slot: Slot) -> None:
+        again = False
+
+        async def work() -> float | None:
+            nonlocal again
+            outcome = await self._work_when_possible(message, item, slot)
+            again = outcome == _RENEW
+            return None if again else outcome
+
         wait = await handle_delivery(
             message,
-            lambda: self._work_when_possible(message, item, slot),
+            work,
             retry_after=lambda *_: self._backoff.delay(message.metadata.num_delivered),
             lost=(LostError, ConflictError),
             ack_wait_seconds=self._queue.ack_wait_seconds,
         )
         if wait is not None:
             self._dispatcher.expect(message.subject, wait)
+        if again:
+            await self._renew(item.job_id)
+
+    async def _renew(self, job_id: str) -> None:
+        """Stores a new item in place of one that was acknowledged; else the reconciler does."""
+        with suppress(MeshError):
+            versioned = await self._jobs.get(job_id)
+            if not versioned.terminal:
+                await self._queue.put(versioned.job)
 
     async def _work_when_possible(
         self, message: Msg, item: job_pb2.WorkItem, slot: Slot
     ) -> float | None:
         """Seconds until the next attempt, or None if nothing is left to do."""
-        while callable(outcome := await self._work(message, item, slot)):
-            if self._blocked.full:
-                return REQUEUE_BACKOFF.delay(message.metadata.num_delivered)
+        while isinstance(outcome := await self._work(message, item, slot), Blocked):
+            if self._blocked.full or outcome.is_crowded:
+                deliveries = message.metadata.num_delivered
+                if deliveries >= self._settings.max_deliveries // 2:
+                    return _RENEW  # it waits for others: it must not be given up
+                backoff = QUOTA_BACKOFF if outcome.is_crowded else REQUEUE_BACKOFF
+                return backoff.delay(deliveries)
             slot.release()
             with self._blocked.counted():
-                await outcome()
+                await outcome.wait()
             await slot.take()
         return outcome
 
@@ -152,7 +173,7 @@ class Runner:
             return wait_for_record(
                 item.enqueue_time.ToDatetime(UTC), message.metadata.num_delivered
             )
-        if message.subject != self._queue.subject_of(versioned.job):
+        if not await self._queue.is_item_of(message.subject, versioned.job):
             # Left under another caller's name by an earlier try of the request, which died.
             return None
         if replay_of := replay_of_item(message.headers):
@@ -171,7 +192,8 @@ class Runner:
         if original is None or versioned.record.cancel_requested:
             return await self._attempt_if_possible(versioned, slot)
         if original.state in ACTIVE:
-            return partial(self._blocked.until_ended, versioned.job.job_id, original.job_id)
+            job_ids = versioned.job.job_id, original.job_id
+            return Blocked(partial(self._blocked.until_ended, *job_ids))
         try:
             await self._dedup.copy_result(
                 versioned,
@@ -185,14 +207,18 @@ class Runner:
     async def _attempt_if_possible(
         self, versioned: VersionedJob, slot: Slot
     ) -> float | Blocked | None:
-        """Runs the job unless it needs a downloader and none serves."""
+        """Runs the job unless no downloader serves it, or its owner's quota has no room now."""
         fetches = bool(versioned.job.source.url) and not versioned.record.cancel_requested
         if (
             fetches
             and not await self._readiness.can_fetch()
             and await self._artifacts.size(versioned.job.job_id, SOURCE) is None
         ):
-            return self._readiness.until_can_fetch
+            return Blocked(self._readiness.until_can_fetch)
+        job = versioned.job
+        if not versioned.record.cancel_requested and not await self._quotas.may_run(job):
+            crowded = self._quotas.is_crowded(job.owner)
+            return Blocked(partial(self._quotas.until_room, job), crowded)
         return await self._attempt(versioned, slot)
 
     async def _attempt(self, versioned: VersionedJob, slot: Slot) -> float | None:

@@ -5,15 +5,25 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from benchmarks.asr import Arguments, Result, main, write_result
-from benchmarks.asr_contestants import COMMAND, OURS, SCRIPT, Terms, contestant
+from benchmarks.asr_contestants import (
+    COMMAND,
+    CPP,
+    CPP_PACKAGE,
+    CPP_Q8,
+    OURS,
+    Terms,
+    contestant,
+)
 from benchmarks.asr_heard import Heard, peak_noted
 from benchmarks.asr_parts import Outcome
+from benchmarks.asr_peers import PEERS
 from benchmarks.asr_plot import plot_progress
 from benchmarks.asr_recordings import decode_folder
 from tests.benchmarks.samples import SAMPLE, hearing, recording
@@ -41,7 +51,7 @@ def test_the_result_is_written_with_every_run(tmp_path: Path) -> None:
     outcome = Outcome(recording(), {OURS: [hearing(2.0), hearing(3.0)]})
     args = Arguments(Path("folder"), "base", 5, "int8", 2, (OURS,), ("each",), 2, 10, 3, 1)
 
-    path = write_result(args, Result(each=[outcome]), tmp_path)
+    path = write_result(args, Result("base", each=[outcome]), tmp_path)
 
     written = json.loads(path.read_text(encoding="utf-8"))
     assert written["asked"]["model"] == "base"
@@ -65,7 +75,7 @@ def test_what_cannot_be_meant_is_refused_with_2(arguments: list[str]) -> None:
     assert CliRunner().invoke(main, arguments).exit_code == 2
 
 
-@pytest.mark.parametrize("way", [OURS, "sequential", "batched-4", SCRIPT, COMMAND])
+@pytest.mark.parametrize("way", [OURS, "sequential", "batched-4", *PEERS, COMMAND, CPP, CPP_Q8])
 def test_a_folder_without_references_is_refused_with_2(tmp_path: Path, way: str) -> None:
     (tmp_path / "a.ogg").write_bytes(SAMPLE.read_bytes())
 
@@ -93,11 +103,21 @@ def test_make_bench_without_audio_says_so_and_ends_with_2() -> None:
 
 
 HAS_COMMAND = Path(sys.executable).with_name(COMMAND).is_file()
-NEEDS_BENCH = pytest.mark.skipif(not HAS_COMMAND, reason="the extra bench is not installed")
+NEEDS_COMMAND = pytest.mark.skipif(not HAS_COMMAND, reason="the extra bench is not installed")
+HAS_CPP = find_spec(CPP_PACKAGE) is not None
+NEEDS_CPP = pytest.mark.skipif(not HAS_CPP, reason="the extra bench is not installed")
 
 
-@pytest.mark.parametrize("way", [SCRIPT, pytest.param(COMMAND, marks=NEEDS_BENCH)])
-async def test_others_on_faster_whisper_hear_a_recording(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize(
+    "way",
+    [
+        *PEERS,
+        pytest.param(COMMAND, marks=NEEDS_COMMAND),
+        pytest.param(CPP, marks=NEEDS_CPP),
+        pytest.param(CPP_Q8, marks=NEEDS_CPP),
+    ],
+)
+async def test_others_hear_a_recording_with_the_same_weights(tmp_path: Path, way: str) -> None:
     folder, work = tmp_path / "folder", tmp_path / "work"
     folder.mkdir()
     work.mkdir()
@@ -121,4 +141,25 @@ async def test_a_missing_command_says_what_to_install(
 
     with pytest.raises(Exception, match=r"install .*bench$"):
         async with contestant(COMMAND, Terms("tiny.en", 1, "int8", 1), tmp_path):
+            pass
+
+
+async def test_without_pywhispercpp_its_ways_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, CPP_PACKAGE, None)
+
+    for way in (CPP, CPP_Q8):
+        with pytest.raises(Exception, match=r"install .*bench$"):
+            async with contestant(way, Terms("tiny.en", 1, "int8", 1), tmp_path):
+                pass
+
+
+async def test_a_beam_wider_than_whisper_cpp_takes_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("benchmarks.asr_contestants.find_spec", lambda _: object())
+
+    with pytest.raises(Exception, match="beam of 8 at most"):
+        async with contestant(CPP, Terms("tiny.en", 9, "int8", 1), tmp_path):
             pass

@@ -117,7 +117,7 @@ def test_the_memory_of_a_running_service_is_found(tmp_path: Path) -> None:
 
 
 def test_the_time_of_children_that_have_ended_counts() -> None:
-    work = "import time\nwhile time.process_time() < 0.3: pass"
+    work = "import time\nwhile time.process_time() < 1: pass"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])"
     said = f"{parent}; print('done', flush=True); sys.stdin.read()"
     pipe = subprocess.PIPE
@@ -128,7 +128,8 @@ def test_the_time_of_children_that_have_ended_counts() -> None:
         found = seconds_of(psutil.Process(process.pid))
         process.communicate()
 
-    assert found >= 0.3
+    # The kernel tells both kinds of time rounded down to its ticks of 10 ms.
+    assert found >= 0.9
 
 
 def test_the_recording_has_the_length_asked_for_and_can_be_fetched(tmp_path: Path) -> None:

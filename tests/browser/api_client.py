@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -12,8 +13,11 @@ END_STATES = ("succeeded", "failed", "cancelled")
 class ApiClient:
     """Submits, reads and deletes jobs."""
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, token: str = "") -> None:
         self._base = base
+        self._headers = {"Content-Type": "application/json"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
 
     def submit(self, address: str, **options: Any) -> str:
         """Submits a job; returns its id."""
@@ -31,10 +35,18 @@ class ApiClient:
 
     def finished(self, job_id: str) -> str:
         """Waits until the job has ended; returns the same id."""
+        self._until(job_id, lambda job: job["state"] in END_STATES)
+        return job_id
+
+    def runs(self, job_id: str, stage: str) -> None:
+        """Waits until the stored job says that a stage runs: events are faster than that."""
+        self._until(job_id, lambda job: job["stages"][stage]["status"] == "running")
+
+    def _until(self, job_id: str, holds: Callable[[dict[str, Any]], bool]) -> None:
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
-            if self.job(job_id)["state"] in END_STATES:
-                return job_id
+            if holds(self.job(job_id)):
+                return
             time.sleep(0.1)
         raise TimeoutError(job_id)
 
@@ -42,8 +54,7 @@ class ApiClient:
         self, method: str, path: str, body: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"}
-        request = Request(f"{self._base}{path}", data, headers, method=method)  # noqa: S310 # our own gateway
+        request = Request(f"{self._base}{path}", data, self._headers, method=method)  # noqa: S310 # our own gateway
         with urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
             found: dict[str, Any] = json.load(answer)
         return found

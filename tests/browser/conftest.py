@@ -4,15 +4,17 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from imageio_ffmpeg import get_ffmpeg_exe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.api_client import ApiClient
-from tests.conftest import DATA, RealMesh
+from tests.conftest import DATA, RealMesh, guarded_mesh
 from tests.support.site import Site, serving
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -28,6 +30,7 @@ FLAGS = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 TIMEOUT_MS = 20_000
+SERIOUS = ("serious", "critical")
 WELCOME = "A word of welcome.ogg"
 LONGER = "An introduction to captions.mp4"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 860}, "locale": "en-GB"}
@@ -43,10 +46,26 @@ def browser() -> Iterator[Browser]:
         running.close()
 
 
+@pytest.fixture(scope="session")
+def real_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
+    """With a login, as users run it; tests/browser/test_open.py has one without."""
+    with guarded_mesh(tmp_path_factory.mktemp("mesh")) as running:
+        yield running
+
+
+@contextmanager
+def opened_context(browser: Browser, mesh: RealMesh, **options: Any) -> Iterator[BrowserContext]:
+    """A new browser context for the page of a mesh, logged in if the mesh has a login."""
+    with browser.new_context(**(DESKTOP | options), base_url=mesh.http) as context:
+        if mesh.token:
+            assert context.request.post("/login", form={"token": mesh.token}).ok
+        yield context
+
+
 @pytest.fixture
 def page(browser: Browser, real_mesh: RealMesh) -> Iterator[Page]:
     """A new browser context; script errors and CSP violations fail the test."""
-    with browser.new_context(**DESKTOP, base_url=real_mesh.http) as context:
+    with opened_context(browser, real_mesh) as context:
         opened = context.new_page()
         errors = page_errors(opened)
         yield opened
@@ -65,9 +84,18 @@ def page_errors(page: Page) -> list[str]:
     return errors
 
 
+def serious_violations(axe: Axe, page: Page) -> list[tuple[str, list[str]]]:
+    """What axe finds in the current view, of some weight: the rule, and the elements."""
+    return [
+        (one["id"], [node["html"] for node in one["nodes"]])
+        for one in axe.run(page).response["violations"]
+        if one["impact"] in SERIOUS
+    ]
+
+
 @pytest.fixture(scope="session")
 def api(real_mesh: RealMesh) -> ApiClient:
-    return ApiClient(real_mesh.http)
+    return ApiClient(real_mesh.http, real_mesh.token)
 
 
 @pytest.fixture(scope="session")

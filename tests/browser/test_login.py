@@ -9,15 +9,31 @@ from playwright.sync_api import Browser, Page, expect
 
 from mesh.tokens import new_token
 from tests.browser.conftest import DESKTOP, page_errors
-from tests.conftest import RealMesh, running_mesh
+from tests.conftest import RealMesh, guarded_mesh
+from tests.support.oidc_provider import Provider, serving_provider, variables_for
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
+def provider() -> Iterator[Provider]:
+    """It is another site to the browser: localhost, not 127.0.0.1."""
+    with serving_provider("localhost") as running:
+        running.asks = True
+        yield running
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Iterator[RealMesh]:
     folder = tmp_path_factory.mktemp("guarded")
-    state = {"XDG_STATE_HOME": str(folder / "state")}
-    with running_mesh(folder, ORCHESTRATOR_LOGIN="", **state) as mesh:
+    with guarded_mesh(folder, **variables_for(provider, folder / "client.secret")) as mesh:
         yield mesh
+
+
+@pytest.fixture
+def refusing(provider: Provider) -> Iterator[Provider]:
+    """The provider, with a person in no group."""
+    provider.lies = {"groups": []}
+    yield provider
+    provider.lies = {}
 
 
 @pytest.fixture
@@ -38,8 +54,7 @@ def test_without_a_session_the_page_asks_for_a_token(visitor: Page, guarded: Rea
     visitor.get_by_role("button", name="Log in").click()
     expect(visitor.get_by_role("alert")).to_have_text("This token is not valid.")
 
-    token = next((guarded.data_dir / "state").rglob("*.token")).read_text().strip()
-    visitor.get_by_label("Token").fill(token)
+    visitor.get_by_label("Token").fill(guarded.token)
     visitor.get_by_role("button", name="Log in").click()
     expect(visitor.get_by_role("navigation", name="Main")).to_be_visible()
 
@@ -67,12 +82,11 @@ def test_a_link_opens_the_page_once_and_a_button_ends_the_session(
 def test_a_button_ends_the_sessions_of_every_browser(
     browser: Browser, guarded: RealMesh, locale: str, words: str
 ) -> None:
-    token = next((guarded.data_dir / "state").rglob("*.token")).read_text().strip()
     desktop = {**DESKTOP, "base_url": guarded.http, "locale": locale}
     with browser.new_context(**desktop) as here, browser.new_context(**desktop) as there:
         pages = [context.new_page() for context in (here, there)]
         for page in pages:
-            assert page.request.post("/login", form={"token": token}).ok
+            assert page.request.post("/login", form={"token": guarded.token}).ok
             page.goto("/#/jobs")
         assert there.request.get("/jobs").status == 200
 
@@ -84,3 +98,44 @@ def test_a_button_ends_the_sessions_of_every_browser(
         expect(pages[0]).to_have_url(re.compile("/login$"))
 
         assert there.request.get("/jobs").status == 401
+
+
+def test_the_provider_logs_in_leads_back_and_logs_out(
+    visitor: Page, provider: Provider, guarded: RealMesh
+) -> None:
+    visitor.goto("/#/jobs?q=words")
+    expect(visitor).to_have_url(re.compile(r"/login\?next="))
+    assert Axe().run(visitor).response["violations"] == []
+    visitor.get_by_role("link", name="Log in with Staff & Co").click()
+    visitor.get_by_role("link", name="Go on as ana").click()  # from another site
+
+    expect(visitor).to_have_url(f"{guarded.http}/#/jobs?q=words")
+    expect(visitor.get_by_role("heading", name="Nothing matches")).to_be_visible()
+    session = {one["name"].rpartition("-")[0]: one for one in visitor.context.cookies()}
+    assert session.keys() == {"ytcaption-session"}
+    assert session["ytcaption-session"]["sameSite"] == "Strict"
+    assert session["ytcaption-session"]["httpOnly"]
+
+    visitor.get_by_role("button", name="Log out", exact=True).click()
+    expect(visitor).to_have_url(f"{guarded.http}/login")
+    assert provider.logouts[-1]["id_token_hint"]
+    visitor.goto("/#/jobs")
+    expect(visitor).to_have_url(re.compile("/login"))
+
+
+@pytest.mark.parametrize(
+    ("locale", "words"),
+    [("en-GB", "you have no role here."), ("pt-BR", "você não tem papel aqui.")],
+)
+def test_a_refusal_of_the_provider_is_said_in_words(
+    browser: Browser, guarded: RealMesh, refusing: Provider, locale: str, words: str
+) -> None:
+    desktop = {**DESKTOP, "base_url": guarded.http, "locale": locale}
+    with browser.new_context(**desktop) as context:
+        page = context.new_page()
+        page.goto("/login")
+        page.get_by_role("link", name="Staff & Co").click()
+        page.get_by_role("link", name="Go on as ana").click()
+
+        expect(page.get_by_role("alert")).to_contain_text(words)
+        assert Axe().run(page).response["violations"] == []

@@ -7,7 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import DESKTOP, page_errors
+from tests.browser.conftest import DESKTOP, opened_context, page_errors, serious_violations
 from tests.browser.fake_collection import ID, collection, members_of_every_state, serve_collection
 from tests.conftest import RealMesh
 from tests.docs.pages import ROOT
@@ -25,7 +25,6 @@ CONTEXTS: dict[str, dict[str, Any]] = {
         "has_touch": True,
     },
 }
-SERIOUS = ("serious", "critical")
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +35,14 @@ def axe() -> Axe:
 @pytest.fixture(params=CONTEXTS)
 def look(request: pytest.FixtureRequest, browser: Browser, real_mesh: RealMesh, axe: Axe) -> "Any":
     """A page, and a check of its current view: axe, width, and a screenshot."""
-    with browser.new_context(**CONTEXTS[request.param], base_url=real_mesh.http) as context:
+    with opened_context(browser, real_mesh, **CONTEXTS[request.param]) as context:
         page = context.new_page()
         errors = page_errors(page)
 
         def check(name: str) -> None:
             SCREENSHOTS.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=SCREENSHOTS / f"{name}-{request.param}.png")
-            found = axe.run(page).response["violations"]
-            assert [
-                (one["id"], [node["html"] for node in one["nodes"]])
-                for one in found
-                if one["impact"] in SERIOUS
-            ] == []
+            assert serious_violations(axe, page) == []
             width = page.evaluate("document.documentElement.scrollWidth")
             assert width <= CONTEXTS[request.param]["viewport"]["width"]
 

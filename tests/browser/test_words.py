@@ -5,7 +5,7 @@ import json
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.api_client import ApiClient
-from tests.browser.conftest import DESKTOP, page_errors
+from tests.browser.conftest import opened_context, page_errors
 from tests.conftest import RealMesh
 from tests.support.site import Site
 
@@ -33,7 +33,7 @@ addEventListener("message", ({ data, origin }) => {
 def test_a_brazilian_browser_gets_portuguese(
     browser: Browser, real_mesh: RealMesh, failed_job: str
 ) -> None:
-    with browser.new_context(**{**DESKTOP, "locale": "pt-BR"}, base_url=real_mesh.http) as context:
+    with opened_context(browser, real_mesh, locale="pt-BR") as context:
         page = context.new_page()
         errors = page_errors(page)
         page.goto("/")

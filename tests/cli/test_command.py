@@ -12,7 +12,7 @@ import pytest
 
 from cli.exits import Exit, code_of_status
 from cli.local import doctor
-from cli.local.mesh import reachable, storage_bytes
+from cli.local.mesh import MeshPlan, embedded_plan, phases, reachable, storage_bytes
 from cli.local.up import UpOptions, plan_for
 from tests.support.command import environment, run
 
@@ -122,6 +122,23 @@ def test_the_default_ports_are_the_documented_ones(tmp_path: Path) -> None:
         "transcriber": "127.0.0.1:50054",
     }
     assert [address[-4:] for address in plan.metrics.values()] == ["9101", "9102", "9103", "9104"]
+
+
+def test_up_measures_backends_unless_the_user_decides_and_a_mesh_for_one_job_does_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "nats").mkdir()
+
+    def asked(plan: MeshPlan) -> str | None:
+        services = {spec.name: spec for phase in phases(plan) for spec in phase}
+        return services["transcriber"].environment.get("TRANSCRIBER_MEASURE_BACKENDS")
+
+    lasting = plan_for(UpOptions("127.0.0.1", 50_051, 0, None, False), tmp_path)
+    monkeypatch.delenv("TRANSCRIBER_MEASURE_BACKENDS", raising=False)
+    assert asked(lasting) == "true"
+    assert asked(embedded_plan(tmp_path)) is None
+    monkeypatch.setenv("TRANSCRIBER_MEASURE_BACKENDS", "false")
+    assert asked(lasting) is None
 
 
 def test_storage_fits_the_disk_and_is_decided_once(

@@ -245,3 +245,9 @@ async def _health_check(address: str, tls: Mapping[str, str] | None = None) -> i
         sys.executable, str(script), address, env={**os.environ, **added}
     )
     return await process.wait()
+
+
+def test_compose_passes_the_env_file_to_every_service_that_is_ours() -> None:
+    for name in SERVICES:
+        service = COMPOSE["services"][name]
+        assert service["env_file"] == [{"path": ".env", "required": False}], name

@@ -39,7 +39,7 @@ OPTIONAL = {
 """Imported only if installed, or only on demand: the extra that brings it."""
 RENDERERS = {"orchestrator": ("captions",)}
 """Services that render caption files, and so need every module of captions/."""
-LOCAL_TOOLS = {"imageio-ffmpeg", "cryptography", "nkeys"}
+LOCAL_TOOLS = {"imageio-ffmpeg", "cryptography", "nkeys", "pydantic", "pydantic-settings"}
 """Of a machine that runs services: `doctor`, `certs` and `up` look for them."""
 NEVER_IMPORTED = {
     "httptools": "uvicorn imports it",

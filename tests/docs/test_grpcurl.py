@@ -19,6 +19,7 @@ from ytcaption.v1 import (
     auth_service_pb2,
     collection_service_pb2,
     pipeline_service_pb2,
+    quota_service_pb2,
 )
 
 COMMANDS = [
@@ -99,6 +100,15 @@ def test_operators_read_statistics_replay_and_clean_up(said: dict[str, str]) -> 
     assert (int(own["jobsRemoved"]) >= 1, int(own["collectionsRemoved"]) >= 1) == (True, True)
 
 
+def test_an_owner_is_exported_and_erased(said: dict[str, str]) -> None:
+    assert json.loads(said["SetOwnerRetention"])["retention"]["retention"] == "2592000s"
+    assert len(json.loads(said["ListOwnerRetentions"])["retentions"]) == 1
+    first, *rest = _messages(said["ExportOwner"])
+    assert first["mediaType"] == "application/zip"
+    assert base64.b64decode(rest[0]["chunk"]).startswith(b"PK")
+    assert _messages(said["EraseOwner"])[-1]["finished"] is True
+
+
 def test_tokens_are_made_listed_and_revoked(said: dict[str, str]) -> None:
     assert json.loads(said["GetCaller"]) == {"role": "ROLE_ADMIN"}
     made = json.loads(said["CreateToken"])
@@ -121,6 +131,7 @@ def test_every_call_of_the_public_services_is_shown_once() -> None:
         collection_service_pb2,
         admin_service_pb2,
         auth_service_pb2,
+        quota_service_pb2,
     )
     calls = {
         method.name

@@ -42,7 +42,7 @@ def test_the_exit_codes_are_those_of_the_command() -> None:
     assert [int(row[0]) for row in rows(section)] == [int(code) for code in Exit]
 
 
-@pytest.mark.parametrize("name", ["transcribe", "up"])
+@pytest.mark.parametrize("name", ["transcribe", "up", "doctor"])
 def test_every_option_in_the_reference_is_an_option_of_its_command(name: str) -> None:
     listed = rows(_section("docs/cli.md", f"Options of {name}"))
 
@@ -52,10 +52,11 @@ def test_every_option_in_the_reference_is_an_option_of_its_command(name: str) ->
             assert option in _options(name), option
 
 
-def test_every_option_of_up_is_in_the_reference() -> None:
-    section = _section("docs/cli.md", "Options of up")
+@pytest.mark.parametrize("name", ["up", "doctor"])
+def test_every_option_is_in_the_reference(name: str) -> None:
+    section = _section("docs/cli.md", f"Options of {name}")
 
-    assert _options("up") == set(re.findall(r"--[a-z][a-z-]+", section))
+    assert _options(name) == set(re.findall(r"--[a-z][a-z-]+", section))
 
 
 def test_the_reference_lists_every_command_once() -> None:
@@ -116,6 +117,7 @@ MODULE = re.compile(rf"`((?:{'|'.join(SERVICES)}|cli|mesh|captions|reports)/[\w/
 MAPS = (
     "docs/architecture.md",
     "docs/glossary.md",
+    "docs/security.md",
     "docs/adr/0022-rooms-and-names.md",
     "CONTRIBUTING.md",
 )

@@ -97,6 +97,8 @@ async def test_a_single_recording_is_a_list_of_one(downloader: Downloader, site:
         ({"period": "2025"}, [0, 1, 2, 3]),
         ({"period": "2025-10-31"}, [2]),
         ({"period": "2024"}, []),
+        ({"period": "2025-10/2025-11"}, [1, 2, 3]),
+        ({"period": "2024/2025-09"}, [0]),
         ({"from_date": "2025-10-31"}, [2, 3]),
         ({"to_date": "2025-09-30"}, [0]),
         ({"from_date": "2025-10-01", "to_date": "2025-10-31", "max_videos": 1}, [1]),
@@ -221,6 +223,8 @@ async def test_a_failed_listing_has_its_reason(
         ),
         pb.ResolveRequest(source_url="http://x.invalid/", period="2025-13"),
         pb.ResolveRequest(source_url="http://x.invalid/", period="October"),
+        pb.ResolveRequest(source_url="http://x.invalid/", period="2025-10/2025-09"),
+        pb.ResolveRequest(source_url="http://x.invalid/", period="2025/"),
         pb.ResolveRequest(source_url="http://x.invalid/", period="2025", to_date="2025-01-01"),
     ],
 )

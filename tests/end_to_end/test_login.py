@@ -299,18 +299,38 @@ async def test_a_link_logs_a_browser_in_once(guarded: Guarded, http: httpx2.Asyn
     async with httpx2.AsyncClient(base_url=guarded.mesh.http, timeout=60) as other:
         assert (await other.get("/jobs", headers=beside)).status_code == 200
     caller = (await http.get("/session")).json()
-    assert caller == {"subject": "admin", "role": "admin", "login": True}
+    proof = {"csrf_token": caller.pop("csrf_token")}
+    assert caller == {"subject": "admin", "role": "admin", "login": True, "groups": []}
 
     async with httpx2.AsyncClient(base_url=guarded.mesh.http, timeout=60) as other:
         again = await other.get(path)
         assert again.headers["Location"] == "login?refused=link"
         assert (await other.get("/jobs")).status_code == 401
 
-    crossing = await http.post("/logout", headers={"Origin": "http://evil.example"})
-    assert crossing.status_code == 403
+    # An old browser sends neither origin nor Sec-Fetch-Site: only the proof is missing there.
+    for headers, form in (({"Origin": "http://evil.example"}, proof), ({}, {})):
+        crossing = await http.post("/logout", data=form, headers=headers)
+        assert crossing.status_code == 403
     assert (await http.get("/jobs")).status_code == 200
-    assert (await http.post("/logout")).status_code == 303
+    assert (await http.post("/logout", data=proof)).status_code == 303
     assert "ytcaption-session" not in str(http.cookies)
+
+
+async def test_a_session_changes_nothing_without_its_proof(
+    guarded: Guarded, http: httpx2.AsyncClient
+) -> None:
+    await http.post("/login", data={"token": guarded.token})
+    proof = (await http.get("/session")).json()["csrf_token"]
+    change = "/admin/cleanup?dry_run=true"
+
+    for wrong in ({}, {"X-CSRF-Token": "x"}, {"X-CSRF-Token": proof[:-1]}):
+        refused = await http.post(change, headers=wrong)
+        assert (refused.status_code, refused.json()["reason"]) == (403, Reason.CSRF_TOKEN_INVALID)
+    accepted = await http.post(change, headers={"X-CSRF-Token": proof})
+    bearer = {"Authorization": f"Bearer {guarded.token}"}
+    by_token = await http.post(change, headers=bearer)
+
+    assert [one.status_code for one in (accepted, by_token)] == [200, 200]
 
 
 async def test_the_form_takes_a_token(guarded: Guarded, http: httpx2.AsyncClient) -> None:
@@ -324,7 +344,8 @@ async def test_the_form_takes_a_token(guarded: Guarded, http: httpx2.AsyncClient
     session = dict(http.cookies)
     assert (await http.get("/jobs")).status_code == 200
 
-    everywhere = await http.post("/logout?everywhere")
+    proof = {"csrf_token": (await http.get("/session")).json()["csrf_token"]}
+    everywhere = await http.post("/logout?everywhere", data=proof)
     assert everywhere.headers["Location"] == "login"
     stale = {"Cookie": "; ".join(f"{name}={value}" for name, value in session.items())}
     assert (await http.get("/jobs", headers=stale)).status_code == 401

@@ -10,6 +10,7 @@ import imageio_ffmpeg
 import pytest
 
 from mesh.addresses import free_ports
+from mesh.frames import truthful
 from mesh.status import reason_of
 from tests.conftest import DATA
 from tests.support.client import Client
@@ -54,7 +55,7 @@ async def chunk_before_start(client: Client, site: Site) -> job_pb2.Job:
     async def frames() -> AsyncIterator[pb.CreateJobFromUploadRequest]:
         yield pb.CreateJobFromUploadRequest(chunk=b"x")
 
-    return (await client.pipeline.CreateJobFromUpload(frames())).job
+    return (await truthful(client.pipeline.CreateJobFromUpload(frames()))).job
 
 
 async def start_twice(client: Client, site: Site) -> job_pb2.Job:
@@ -62,7 +63,7 @@ async def start_twice(client: Client, site: Site) -> job_pb2.Job:
         for _ in range(2):
             yield pb.CreateJobFromUploadRequest(start=pb.UploadStart(file_name="x"))
 
-    return (await client.pipeline.CreateJobFromUpload(frames())).job
+    return (await truthful(client.pipeline.CreateJobFromUpload(frames()))).job
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,23 @@ class _Details(NamedTuple):
     method: str
 
 
-class _Context:
-    """Records how a call was aborted."""
+class _Left(Exception):
+    """What a write to a client that has gone raises here."""
 
-    def __init__(self) -> None:
+
+class _Context:
+    """Records what was written to a call, and how it was aborted."""
+
+    def __init__(self, leaves_after: int | None = None) -> None:
         self.code: grpc.StatusCode | None = None
         self.details = ""
+        self.written: list[Any] = []
+        self._leaves_after = leaves_after
+
+    async def write(self, answer: Any) -> None:
+        if len(self.written) == self._leaves_after:
+            raise _Left
+        self.written.append(answer)
 
     async def abort(self, code: grpc.StatusCode, details: str, metadata: Any) -> None:
         self.code, self.details = code, details
@@ -90,9 +101,10 @@ async def test_every_answer_of_a_stream_is_made_within_the_guard(requests: str) 
     make = getattr(grpc, f"{requests}_stream_rpc_method_handler")
     handler = await _intercepted(guarded.interceptor, make(guarded.stream))
 
-    answers = getattr(handler, f"{requests}_stream")("hi", _Context())
+    context = _Context()
+    await getattr(handler, f"{requests}_stream")("hi", context)
 
-    assert [answer async for answer in answers] == ["h", "i"]
+    assert context.written == ["h", "i"]
     assert guarded.steps == ["enter", "answer", "answer", "end", "leave"]
 
 
@@ -102,8 +114,10 @@ async def test_a_failure_in_the_middle_of_a_stream_passes_through_the_guard() ->
         guarded.interceptor, grpc.unary_stream_rpc_method_handler(guarded.stream)
     )
 
+    context = _Context()
     with pytest.raises(ValueError, match="!"):
-        assert [answer async for answer in handler.unary_stream("h!", _Context())]
+        await handler.unary_stream("h!", context)
+    assert context.written == ["h"]
     assert guarded.steps == ["enter", "answer", "end", "failed", "leave"]
 
 
@@ -113,11 +127,12 @@ async def test_an_abandoned_stream_ends_its_servicer_before_the_guard_is_left() 
         guarded.interceptor, grpc.unary_stream_rpc_method_handler(guarded.stream)
     )
 
-    answers = handler.unary_stream("hi", _Context())
-    assert await anext(answers) == "h"
-    await answers.aclose()
+    context = _Context(leaves_after=1)
+    with pytest.raises(_Left):
+        await handler.unary_stream("hi!", context)
 
-    assert guarded.steps == ["enter", "answer", "end", "leave"]
+    assert context.written == ["h"]
+    assert guarded.steps == ["enter", "answer", "answer", "end", "leave"]
 
 
 @pytest.mark.parametrize("method", ["/grpc.health.v1.Health/Check", "/grpc.reflection.v1.X/Y"])

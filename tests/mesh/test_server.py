@@ -1,8 +1,12 @@
 """Behaviour all services share: correlation, logs, metrics, health, statuses."""
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -167,3 +171,47 @@ async def test_a_refusal_in_mid_stream_keeps_its_reason() -> None:
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 _ = [response async for response in truthful(stub.Normalize(frames()))]
             assert reason_of(caught.value) == "NOT_MEDIA"
+
+
+class Flooding(rpc.DownloaderServiceServicer):
+    """Answers until its caller leaves."""
+
+    async def Download(  # noqa: N802
+        self, request: pb.DownloadRequest, context: object
+    ) -> AsyncIterator[pb.DownloadResponse]:
+        while True:
+            yield pb.DownloadResponse(chunk=b"x" * 60_000)
+
+
+async def test_a_stream_its_caller_leaves_ends_in_the_context_it_began_in() -> None:
+    ended = asyncio.Event()
+    left: list[str] = []
+    inside = ContextVar("inside", default="outside")
+
+    @asynccontextmanager
+    async def guard(context: object, method: str) -> AsyncIterator[None]:
+        before = inside.set(method)
+        try:
+            yield
+        finally:
+            ended.set()
+            inside.reset(before)  # raises in another context
+            left.append(inside.get())
+
+    flooding = Service.of(
+        pb.DESCRIPTOR.services_by_name["DownloaderService"],
+        rpc.add_DownloaderServiceServicer_to_server,
+        Flooding(),  # type: ignore[abstract]
+    )
+    async with (
+        running_server([replace(flooding, guard=guard)], grace_seconds=0) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        # Unread answers fill the window, so the call is left between two of them.
+        call = rpc.DownloaderServiceStub(channel).Download(pb.DownloadRequest(job_id="x"))
+        await call.read()
+        call.cancel()
+        async with asyncio.timeout(60):
+            await ended.wait()
+
+    assert left == ["outside"]

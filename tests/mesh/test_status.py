@@ -3,7 +3,13 @@
 import grpc
 import pytest
 
-from mesh.errors import InternalError, InvalidRequestError, MeshError, UnusableMediaError
+from mesh.errors import (
+    InternalError,
+    InvalidRequestError,
+    LimitExceededError,
+    MeshError,
+    UnusableMediaError,
+)
 from mesh.reasons import RETRYABLE, Reason
 from mesh.server import running_server
 from mesh.status import CODES, reason_of, to_error, to_status
@@ -50,6 +56,23 @@ async def test_an_error_survives_the_wire(kind: type[MeshError]) -> None:
 
     back = to_error(caught.value)
     assert (type(back), str(back), back.reason) == (kind, "no such luck", Reason.NO_AUDIO)
+
+
+async def test_metadata_and_time_of_a_refusal_arrive_at_the_caller() -> None:
+    metadata = {"limit": "queued_jobs", "maximum": "2", "used": "2"}
+    refusal = LimitExceededError(
+        "full", reason=Reason.QUOTA_EXCEEDED, retry_after_seconds=7.5, metadata=metadata
+    )
+    async with (
+        running_server([echo_service(refusal)], grace_seconds=0) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            _ = [r async for r in rpc.DownloaderServiceStub(channel).Download(pb.DownloadRequest())]
+
+    error = to_error(caught.value)
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert (error.metadata, error.retry_after_seconds, error.retryable) == (metadata, 7.5, True)
 
 
 async def test_an_internal_error_reveals_no_details_to_the_caller() -> None:

@@ -76,7 +76,7 @@ async def start(broker: Broker, script: Script, tmp_path: Path) -> AsyncIterator
                 grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
             ):
                 await get_ready()
-                yield Client(channel)
+                yield Client(channel, f"127.0.0.1:{server.port}")
 
         yield started
 
@@ -127,6 +127,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         "events.outbox.ACK_WAIT_SECONDS",
         "jobs.control.STOP_SECONDS",
         "queue.capacity.TIMEOUT_SECONDS",
+        "quotas.quotas.CLOSE_SECONDS",
     ):
         monkeypatch.setattr(f"orchestrator.{name}", ANSWER_SECONDS)
     # What happens after a while happens in tests that ask for it, not in tests that take long.

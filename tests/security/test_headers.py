@@ -121,6 +121,16 @@ async def test_off_loopback_a_host_name_is_one_that_the_operator_named(
         serving_collections(ControlledCollection()) as address,
         running_gateway(orchestrator=address, listen="0.0.0.0:0", hosts=hosts) as http,
     ):
-        answer = await http.get("/live", headers={"Host": host})
+        answer = await http.get("/collections", headers={"Host": host})
 
     assert answer.status_code == status
+
+
+async def test_a_probe_of_liveness_needs_no_host_name_of_ours() -> None:
+    async with (
+        serving_collections(ControlledCollection()) as address,
+        running_gateway(orchestrator=address, hosts="captions.test") as http,
+    ):
+        alive = await http.get("/live", headers={"Host": "127.0.0.1"})
+
+    assert alive.json() == {"status": "alive"}

@@ -37,6 +37,7 @@ from ytcaption.v1 import (
     media_pb2,
     normalizer_service_pb2,
     pipeline_service_pb2,
+    quota_service_pb2,
     transcriber_service_pb2,
 )
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -44,6 +45,7 @@ from ytcaption.v1 import pipeline_service_pb2 as pb
 KIB, MIB = 1024, 1024**2
 MODULES: tuple[Any, ...] = (
     admin_service_pb2,
+    quota_service_pb2,
     collection_service_pb2,
     downloader_service_pb2,
     normalizer_service_pb2,
@@ -114,6 +116,8 @@ def test_a_text_is_measured_in_bytes() -> None:
 @pytest.mark.parametrize("path", LISTS, ids=named)
 def test_no_list_of_a_request_is_longer_than_its_bound(path: tuple[Any, ...]) -> None:
     value: Any = 1 if path[-1].enum_type else "x"
+    if path[-1].message_type:
+        value = GetMessageClass(path[-1].message_type)()
     most = LONG_LISTS.get(path[-1].name, 100)
 
     check_bounds(request_with(path, [value] * most))

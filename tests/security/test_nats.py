@@ -21,7 +21,7 @@ from nats.errors import Error as NatsError
 from mesh.bus import Bus
 from mesh.credentials import make_keys, seed_file
 from mesh.stores import Limits
-from orchestrator.events.outbox import Outbox
+from tests.orchestrator.events.outbox import outbox_on
 from tests.support.broker import Broker, running_broker
 from tests.support.polling import until
 
@@ -102,7 +102,7 @@ async def bus(broker: Broker) -> AsyncIterator[Bus]:
         limits=LIMITS,
         answer_seconds=ANSWER_SECONDS,
     ) as connected:
-        await Outbox(connected).create()
+        await outbox_on(connected).create()
         yield connected
 
 

@@ -15,6 +15,7 @@ from ytcaption.v1 import collection_service_pb2_grpc as collection_rpc
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
+from ytcaption.v1 import quota_service_pb2_grpc as quota_rpc
 
 URL = "http://example.test/talk.mp3"
 
@@ -46,16 +47,19 @@ class _WithToken:
 class Client:
     """The stubs of one channel."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, address: str = "") -> None:
         self.channel = channel
+        self.address = address
         self.auth = auth_rpc.AuthServiceStub(channel)
         self.pipeline = rpc.PipelineServiceStub(channel)
         self.collections = collection_rpc.CollectionServiceStub(channel)
         self.admin = admin_rpc.AdminServiceStub(channel)
+        self.quotas = quota_rpc.QuotaServiceStub(channel)
 
     def with_token(self, token: str) -> "Client":
         """The same server, called with a token."""
-        return Client(cast("grpc.aio.Channel", _WithToken(self.channel, token)))
+        channel = cast("grpc.aio.Channel", _WithToken(self.channel, token))
+        return Client(channel, self.address)
 
     async def create(self, url: str = URL, **fields: Any) -> job_pb2.Job:
         # Most tests need a run of their own, not a deduplicated one.

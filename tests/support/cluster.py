@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import psutil
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
@@ -139,8 +141,16 @@ class Node:
             self.process = None
 
     def freeze(self) -> None:
-        """Stops the broker in its tracks; its connections stay open."""
+        """Stops the broker in its tracks; its connections stay open.
+
+        Returns when all of its threads have stopped: one of them takes the signal, and on a busy
+        machine the others go on until that one has run.
+        """
         self._signal(signal.SIGSTOP)
+        assert self.process is not None
+        threads = [psutil.Process(one.id) for one in psutil.Process(self.process.pid).threads()]
+        while any(thread.status() != psutil.STATUS_STOPPED for thread in threads):
+            time.sleep(0.01)
 
     def thaw(self) -> None:
         """Lets a frozen broker go on."""

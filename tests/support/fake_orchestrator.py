@@ -28,13 +28,16 @@ from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import audit_pb2 as audit_pb
 from ytcaption.v1 import auth_service_pb2 as auth_pb
 from ytcaption.v1 import auth_service_pb2_grpc as auth_rpc
-from ytcaption.v1 import collection_pb2
+from ytcaption.v1 import collection_pb2, quota_pb2
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import collection_service_pb2_grpc as collection_rpc
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
+from ytcaption.v1 import owner_pb2 as owner_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
+from ytcaption.v1 import quota_service_pb2 as quota_api
+from ytcaption.v1 import quota_service_pb2_grpc as quota_rpc
 from ytcaption.v1 import token_pb2 as token_pb
 
 
@@ -325,6 +328,13 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
         self.purged: list[admin_pb.PurgeDeadLettersRequest] = []
         self.deliveries: list[admin_pb.WebhookDelivery] = []
         self.deliveries_requested: list[admin_pb.ListWebhookDeliveriesRequest] = []
+        self.exported: list[str] = []
+        self.export_frames: list[bytes] = [b"PK", b"the rest"]
+        self.export_stalls = False
+        """An export never ends."""
+        self.erased: list[admin_pb.EraseOwnerRequest] = []
+        self.remarks: list[str] = []
+        self.retentions: dict[str, owner_pb.OwnerRetention] = {}
 
     async def ListWebhookDeliveries(
         self, request: admin_pb.ListWebhookDeliveriesRequest, context: Any
@@ -364,6 +374,46 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
         self.purged.append(request)
         return admin_pb.PurgeDeadLettersResponse(dead_letters_removed=len(self.letters))
 
+    async def ExportOwner(
+        self, request: admin_pb.ExportOwnerRequest, context: Any
+    ) -> AsyncIterator[admin_pb.ExportOwnerResponse]:
+        self.exported.append(request.owner)
+        total = len(self.export_frames)
+        yield admin_pb.ExportOwnerResponse(
+            media_type="application/zip", file_name="ytcaption ana.zip", total=total
+        )
+        for done, frame in enumerate(self.export_frames):
+            yield admin_pb.ExportOwnerResponse(chunk=frame, done=done, total=total)
+        if self.export_stalls:
+            await asyncio.Event().wait()
+
+    async def EraseOwner(
+        self, request: admin_pb.EraseOwnerRequest, context: Any
+    ) -> AsyncIterator[admin_pb.EraseOwnerResponse]:
+        if request.confirmation != f"ERASE {request.owner}":
+            raise InvalidRequestError("not confirmed", reason=Reason.CONFIRMATION_MISSING)
+        self.erased.append(request)
+        removed = owner_pb.ErasedCounts(jobs=2, files=3, bytes=2_500_000)
+        if not request.dry_run:
+            yield admin_pb.EraseOwnerResponse(phase=owner_pb.ERASURE_PHASE_CONTENT, total=2)
+        yield admin_pb.EraseOwnerResponse(removed=removed, finished=True, remarks=self.remarks)
+
+    async def SetOwnerRetention(
+        self, request: admin_pb.SetOwnerRetentionRequest, context: Any
+    ) -> admin_pb.SetOwnerRetentionResponse:
+        found = owner_pb.OwnerRetention(owner=request.owner)
+        if request.HasField("retention"):
+            found.retention.CopyFrom(request.retention)
+            self.retentions[request.owner] = found
+        else:
+            self.retentions.pop(request.owner, None)
+        return admin_pb.SetOwnerRetentionResponse(retention=found)
+
+    async def ListOwnerRetentions(
+        self, request: admin_pb.ListOwnerRetentionsRequest, context: Any
+    ) -> admin_pb.ListOwnerRetentionsResponse:
+        return admin_pb.ListOwnerRetentionsResponse(retentions=self.retentions.values())
+
     async def GetHealth(
         self, request: admin_pb.GetHealthRequest, context: Any
     ) -> admin_pb.GetHealthResponse:
@@ -395,6 +445,8 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
             events_removed=50,
             artifacts_removed=0,
             bytes_removed=2_500_000,
+            log_files_removed=2 * request.logs,
+            logs_cleaned=request.logs,
         )
 
     async def ListAudit(
@@ -428,7 +480,16 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
 
 
 class FakeAuth(auth_rpc.AuthServiceServicer):
-    """A mesh without a login."""
+    """A mesh without a login; lists the tokens it was given."""
+
+    def __init__(self, tokens: Sequence[token_pb.Token] = ()) -> None:
+        self.tokens = tokens
+
+    async def ListTokens(
+        self, request: auth_pb.ListTokensRequest, context: Any
+    ) -> auth_pb.ListTokensResponse:
+        tokens, following = _page(self.tokens, request)
+        return auth_pb.ListTokensResponse(tokens=tokens, next_page_token=following)
 
     async def GetCaller(
         self, request: auth_pb.GetCallerRequest, context: Any
@@ -441,10 +502,38 @@ class FakeAuth(auth_rpc.AuthServiceServicer):
         return auth_pb.CreateLinkResponse(code="once")
 
 
-def services(
+class FakeQuotas(quota_rpc.QuotaServiceServicer):
+    """Two limits of whoever is asked for; remembers what was set."""
+
+    def __init__(self) -> None:
+        self.asked: list[quota_api.GetQuotaRequest] = []
+        self.set: list[quota_api.SetQuotaRequest] = []
+        self.quotas = [
+            quota_pb2.Quota(limit=quota_pb2.QUOTA_LIMIT_QUEUED_JOBS, used=2),
+            quota_pb2.Quota(
+                limit=quota_pb2.QUOTA_LIMIT_STORED_BYTES, maximum=2e10, used=1.5e9, overridden=True
+            ),
+        ]
+
+    async def GetQuota(
+        self, request: quota_api.GetQuotaRequest, context: Any
+    ) -> quota_api.GetQuotaResponse:
+        self.asked.append(request)
+        return quota_api.GetQuotaResponse(owner=request.owner or "me", quotas=self.quotas)
+
+    async def SetQuota(
+        self, request: quota_api.SetQuotaRequest, context: Any
+    ) -> quota_api.SetQuotaResponse:
+        self.set.append(request)
+        return quota_api.SetQuotaResponse(owner=request.owner, quotas=self.quotas)
+
+
+def services(  # one fake of each kind
     pipeline: FakePipeline | None = None,
     admin: FakeAdmin | None = None,
     collections: FakeCollections | None = None,
+    tokens: Sequence[token_pb.Token] = (),
+    quotas: FakeQuotas | None = None,
 ) -> list[Service]:
     return [
         Service.of(
@@ -465,19 +554,26 @@ def services(
         Service.of(
             auth_pb.DESCRIPTOR.services_by_name["AuthService"],
             auth_rpc.add_AuthServiceServicer_to_server,
-            FakeAuth(),  # type: ignore[abstract] # the rest is not implemented
+            FakeAuth(tokens),  # type: ignore[abstract] # the rest is not implemented
+        ),
+        Service.of(
+            quota_api.DESCRIPTOR.services_by_name["QuotaService"],
+            quota_rpc.add_QuotaServiceServicer_to_server,
+            quotas or FakeQuotas(),
         ),
     ]
 
 
 @asynccontextmanager
-async def serving(
+async def serving(  # noqa: PLR0913 # one fake of each kind
     pipeline: FakePipeline | None = None,
     admin: FakeAdmin | None = None,
     listen: str = "127.0.0.1:0",
     collections: FakeCollections | None = None,
+    tokens: Sequence[token_pb.Token] = (),
+    quotas: FakeQuotas | None = None,
 ) -> AsyncIterator[str]:
     """Serves the fakes; yields their address."""
-    parts = services(pipeline, admin, collections)
+    parts = services(pipeline, admin, collections, tokens, quotas)
     async with running_server(parts, listen, grace_seconds=0) as server:
         yield f"127.0.0.1:{server.port}"

@@ -36,6 +36,8 @@ class Script:
         """What the transcriber's model needs before each recording, step by step."""
         self.language_probability = 0.9
         """How sure the transcriber is of the language it detects."""
+        self.echoes = False
+        """Titles repeat the address, and texts the prompt."""
         self.damage: list[str] = []
         """What the normalizer warns of."""
         self.uncertain: set[int] = set()

@@ -43,7 +43,8 @@ class ScriptedDownloader(downloader_rpc.DownloaderServiceServicer):
             raise refusals.pop(0)
         if request.source_url in script.hanging:
             await script.pause()
-        media = media_pb2.MediaInfo(title="A talk", duration=from_seconds(script.seconds))
+        title = f"A talk of {request.source_url}" if script.echoes else "A talk"
+        media = media_pb2.MediaInfo(title=title, duration=from_seconds(script.seconds))
         yield downloader_pb.DownloadResponse(media=media)
         total = len(SECOND) * script.seconds
         for second in range(script.seconds):
@@ -196,6 +197,7 @@ class ScriptedTranscriber(transcriber_rpc.TranscriberServiceServicer):
                     if failures := self._script.segment_failures.get(second - 1):
                         raise failures.pop(0)
                     segment = transcribed_segment(second, words=start.word_timestamps)
+                    segment.text += f" {start.initial_prompt}" * self._script.echoes
                     segment.uncertain = segment.index in self._script.uncertain
                     yield response(segment=segment)
                 yield response(progress=media_pb2.MediaProgress(done=from_seconds(second)))

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.support.polling import until
 from tests.support.processes import lives
 from tests.support.speech import audio_frames, recording, start
 from tests.support.transcriber_process import ROOT, process, until_serving
+from transcriber.model.backends import recorded
 from ytcaption.v1 import transcriber_service_pb2 as pb
 from ytcaption.v1 import transcriber_service_pb2_grpc as rpc
 
@@ -56,6 +58,36 @@ async def test_a_service_killed_during_a_decode_leaves_no_model_process(
 
     assert len(below) >= 2  # the fork server and its child
     await until(lambda: not any(map(lives, below)))
+
+
+def test_the_first_start_measures_how_the_model_computes_fastest_and_the_next_does_not(
+    tmp_path: Path,
+) -> None:
+    settings = {"MODEL": "tiny.en", "CACHE_DIR": str(tmp_path), "MEASURE_BACKENDS": "true"}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        # It measures before it listens, and ends there.
+        settings["LISTEN"] = f"127.0.0.1:{taken.getsockname()[1]}"
+        with process(**settings) as running:
+            running.communicate(timeout=900)
+        record = tmp_path / "backend.json"
+        measured = record.stat().st_mtime_ns
+        assert recorded(tmp_path, "tiny.en") is not None
+
+        with process(**settings) as running:
+            running.communicate(timeout=900)
+    assert record.stat().st_mtime_ns == measured
+
+
+async def test_a_service_killed_while_it_measures_leaves_no_process(tmp_path: Path) -> None:
+    settings = {"MODEL": "tiny.en", "CACHE_DIR": str(tmp_path), "MEASURE_BACKENDS": "true"}
+    with process(LISTEN="127.0.0.1:0", **settings) as running:
+        itself = psutil.Process(running.pid)
+        await until(lambda: len(itself.children(recursive=True)) == 2, 120)
+        below = itself.children(recursive=True)
+        running.kill()
+        await until(lambda: not any(map(lives, below)))
+
+    assert recorded(tmp_path, "tiny.en") is None
 
 
 @pytest.mark.parametrize(

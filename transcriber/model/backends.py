@@ -1,39 +1,53 @@
-"""Measures CTranslate2's compute types and backends once: `python -m transcriber.model.backends`.
+"""Measures CTranslate2's compute types and backends on this machine, and keeps the best.
 
 Every candidate decodes a few seconds of speech in a process of its own: CTranslate2 chooses its
-backend when it is imported. The fastest one that hears what float32 hears is kept in a file of the
-cache folder, and TRANSCRIBER_COMPUTE_TYPE=auto uses it from the next start on. The service never
-measures: a choice made while jobs run would change their text.
+backend when it is imported. Of those that hear what float32 hears and are about as fast as the
+fastest, the one that needs the least memory is kept in a file of the cache folder, and
+TRANSCRIBER_COMPUTE_TYPE=auto uses it. With TRANSCRIBER_MEASURE_BACKENDS the service measures at its
+first start, before it serves; `python -m transcriber.model.backends` measures again and prints the
+figures. A service that serves never measures: a choice made while jobs run would change their text.
 """
 
 import json
 import os
 import platform
 import re
+import resource
 import subprocess
 import sys
+import threading
 import wave
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from difflib import SequenceMatcher
 from importlib.metadata import version
 from pathlib import Path
-from time import process_time
+from time import monotonic, process_time
 
 import numpy as np
 
-from transcriber.decoder import Audio, DecodeOptions, Weights
+from transcriber.decoder import Audio, Weights
 from transcriber.model.fork_server import DEFAULTS, REQUIRED
+from transcriber.settings import Settings
+from transcriber.speech.batching import MAX_BATCH
 
-COMPUTE_TYPES = ("int8", "int8_float32", "int8_bfloat16", "float32")
-BACKENDS: tuple[Mapping[str, str], ...] = ({}, {"CT2_USE_MKL": "0"}, {"CT2_USE_MKL": "1"})
-"""What CTranslate2 chooses by itself, oneDNN, and MKL."""
+SLOWER_BY, LARGER_BY = 1.1, 1.05
+"""About as fast as the fastest, and about as small as the smallest: figures vary a little."""
 
-MIN_GAIN = 0.95
-"""A candidate must need less than this share of the default's time: figures vary a little."""
+RUNS, WINDOWS, BEAM = 2, 4, 1
+"""How often the speech is decoded, and how: several windows at once and without a wide beam, as
+most of a long recording is."""
 
-RUNS = 3
-SECONDS = 300.0
-"""The most a candidate may take, its start included."""
+MIN_AGREEMENT = 0.9
+"""So much of its words a candidate must share with float32: any rounding may change one."""
+
+SECONDS = 120.0
+"""The most the default and float32 may take, their start included."""
+
+SLOWER, LEAST_SECONDS = 2.0, 5.0
+"""Another candidate is given up after so many times what the default took, but not before these
+seconds: on a busy machine a start takes longer."""
 
 SPEECH = Path(__file__).with_name("self_test.wav")
 
@@ -44,17 +58,22 @@ class Backend:
 
     compute_type: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    batch: int = MAX_BATCH
+    """Windows generated together: oneDNN gains by it, MKL little, and each takes memory."""
 
 
 DEFAULT, REFERENCE = Backend("int8"), Backend("float32")
+SMALL_BATCH = 2
+FIRST_START = "--first-start"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Processor seconds a backend takes for the speech, and what it hears."""
+    """Processor seconds and megabytes a backend takes for the speech, and what it hears."""
 
     backend: Backend
     seconds: float
+    megabytes: float
     text: str
 
 
@@ -78,45 +97,142 @@ def keep(backend: Backend, cache_dir: Path, model: str) -> None:
 
 
 def choose(measured: Sequence[Measured]) -> Backend:
-    """The fastest that hears what float32 hears; the default unless another is clearly faster."""
-    texts = {one.text for one in measured if one.backend == REFERENCE}
-    passed = [one for one in measured if one.text in texts]
-    usual = next((one.seconds for one in passed if one.backend == DEFAULT), None)
-    best = min(passed, key=lambda one: one.seconds, default=None)
-    if best is None or (usual is not None and best.seconds >= MIN_GAIN * usual):
+    """Of those that hear what float32 hears and are about as fast as the fastest, the smallest.
+
+    The default stays unless another is clearly better.
+    """
+    references = [one for one in measured if one.backend == REFERENCE]
+    passed = [one for one in measured if any(_agree(one.text, each.text) for each in references)]
+    fast = _about_the_least(passed, lambda one: one.seconds, SLOWER_BY)
+    small = _about_the_least(fast, lambda one: one.megabytes, LARGER_BY)
+    if not small or any(one.backend == DEFAULT for one in small):
         return DEFAULT
-    return best.backend
+    return min(small, key=lambda one: one.seconds).backend
 
 
-def measure(backend: Backend, weights: Weights) -> Measured | None:
-    """Runs the self-test in a process of its own; None if this machine cannot compute that way."""
+def _about_the_least(
+    measured: Sequence[Measured], cost: Callable[[Measured], float], tolerance: float
+) -> list[Measured]:
+    least = min(map(cost, measured), default=0.0)
+    return [one for one in measured if cost(one) <= tolerance * least]
+
+
+def _agree(text: str, reference: str) -> bool:
+    """Whether nearly all words are the same."""
+    return SequenceMatcher(None, text.split(), reference.split()).ratio() >= MIN_AGREEMENT
+
+
+def measure(backend: Backend, weights: Weights, seconds: float = SECONDS) -> Measured | None:
+    """Runs the self-test in a process of its own; None if it fails or takes longer than that."""
     command = [sys.executable, "-m", __spec__.name, weights.name, str(weights.folder)]
+    command += [backend.compute_type, str(backend.batch)]
     try:
-        ran = subprocess.run(  # noqa: S603
-            [*command, backend.compute_type],
-            env={**DEFAULTS, **os.environ, **REQUIRED, **backend.environment},
-            check=True,
-            capture_output=True,
-            timeout=SECONDS,
-        )
-        return Measured(backend, **json.loads(ran.stdout))
-    except (subprocess.SubprocessError, ValueError):
+        with _supervised(command, backend.environment) as process:
+            printed, _ = process.communicate(timeout=seconds)
+        return Measured(backend, **json.loads(printed))
+    except (subprocess.SubprocessError, ValueError, TypeError):
         return None
 
 
-def self_test(weights: Weights, compute_type: str) -> dict[str, object]:
+def measure_all(
+    weights: Weights, report: Callable[[Backend, Measured | None], None]
+) -> list[Measured]:
+    """Those that work on this machine; a backend much slower than the default is tried once."""
+    found: list[Measured] = []
+
+    def works(backend: Backend, seconds: float = SECONDS) -> bool:
+        one = measure(backend, weights, seconds)
+        found.extend([one] if one else [])
+        report(backend, one)
+        return one is not None
+
+    began = monotonic()
+    works(DEFAULT)
+    patience = max(LEAST_SECONDS, SLOWER * (monotonic() - began))
+    works(REFERENCE)
+    for candidate in _others({}):
+        works(candidate, patience)
+    # CTranslate2 chooses MKL on Intel and oneDNN elsewhere; this is the other one.
+    other = {"CT2_USE_MKL": "0" if "Intel" in _processor() else "1"}
+    for candidate in (Backend("int8", other), *_others(other)):
+        if not works(candidate, patience):
+            break
+    return found
+
+
+def _others(environment: Mapping[str, str]) -> list[Backend]:
+    """Besides int8, which on a processor means int8_float32."""
+    return [
+        Backend("int8", environment, batch=SMALL_BATCH),
+        Backend("int8_bfloat16", environment),
+    ]
+
+
+def measure_at_first_start() -> None:
+    """Measures in a process that ends with this one; without a result, the default stays."""
+    command = [sys.executable, "-m", __spec__.name, FIRST_START]
+    with _supervised(command, {}) as process:  # every candidate has a limit of time
+        process.communicate()
+
+
+@contextmanager
+def _supervised(
+    command: Sequence[str], environment: Mapping[str, str]
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that ends with the block, and with this process, even if that is killed."""
+    read, write = os.pipe()  # only this process can write, and never does
+    process = subprocess.Popen(  # noqa: S603
+        command,
+        env={**DEFAULTS, **os.environ, **REQUIRED, **environment},
+        stdin=read,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(read)
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+            os.close(write)
+
+
+def _end_with_parent() -> None:
+    """Ends this process once the one that started it is gone: then stdin has an end."""
+
+    def wait() -> None:
+        sys.stdin.buffer.read()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def self_test(weights: Weights, compute_type: str, batch: int) -> dict[str, object]:
     """The shortest of some runs, and the words; loads the model into this process."""
     from transcriber.model.loading import load_whisper
 
     decoder = load_whisper(weights, "cpu", compute_type, 1)
-    options, seconds, speech = DecodeOptions(beam_size=5), [], _speech()
-    for number in range(1 + RUNS):  # the first is slower
-        audio = np.pad(speech, (number, 0))  # equal audio is not encoded again
+    speech, seconds = _speech(), []
+    decoder.decode_once([speech], "en", BEAM)  # the first is slower
+    for _ in range(RUNS):
         began = process_time()  # not wall time: the machine may be busy
-        phrases = decoder.decode(audio, "en", options, lambda: False)
+        for _ in range(WINDOWS // batch):
+            found = decoder.decode_once([speech] * batch, "en", BEAM)
         seconds.append(process_time() - began)
-    text = " ".join(re.findall(r"[\w']+", " ".join(one.text for one in phrases).lower()))
-    return {"seconds": min(seconds[1:]), "text": text}
+    words = re.findall(r"[\w']+", found[0].lower())
+    return {"seconds": min(seconds), "megabytes": _peak_megabytes(), "text": " ".join(words)}
+
+
+def _peak_megabytes() -> float:
+    """The most memory this process had."""
+    try:
+        # Not ru_maxrss there: it begins with what the parent had.
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
+    (kilobytes,) = re.findall(r"VmHWM:\s*(\d+) kB", status)
+    return int(kilobytes) / 1e3
 
 
 def _speech() -> Audio:
@@ -131,39 +247,54 @@ def _record(cache_dir: Path) -> Path:
 
 def _identity(model: str) -> list[str]:
     """What a measurement is valid for."""
+    return [_processor(), version("ctranslate2"), model]
+
+
+def _processor() -> str:
     try:
         names = re.findall(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
     except OSError:
         names = []
-    processor = names[0] if names else platform.processor()
-    return [processor, version("ctranslate2"), model]
+    return names[0] if names else platform.processor()
 
 
-def main() -> None:
+def main(settings: Settings) -> None:
     """Measures every candidate, prints the figures, and keeps the best."""
-    from transcriber.model.weights import locate
-    from transcriber.settings import Settings
+    from transcriber.model.loading import select
 
-    settings = Settings()
-    weights = locate(settings.model, settings.cache_dir, "cpu")
-    measured = []
-    for compute_type in COMPUTE_TYPES:
-        for environment in BACKENDS:
-            backend = Backend(compute_type, environment)
-            if found := measure(backend, weights):
-                measured.append(found)
-            result = f"{found.seconds:.2f} s  {found.text}" if found else "not on this machine"
-            sys.stdout.write(f"{compute_type:14}{dict(environment)!s:24}{result}\n")
+    chosen = select(settings.model, settings.cache_dir, settings.device, settings.compute_type)
+    if chosen.device != "cpu":
+        raise SystemExit(f"nothing to measure: the model runs on {chosen.device}")
+    if isinstance(chosen.weights, str):
+        raise SystemExit(f"the weights of {chosen.weights!r} are not here: start the service first")
+
+    def report(backend: Backend, found: Measured | None) -> None:
+        result = (
+            f"{found.seconds:.2f} s {found.megabytes:4.0f} MB  {found.text}"
+            if found
+            else "fails or is much slower"
+        )
+        sys.stdout.write(f"{_described(backend):52}{result}\n")
+
+    measured = measure_all(chosen.weights, report)
     if not measured:
-        raise SystemExit(f"no candidate loads {weights.folder}")
+        raise SystemExit(f"no candidate loads {chosen.weights.folder}")
     best = choose(measured)
     keep(best, settings.cache_dir, settings.model)
-    sys.stdout.write(f"kept: {best.compute_type} {dict(best.environment)}\n")
+    sys.stdout.write(f"kept: {_described(best)}\n")
+
+
+def _described(backend: Backend) -> str:
+    environment = "".join(f", {name}={value}" for name, value in backend.environment.items())
+    return f"{backend.compute_type}, batches of {backend.batch}{environment}"
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        name, folder, kind = sys.argv[1:]
-        sys.stdout.write(json.dumps(self_test(Weights(name, Path(folder)), kind)))
+    arguments = sys.argv[1:]
+    if arguments:  # started by this module
+        _end_with_parent()
+    if len(arguments) == 4:
+        name, folder, kind, size = arguments
+        sys.stdout.write(json.dumps(self_test(Weights(name, Path(folder)), kind, int(size))))
     else:
-        main()
+        main(Settings())

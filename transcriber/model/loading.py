@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from transcriber.decoder import Weights
 from transcriber.model.malloc import keep_freed_memory, trim
+from transcriber.speech.batching import MAX_BATCH
 
 if TYPE_CHECKING:
     from transcriber.speech.whisper import WhisperDecoder
@@ -27,6 +28,8 @@ class Selection:
     """A name if the hub must send them."""
     device: str
     compute_type: str
+    max_batch: int = MAX_BATCH
+    """Windows generated together."""
 
 
 def select(model: str, cache_dir: Path, device: str, compute_type: str) -> Selection:
@@ -39,7 +42,7 @@ def select(model: str, cache_dir: Path, device: str, compute_type: str) -> Selec
     weights = find(model, cache_dir, device)
     measured = recorded(cache_dir, model)
     if compute_type == AUTO and device == "cpu" and measured is not None:
-        compute_type = measured.compute_type
+        return Selection(weights, device, measured.compute_type, measured.batch)
     return Selection(weights, device, choose_compute_type(compute_type, device))
 
 
@@ -51,14 +54,19 @@ def installed(device: str) -> Sequence[str]:
     return on_this_machine(choose_device(device))
 
 
-def load_whisper(
-    weights: Weights, device: str, compute_type: str, threads: int, workers: int = 1
+def load_whisper(  # noqa: PLR0913 # how it is loaded
+    weights: Weights,
+    device: str,
+    compute_type: str,
+    threads: int,
+    workers: int = 1,
+    max_batch: int = MAX_BATCH,
 ) -> "WhisperDecoder":
     """A decoder ready for its first window; changes malloc for the whole process."""
     from transcriber.speech.whisper import WhisperDecoder
 
     keep_freed_memory()
-    decoder = WhisperDecoder(weights, device, compute_type, threads, workers, when_idle=trim)
+    decoder = WhisperDecoder(weights, device, compute_type, threads, workers, max_batch, trim)
     trim()  # weights are converted while they load, which takes twice their size
     decoder.warm_up()
     return decoder

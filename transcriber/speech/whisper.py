@@ -66,6 +66,7 @@ class WhisperDecoder:
         compute_type: str,
         threads: int,
         workers: int = 1,
+        max_batch: int = MAX_BATCH,
         when_idle: Callable[[], None] = lambda: None,
     ) -> None:
         self.model = weights.name
@@ -91,8 +92,8 @@ class WhisperDecoder:
             word in weights.name for word in NEVER_TRANSLATE
         )
         # While a batch is generated, the next is encoded.
-        self.is_loaded, self.concurrency = True, workers + 2 * MAX_BATCH
-        self._batcher = Batcher(self._generate, workers, when_idle=when_idle)
+        self.is_loaded, self.concurrency = True, workers + 2 * max_batch
+        self._batcher = Batcher(self._generate, workers, max_batch, when_idle)
         self._encode = lru_cache(maxsize=CACHED_ENCODINGS)(self._encode_uncached)
         self._tokenizer = lru_cache(maxsize=8)(self._new_tokenizer)
         self._suppressed = get_suppressed_tokens(self._tokenizer("en", "transcribe"), [-1])
@@ -114,6 +115,20 @@ class WhisperDecoder:
         """Phrases in time order."""
         window = self._window(audio, language, options)
         return self._batcher.run(window, abandoned, is_urgent=options.is_urgent)
+
+    def decode_once(self, windows: Sequence[Audio], language: str, beam_size: int) -> list[str]:
+        """The text of each window after one pass of all together.
+
+        Without fallbacks, it is the same work with every backend.
+        """
+        tokenizer = self._tokenizer(language, "transcribe")
+        prompt = self._whisper.get_prompt(tokenizer, [])
+        generations = [
+            _Generation(self._encode_short(audio), prompt, beam_size, 0, self._whisper.max_length)
+            for audio in windows
+        ]
+        results = self._generate(generations)
+        return [tokenizer.decode(result.sequences_ids[0]) for result in results]
 
     def close(self) -> None:
         """Ends the threads; memory goes with the last reference."""
@@ -225,6 +240,10 @@ class WhisperDecoder:
     def _encoding(self, features: Features, length: int) -> Alone:
         """Detect, decode, align and translate share the encoding of a window."""
         return Alone(partial(self._encode, _HashedFeatures(features), length))
+
+    def _encode_short(self, audio: Audio) -> Any:
+        features = self._features(audio)
+        return self._encode_uncached(_HashedFeatures(features), short_length(features.shape[1]))
 
     def _encode_uncached(self, features: "_HashedFeatures", length: int) -> Any:
         # On the CPU, where encodings are joined to batches.

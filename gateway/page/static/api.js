@@ -22,10 +22,12 @@ export function at(path, query = null) {
   return url.href;
 }
 
-async function call(path, { query, ...request } = {}) {
+async function call(path, { query, headers, ...request } = {}) {
   let answer;
   try {
-    answer = await fetch(at(path, query), { headers: { Accept: "application/json" }, ...request });
+    const proof = request.method ? await csrfHeader() : {};
+    headers = { Accept: "application/json", ...headers, ...proof };
+    answer = await fetch(at(path, query), { ...request, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem({ reason: "OFFLINE" });
@@ -44,17 +46,34 @@ async function json(answer) {
 }
 
 export function problemOf(answer, body) {
-  if (answer.status === 401) location.assign(at("login"));
+  if (answer.status === 401) location.assign(at("login", placeNow()));
   const away = answer.status === 502 || answer.status === 504 ? "OFFLINE" : "";
   return new Problem({ reason: away, title: answer.statusText, status: answer.status, ...body });
 }
+
+/** Where in the page the reader is, to come back to after a login. */
+const placeNow = () => location.hash.length > 2 ? { next: location.hash } : {};
 
 const path = (id, rest = "") => `jobs/${encodeURIComponent(id)}${rest}`;
 const many = (id, rest = "") => `collections/${encodeURIComponent(id)}${rest}`;
 const letter = (id, rest = "") => `dead-letters/${encodeURIComponent(id)}${rest}`;
 
 export const health = () => call("health");
-export const session = () => call("session");
+
+let csrfToken = null;
+
+/** Whose session this is; what it may change, it proves with this token. */
+export async function session() {
+  const found = await call("session");
+  csrfToken = found.csrf_token;
+  return found;
+}
+
+async function csrfHeader() {
+  if (csrfToken === null) await session();
+  return csrfToken ? { "X-CSRF-Token": csrfToken } : {};
+}
+
 export const capabilities = () => call("capabilities");
 export const listJobs = (query) => call("jobs", { query });
 export const jobsEventsAddress = (query) => at("jobs/events", query);
@@ -88,7 +107,7 @@ export const submitCollection = (fields) => submit("collections", fields);
 function submit(path, fields) {
   // One id for all tries of a request: sent twice, it still makes one job.
   const body = JSON.stringify({ request_id: freshId(), ...fields });
-  const headers = { "Content-Type": "application/json", Accept: "application/json" };
+  const headers = { "Content-Type": "application/json" };
   return patiently(() => call(path, { method: "POST", headers, body }));
 }
 
@@ -113,6 +132,7 @@ function freshId() {
 /** Sends a file; returns {answer, stop}. XMLHttpRequest, because fetch reports no upload progress. */
 export function upload(file, options, moved) {
   const request = new XMLHttpRequest();
+  let isStopped = false;
   const answer = new Promise((resolve, reject) => {
     request.open("POST", at("uploads", { file_name: file.name, ...options }));
     request.responseType = "json";
@@ -125,7 +145,15 @@ export function upload(file, options, moved) {
         : reject(problemOf(request, request.response));
     request.onerror = () => reject(new Problem({ reason: "OFFLINE" }));
     request.onabort = () => reject(new DOMException("stopped", "AbortError"));
-    request.send(file);
+    csrfHeader().then((headers) => {
+      if (isStopped) throw new DOMException("stopped", "AbortError");
+      for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+      request.send(file);
+    }).catch(reject);
   });
-  return { answer, stop: () => request.abort() };
+  const stop = () => {
+    isStopped = true;
+    request.abort();
+  };
+  return { answer, stop };
 }

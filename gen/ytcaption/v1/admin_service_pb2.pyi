@@ -13,6 +13,7 @@ from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ytcaption.v1 import audit_pb2 as _audit_pb2
 from ytcaption.v1 import job_pb2 as _job_pb2
 from ytcaption.v1 import media_pb2 as _media_pb2
+from ytcaption.v1 import owner_pb2 as _owner_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -51,6 +52,235 @@ DELIVERY_STATE_DELIVERED: DeliveryState.ValueType  # 2
 DELIVERY_STATE_DEAD: DeliveryState.ValueType  # 3
 """It was given up; a dead letter says why."""
 Global___DeliveryState: _TypeAlias = DeliveryState  # noqa: Y015
+
+@_typing.final
+class ExportOwnerRequest(_message.Message):
+    """Whose things to export."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OWNER_FIELD_NUMBER: _builtins.int
+    owner: _builtins.str
+    """The subject of the owner's tokens; empty means the caller."""
+    def __init__(
+        self,
+        *,
+        owner: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["owner", b"owner"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportOwnerRequest: _TypeAlias = ExportOwnerRequest  # noqa: Y015
+
+@_typing.final
+class ExportOwnerResponse(_message.Message):
+    """One frame of the zip."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHUNK_FIELD_NUMBER: _builtins.int
+    MEDIA_TYPE_FIELD_NUMBER: _builtins.int
+    FILE_NAME_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    chunk: _builtins.bytes
+    """Bytes in order, at most 64 KiB."""
+    media_type: _builtins.str
+    """Its media type; in the first response only."""
+    file_name: _builtins.str
+    """A name to save it under; in the first response only."""
+    done: _builtins.int
+    """Jobs and collections that are in the zip by now."""
+    total: _builtins.int
+    """Jobs and collections in all."""
+    def __init__(
+        self,
+        *,
+        chunk: _builtins.bytes = ...,
+        media_type: _builtins.str = ...,
+        file_name: _builtins.str = ...,
+        done: _builtins.int = ...,
+        total: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "done", b"done", "file_name", b"file_name", "media_type", b"media_type", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportOwnerResponse: _TypeAlias = ExportOwnerResponse  # noqa: Y015
+
+@_typing.final
+class EraseOwnerRequest(_message.Message):
+    """Whose things to erase."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OWNER_FIELD_NUMBER: _builtins.int
+    CONFIRMATION_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    owner: _builtins.str
+    """The subject of the owner's tokens, at most 128 characters."""
+    confirmation: _builtins.str
+    """Must be "ERASE " and the owner."""
+    dry_run: _builtins.bool
+    """Only count what would go."""
+    def __init__(
+        self,
+        *,
+        owner: _builtins.str = ...,
+        confirmation: _builtins.str = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confirmation", b"confirmation", "dry_run", b"dry_run", "owner", b"owner"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseOwnerRequest: _TypeAlias = EraseOwnerRequest  # noqa: Y015
+
+@_typing.final
+class EraseOwnerResponse(_message.Message):
+    """How far an erasure is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PHASE_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    REMOVED_FIELD_NUMBER: _builtins.int
+    FINISHED_FIELD_NUMBER: _builtins.int
+    REMARKS_FIELD_NUMBER: _builtins.int
+    phase: _owner_pb2.ErasurePhase.ValueType
+    """What is done now."""
+    done: _builtins.int
+    """Steps of the phase that are done."""
+    total: _builtins.int
+    """Steps of the phase; 0 while unknown."""
+    finished: _builtins.bool
+    """Nothing is left to do; in the last response."""
+    @_builtins.property
+    def removed(self) -> _owner_pb2.ErasedCounts:
+        """What was removed so far, also before an interruption."""
+
+    @_builtins.property
+    def remarks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What stays and needs a person, in words; in the last response."""
+
+    def __init__(
+        self,
+        *,
+        phase: _owner_pb2.ErasurePhase.ValueType = ...,
+        done: _builtins.int = ...,
+        total: _builtins.int = ...,
+        removed: _owner_pb2.ErasedCounts | None = ...,
+        finished: _builtins.bool = ...,
+        remarks: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["removed", b"removed"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "finished", b"finished", "phase", b"phase", "remarks", b"remarks", "removed", b"removed", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseOwnerResponse: _TypeAlias = EraseOwnerResponse  # noqa: Y015
+
+@_typing.final
+class SetOwnerRetentionRequest(_message.Message):
+    """Whose things to keep for how long."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OWNER_FIELD_NUMBER: _builtins.int
+    RETENTION_FIELD_NUMBER: _builtins.int
+    owner: _builtins.str
+    """The subject of the owner's tokens, at most 128 characters."""
+    @_builtins.property
+    def retention(self) -> _duration_pb2.Duration:
+        """Ended longer ago, they go. Unset: as the settings say."""
+
+    def __init__(
+        self,
+        *,
+        owner: _builtins.str = ...,
+        retention: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retention", b"retention"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["owner", b"owner", "retention", b"retention"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetOwnerRetentionRequest: _TypeAlias = SetOwnerRetentionRequest  # noqa: Y015
+
+@_typing.final
+class SetOwnerRetentionResponse(_message.Message):
+    """What is in force now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RETENTION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def retention(self) -> _owner_pb2.OwnerRetention:
+        """The owner's."""
+
+    def __init__(
+        self,
+        *,
+        retention: _owner_pb2.OwnerRetention | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retention", b"retention"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["retention", b"retention"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetOwnerRetentionResponse: _TypeAlias = SetOwnerRetentionResponse  # noqa: Y015
+
+@_typing.final
+class ListOwnerRetentionsRequest(_message.Message):
+    """Asks for the owners with a retention of their own."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOwnerRetentionsRequest: _TypeAlias = ListOwnerRetentionsRequest  # noqa: Y015
+
+@_typing.final
+class ListOwnerRetentionsResponse(_message.Message):
+    """The owners with a retention of their own."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RETENTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def retentions(self) -> _containers.RepeatedCompositeFieldContainer[_owner_pb2.OwnerRetention]:
+        """By name."""
+
+    def __init__(
+        self,
+        *,
+        retentions: _abc.Iterable[_owner_pb2.OwnerRetention] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["retentions", b"retentions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOwnerRetentionsResponse: _TypeAlias = ListOwnerRetentionsResponse  # noqa: Y015
 
 @_typing.final
 class ListAuditRequest(_message.Message):
@@ -314,8 +544,11 @@ class CleanupRequest(_message.Message):
 
     MAX_AGE_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
+    LOGS_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
     """Only count what would go."""
+    logs: _builtins.bool
+    """Log files that were moved aside longer ago than that go, too, where the orchestrator knows their folder."""
     @_builtins.property
     def max_age(self) -> _duration_pb2.Duration:
         """Jobs that ended and collections that were settled longer ago than this go. Unset: 24 hours."""
@@ -325,10 +558,11 @@ class CleanupRequest(_message.Message):
         *,
         max_age: _duration_pb2.Duration | None = ...,
         dry_run: _builtins.bool = ...,
+        logs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["max_age", b"max_age"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "max_age", b"max_age"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "logs", b"logs", "max_age", b"max_age"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -345,6 +579,8 @@ class CleanupResponse(_message.Message):
     ARTIFACTS_REMOVED_FIELD_NUMBER: _builtins.int
     BYTES_REMOVED_FIELD_NUMBER: _builtins.int
     COLLECTIONS_REMOVED_FIELD_NUMBER: _builtins.int
+    LOG_FILES_REMOVED_FIELD_NUMBER: _builtins.int
+    LOGS_CLEANED_FIELD_NUMBER: _builtins.int
     jobs_removed: _builtins.int
     """Jobs removed."""
     events_removed: _builtins.int
@@ -355,6 +591,10 @@ class CleanupResponse(_message.Message):
     """Bytes freed: those of the events and the files."""
     collections_removed: _builtins.int
     """Collections removed."""
+    log_files_removed: _builtins.int
+    """Log files removed."""
+    logs_cleaned: _builtins.bool
+    """Whether log files were asked for, and the orchestrator knows their folder."""
     def __init__(
         self,
         *,
@@ -363,10 +603,12 @@ class CleanupResponse(_message.Message):
         artifacts_removed: _builtins.int = ...,
         bytes_removed: _builtins.int = ...,
         collections_removed: _builtins.int = ...,
+        log_files_removed: _builtins.int = ...,
+        logs_cleaned: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifacts_removed", b"artifacts_removed", "bytes_removed", b"bytes_removed", "collections_removed", b"collections_removed", "events_removed", b"events_removed", "jobs_removed", b"jobs_removed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifacts_removed", b"artifacts_removed", "bytes_removed", b"bytes_removed", "collections_removed", b"collections_removed", "events_removed", b"events_removed", "jobs_removed", b"jobs_removed", "log_files_removed", b"log_files_removed", "logs_cleaned", b"logs_cleaned"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -436,6 +678,7 @@ class ServiceReset(_message.Message):
     TASKS_PURGED_FIELD_NUMBER: _builtins.int
     BYTES_REMOVED_FIELD_NUMBER: _builtins.int
     COLLECTIONS_REMOVED_FIELD_NUMBER: _builtins.int
+    LOGS_CLEANED_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The service."""
     done: _builtins.bool
@@ -452,6 +695,8 @@ class ServiceReset(_message.Message):
     """Bytes freed."""
     collections_removed: _builtins.int
     """Collections removed."""
+    logs_cleaned: _builtins.bool
+    """Whether its stored events were removed, and its log files that had been moved aside."""
     def __init__(
         self,
         *,
@@ -463,10 +708,11 @@ class ServiceReset(_message.Message):
         tasks_purged: _builtins.int = ...,
         bytes_removed: _builtins.int = ...,
         collections_removed: _builtins.int = ...,
+        logs_cleaned: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_removed", b"bytes_removed", "collections_removed", b"collections_removed", "done", b"done", "error", b"error", "files_removed", b"files_removed", "jobs_removed", b"jobs_removed", "name", b"name", "tasks_purged", b"tasks_purged"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_removed", b"bytes_removed", "collections_removed", b"collections_removed", "done", b"done", "error", b"error", "files_removed", b"files_removed", "jobs_removed", b"jobs_removed", "logs_cleaned", b"logs_cleaned", "name", b"name", "tasks_purged", b"tasks_purged"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -720,6 +966,7 @@ class WebhookDelivery(_message.Message):
     NEXT_ATTEMPT_TIME_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
     """The id of the event it tells of, and its `webhook-id`: the same in every attempt."""
     type: _builtins.str
@@ -734,6 +981,8 @@ class WebhookDelivery(_message.Message):
     """Where it stands."""
     owner: _builtins.str
     """Owner of the job or collection."""
+    group: _builtins.str
+    """Group of tokens that it is shared with: they see it and use it like their own. Empty: none."""
     @_builtins.property
     def attempts(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeliveryAttempt]:
         """Oldest first."""
@@ -759,10 +1008,11 @@ class WebhookDelivery(_message.Message):
         next_attempt_time: _timestamp_pb2.Timestamp | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         owner: _builtins.str = ...,
+        group: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "next_attempt_time", b"next_attempt_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "create_time", b"create_time", "event_id", b"event_id", "job_id", b"job_id", "next_attempt_time", b"next_attempt_time", "owner", b"owner", "state", b"state", "type", b"type", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "create_time", b"create_time", "event_id", b"event_id", "group", b"group", "job_id", b"job_id", "next_attempt_time", b"next_attempt_time", "owner", b"owner", "state", b"state", "type", b"type", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

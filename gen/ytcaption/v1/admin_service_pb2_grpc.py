@@ -80,6 +80,26 @@ class AdminServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListAuditRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListAuditResponse.FromString,
                 _registered_method=True)
+        self.ExportOwner = channel.unary_stream(
+                '/ytcaption.v1.AdminService/ExportOwner',
+                request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ExportOwnerRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ExportOwnerResponse.FromString,
+                _registered_method=True)
+        self.EraseOwner = channel.unary_stream(
+                '/ytcaption.v1.AdminService/EraseOwner',
+                request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.EraseOwnerRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.EraseOwnerResponse.FromString,
+                _registered_method=True)
+        self.SetOwnerRetention = channel.unary_unary(
+                '/ytcaption.v1.AdminService/SetOwnerRetention',
+                request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.SetOwnerRetentionRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.SetOwnerRetentionResponse.FromString,
+                _registered_method=True)
+        self.ListOwnerRetentions = channel.unary_unary(
+                '/ytcaption.v1.AdminService/ListOwnerRetentions',
+                request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer:
@@ -149,6 +169,37 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportOwner(self, request, context):
+        """Sends everything stored about one owner as one zip. That of another owner only admins get.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EraseOwner(self, request, context):
+        """Erases everything stored about one owner, with the owner's tokens and sessions, and the bytes on the broker's disk.
+
+        What was begun is finished, also after this call or its server has ended. Responses say how far it is; the last one
+        has `finished`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetOwnerRetention(self, request, context):
+        """Sets how long ended jobs and settled collections of one owner are kept.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListOwnerRetentions(self, request, context):
+        """Lists the owners whose things are kept for a time of their own, by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -196,6 +247,26 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ListAudit,
                     request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListAuditRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListAuditResponse.SerializeToString,
+            ),
+            'ExportOwner': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportOwner,
+                    request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ExportOwnerRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ExportOwnerResponse.SerializeToString,
+            ),
+            'EraseOwner': grpc.unary_stream_rpc_method_handler(
+                    servicer.EraseOwner,
+                    request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.EraseOwnerRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.EraseOwnerResponse.SerializeToString,
+            ),
+            'SetOwnerRetention': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetOwnerRetention,
+                    request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.SetOwnerRetentionRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.SetOwnerRetentionResponse.SerializeToString,
+            ),
+            'ListOwnerRetentions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListOwnerRetentions,
+                    request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -442,6 +513,114 @@ class AdminService:
             '/ytcaption.v1.AdminService/ListAudit',
             ytcaption_dot_v1_dot_admin__service__pb2.ListAuditRequest.SerializeToString,
             ytcaption_dot_v1_dot_admin__service__pb2.ListAuditResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportOwner(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ytcaption.v1.AdminService/ExportOwner',
+            ytcaption_dot_v1_dot_admin__service__pb2.ExportOwnerRequest.SerializeToString,
+            ytcaption_dot_v1_dot_admin__service__pb2.ExportOwnerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseOwner(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ytcaption.v1.AdminService/EraseOwner',
+            ytcaption_dot_v1_dot_admin__service__pb2.EraseOwnerRequest.SerializeToString,
+            ytcaption_dot_v1_dot_admin__service__pb2.EraseOwnerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetOwnerRetention(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.AdminService/SetOwnerRetention',
+            ytcaption_dot_v1_dot_admin__service__pb2.SetOwnerRetentionRequest.SerializeToString,
+            ytcaption_dot_v1_dot_admin__service__pb2.SetOwnerRetentionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListOwnerRetentions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.AdminService/ListOwnerRetentions',
+            ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsRequest.SerializeToString,
+            ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,6 +34,18 @@ class AdminServiceStub:
     """Lists webhooks that were or will be sent, newest first."""
     ListAudit: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListAuditRequest, _admin_service_pb2.ListAuditResponse]
     """Lists what was changed or refused where there is a login, newest first. FactoryReset leaves it."""
+    ExportOwner: _aio.UnaryStreamMultiCallable[_admin_service_pb2.ExportOwnerRequest, _admin_service_pb2.ExportOwnerResponse]
+    """Sends everything stored about one owner as one zip. That of another owner only admins get."""
+    EraseOwner: _aio.UnaryStreamMultiCallable[_admin_service_pb2.EraseOwnerRequest, _admin_service_pb2.EraseOwnerResponse]
+    """Erases everything stored about one owner, with the owner's tokens and sessions, and the bytes on the broker's disk.
+
+    What was begun is finished, also after this call or its server has ended. Responses say how far it is; the last one
+    has `finished`.
+    """
+    SetOwnerRetention: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.SetOwnerRetentionRequest, _admin_service_pb2.SetOwnerRetentionResponse]
+    """Sets how long ended jobs and settled collections of one owner are kept."""
+    ListOwnerRetentions: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListOwnerRetentionsRequest, _admin_service_pb2.ListOwnerRetentionsResponse]
+    """Lists the owners whose things are kept for a time of their own, by name."""
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """For the people who run the mesh."""
@@ -109,5 +121,41 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_admin_service_pb2.ListAuditRequest, _abc.Awaitable[_admin_service_pb2.ListAuditResponse]],
     ) -> _abc.Awaitable[_admin_service_pb2.ListAuditResponse]:
         """Lists what was changed or refused where there is a login, newest first. FactoryReset leaves it."""
+
+    @_abc_1.abstractmethod
+    def ExportOwner(
+        self,
+        request: _admin_service_pb2.ExportOwnerRequest,
+        context: _aio.ServicerContext[_admin_service_pb2.ExportOwnerRequest, _abc.AsyncIterator[_admin_service_pb2.ExportOwnerResponse]],
+    ) -> _abc.AsyncIterator[_admin_service_pb2.ExportOwnerResponse]:
+        """Sends everything stored about one owner as one zip. That of another owner only admins get."""
+
+    @_abc_1.abstractmethod
+    def EraseOwner(
+        self,
+        request: _admin_service_pb2.EraseOwnerRequest,
+        context: _aio.ServicerContext[_admin_service_pb2.EraseOwnerRequest, _abc.AsyncIterator[_admin_service_pb2.EraseOwnerResponse]],
+    ) -> _abc.AsyncIterator[_admin_service_pb2.EraseOwnerResponse]:
+        """Erases everything stored about one owner, with the owner's tokens and sessions, and the bytes on the broker's disk.
+
+        What was begun is finished, also after this call or its server has ended. Responses say how far it is; the last one
+        has `finished`.
+        """
+
+    @_abc_1.abstractmethod
+    def SetOwnerRetention(
+        self,
+        request: _admin_service_pb2.SetOwnerRetentionRequest,
+        context: _aio.ServicerContext[_admin_service_pb2.SetOwnerRetentionRequest, _abc.Awaitable[_admin_service_pb2.SetOwnerRetentionResponse]],
+    ) -> _abc.Awaitable[_admin_service_pb2.SetOwnerRetentionResponse]:
+        """Sets how long ended jobs and settled collections of one owner are kept."""
+
+    @_abc_1.abstractmethod
+    def ListOwnerRetentions(
+        self,
+        request: _admin_service_pb2.ListOwnerRetentionsRequest,
+        context: _aio.ServicerContext[_admin_service_pb2.ListOwnerRetentionsRequest, _abc.Awaitable[_admin_service_pb2.ListOwnerRetentionsResponse]],
+    ) -> _abc.Awaitable[_admin_service_pb2.ListOwnerRetentionsResponse]:
+        """Lists the owners whose things are kept for a time of their own, by name."""
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _aio.Server) -> None: ...

@@ -30,6 +30,7 @@ class CreateTokenRequest(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     LIFETIME_FIELD_NUMBER: _builtins.int
     NOTE_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
     subject: _builtins.str
     """Whom it stands for, at most 128 characters."""
     role: _token_pb2.Role.ValueType
@@ -40,6 +41,10 @@ class CreateTokenRequest(_message.Message):
     def lifetime(self) -> _duration_pb2.Duration:
         """How long it is valid. Unset means until it is revoked."""
 
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Groups its holder belongs to, at most 20 of at most 128 characters."""
+
     def __init__(
         self,
         *,
@@ -47,10 +52,11 @@ class CreateTokenRequest(_message.Message):
         role: _token_pb2.Role.ValueType = ...,
         lifetime: _duration_pb2.Duration | None = ...,
         note: _builtins.str = ...,
+        groups: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lifetime", b"lifetime"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lifetime", b"lifetime", "note", b"note", "role", b"role", "subject", b"subject"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "lifetime", b"lifetime", "note", b"note", "role", b"role", "subject", b"subject"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -214,22 +220,28 @@ class GetCallerResponse(_message.Message):
     SUBJECT_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
     LOGIN_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
     subject: _builtins.str
     """Whom the caller's token stands for; empty if the mesh has no login."""
     role: _token_pb2.Role.ValueType
     """What the caller may do."""
     login: _builtins.bool
     """Whether the mesh has a login."""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Groups of the caller's token."""
+
     def __init__(
         self,
         *,
         subject: _builtins.str = ...,
         role: _token_pb2.Role.ValueType = ...,
         login: _builtins.bool = ...,
+        groups: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["login", b"login", "role", b"role", "subject", b"subject"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "login", b"login", "role", b"role", "subject", b"subject"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -370,22 +382,184 @@ class CreateSessionResponse(_message.Message):
 Global___CreateSessionResponse: _TypeAlias = CreateSessionResponse  # noqa: Y015
 
 @_typing.final
+class GetLoginMethodsRequest(_message.Message):
+    """Asks how a person may log in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetLoginMethodsRequest: _TypeAlias = GetLoginMethodsRequest  # noqa: Y015
+
+@_typing.final
+class GetLoginMethodsResponse(_message.Message):
+    """How a person may log in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOGIN_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
+    login: _builtins.bool
+    """Whether the mesh has a login; tokens then always work."""
+    provider: _builtins.str
+    """What people call the OpenID Connect provider; empty if there is none."""
+    def __init__(
+        self,
+        *,
+        login: _builtins.bool = ...,
+        provider: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["login", b"login", "provider", b"provider"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetLoginMethodsResponse: _TypeAlias = GetLoginMethodsResponse  # noqa: Y015
+
+@_typing.final
+class BeginLoginRequest(_message.Message):
+    """Asks for a login by the provider."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BeginLoginRequest: _TypeAlias = BeginLoginRequest  # noqa: Y015
+
+@_typing.final
+class BeginLoginResponse(_message.Message):
+    """The login that has begun."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUTHORIZATION_URL_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    LIFETIME_FIELD_NUMBER: _builtins.int
+    authorization_url: _builtins.str
+    """Where to send the browser."""
+    secret: _builtins.str
+    """What binds the provider's answer to this browser: for a cookie, and for CompleteLogin."""
+    @_builtins.property
+    def lifetime(self) -> _duration_pb2.Duration:
+        """How long the provider's answer is waited for."""
+
+    def __init__(
+        self,
+        *,
+        authorization_url: _builtins.str = ...,
+        secret: _builtins.str = ...,
+        lifetime: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lifetime", b"lifetime"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["authorization_url", b"authorization_url", "lifetime", b"lifetime", "secret", b"secret"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BeginLoginResponse: _TypeAlias = BeginLoginResponse  # noqa: Y015
+
+@_typing.final
+class CompleteLoginRequest(_message.Message):
+    """The provider's answer to a login, as the browser brought it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECRET_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    ISSUER_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    secret: _builtins.str
+    """The secret of BeginLogin."""
+    state: _builtins.str
+    """The parameter `state`."""
+    code: _builtins.str
+    """The parameter `code`; empty if the provider refused."""
+    issuer: _builtins.str
+    """The parameter `iss`; empty if the provider sent none."""
+    error: _builtins.str
+    """The parameter `error`; empty if the provider did not refuse."""
+    def __init__(
+        self,
+        *,
+        secret: _builtins.str = ...,
+        state: _builtins.str = ...,
+        code: _builtins.str = ...,
+        issuer: _builtins.str = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "error", b"error", "issuer", b"issuer", "secret", b"secret", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompleteLoginRequest: _TypeAlias = CompleteLoginRequest  # noqa: Y015
+
+@_typing.final
+class CompleteLoginResponse(_message.Message):
+    """The new session."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    LIFETIME_FIELD_NUMBER: _builtins.int
+    session: _builtins.str
+    """The session: a token like any other, for a cookie."""
+    @_builtins.property
+    def lifetime(self) -> _duration_pb2.Duration:
+        """How long it is valid."""
+
+    def __init__(
+        self,
+        *,
+        session: _builtins.str = ...,
+        lifetime: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lifetime", b"lifetime"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lifetime", b"lifetime", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompleteLoginResponse: _TypeAlias = CompleteLoginResponse  # noqa: Y015
+
+@_typing.final
 class EndSessionsRequest(_message.Message):
     """Which sessions to end."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EVERYWHERE_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
     everywhere: _builtins.bool
     """All sessions of the caller's subject, not only the one in use."""
+    subject: _builtins.str
+    """All sessions of this subject instead; another's only for an admin. Empty means the caller's."""
     def __init__(
         self,
         *,
         everywhere: _builtins.bool = ...,
+        subject: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["everywhere", b"everywhere"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["everywhere", b"everywhere", "subject", b"subject"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -398,16 +572,22 @@ class EndSessionsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSIONS_ENDED_FIELD_NUMBER: _builtins.int
+    PROVIDER_LOGOUT_URL_FIELD_NUMBER: _builtins.int
     sessions_ended: _builtins.int
     """Sessions ended."""
+    provider_logout_url: _builtins.str
+    """Where to send the browser so that the provider ends its own session, too; empty if the caller's
+    session is not of a provider, or the provider offers no such address.
+    """
     def __init__(
         self,
         *,
         sessions_ended: _builtins.int = ...,
+        provider_logout_url: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sessions_ended", b"sessions_ended"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["provider_logout_url", b"provider_logout_url", "sessions_ended", b"sessions_ended"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

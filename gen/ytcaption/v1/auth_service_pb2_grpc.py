@@ -70,6 +70,21 @@ class AuthServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_auth__service__pb2.CreateSessionRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_auth__service__pb2.CreateSessionResponse.FromString,
                 _registered_method=True)
+        self.GetLoginMethods = channel.unary_unary(
+                '/ytcaption.v1.AuthService/GetLoginMethods',
+                request_serializer=ytcaption_dot_v1_dot_auth__service__pb2.GetLoginMethodsRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_auth__service__pb2.GetLoginMethodsResponse.FromString,
+                _registered_method=True)
+        self.BeginLogin = channel.unary_unary(
+                '/ytcaption.v1.AuthService/BeginLogin',
+                request_serializer=ytcaption_dot_v1_dot_auth__service__pb2.BeginLoginRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_auth__service__pb2.BeginLoginResponse.FromString,
+                _registered_method=True)
+        self.CompleteLogin = channel.unary_unary(
+                '/ytcaption.v1.AuthService/CompleteLogin',
+                request_serializer=ytcaption_dot_v1_dot_auth__service__pb2.CompleteLoginRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_auth__service__pb2.CompleteLoginResponse.FromString,
+                _registered_method=True)
         self.EndSessions = channel.unary_unary(
                 '/ytcaption.v1.AuthService/EndSessions',
                 request_serializer=ytcaption_dot_v1_dot_auth__service__pb2.EndSessionsRequest.SerializeToString,
@@ -130,8 +145,29 @@ class AuthServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetLoginMethods(self, request, context):
+        """Returns how a person may log in.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BeginLogin(self, request, context):
+        """Begins a login by the OpenID Connect provider that the orchestrator trusts. Stores nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompleteLogin(self, request, context):
+        """Opens a session for the person whom the provider names. A login is completed at most once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def EndSessions(self, request, context):
-        """Ends the session that the caller uses, or all sessions of the caller.
+        """Ends the session that the caller uses, or all sessions of the caller or of another subject.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -174,6 +210,21 @@ def add_AuthServiceServicer_to_server(servicer, server):
                     servicer.CreateSession,
                     request_deserializer=ytcaption_dot_v1_dot_auth__service__pb2.CreateSessionRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_auth__service__pb2.CreateSessionResponse.SerializeToString,
+            ),
+            'GetLoginMethods': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetLoginMethods,
+                    request_deserializer=ytcaption_dot_v1_dot_auth__service__pb2.GetLoginMethodsRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_auth__service__pb2.GetLoginMethodsResponse.SerializeToString,
+            ),
+            'BeginLogin': grpc.unary_unary_rpc_method_handler(
+                    servicer.BeginLogin,
+                    request_deserializer=ytcaption_dot_v1_dot_auth__service__pb2.BeginLoginRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_auth__service__pb2.BeginLoginResponse.SerializeToString,
+            ),
+            'CompleteLogin': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompleteLogin,
+                    request_deserializer=ytcaption_dot_v1_dot_auth__service__pb2.CompleteLoginRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_auth__service__pb2.CompleteLoginResponse.SerializeToString,
             ),
             'EndSessions': grpc.unary_unary_rpc_method_handler(
                     servicer.EndSessions,
@@ -371,6 +422,87 @@ class AuthService:
             '/ytcaption.v1.AuthService/CreateSession',
             ytcaption_dot_v1_dot_auth__service__pb2.CreateSessionRequest.SerializeToString,
             ytcaption_dot_v1_dot_auth__service__pb2.CreateSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetLoginMethods(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.AuthService/GetLoginMethods',
+            ytcaption_dot_v1_dot_auth__service__pb2.GetLoginMethodsRequest.SerializeToString,
+            ytcaption_dot_v1_dot_auth__service__pb2.GetLoginMethodsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BeginLogin(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.AuthService/BeginLogin',
+            ytcaption_dot_v1_dot_auth__service__pb2.BeginLoginRequest.SerializeToString,
+            ytcaption_dot_v1_dot_auth__service__pb2.BeginLoginResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompleteLogin(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.AuthService/CompleteLogin',
+            ytcaption_dot_v1_dot_auth__service__pb2.CompleteLoginRequest.SerializeToString,
+            ytcaption_dot_v1_dot_auth__service__pb2.CompleteLoginResponse.FromString,
             options,
             channel_credentials,
             insecure,

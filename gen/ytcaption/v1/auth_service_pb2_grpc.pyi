@@ -30,8 +30,14 @@ class AuthServiceStub:
     """Opens the session of a link."""
     CreateSession: _aio.UnaryUnaryMultiCallable[_auth_service_pb2.CreateSessionRequest, _auth_service_pb2.CreateSessionResponse]
     """Opens a session of the caller, for a browser."""
+    GetLoginMethods: _aio.UnaryUnaryMultiCallable[_auth_service_pb2.GetLoginMethodsRequest, _auth_service_pb2.GetLoginMethodsResponse]
+    """Returns how a person may log in."""
+    BeginLogin: _aio.UnaryUnaryMultiCallable[_auth_service_pb2.BeginLoginRequest, _auth_service_pb2.BeginLoginResponse]
+    """Begins a login by the OpenID Connect provider that the orchestrator trusts. Stores nothing."""
+    CompleteLogin: _aio.UnaryUnaryMultiCallable[_auth_service_pb2.CompleteLoginRequest, _auth_service_pb2.CompleteLoginResponse]
+    """Opens a session for the person whom the provider names. A login is completed at most once."""
     EndSessions: _aio.UnaryUnaryMultiCallable[_auth_service_pb2.EndSessionsRequest, _auth_service_pb2.EndSessionsResponse]
-    """Ends the session that the caller uses, or all sessions of the caller."""
+    """Ends the session that the caller uses, or all sessions of the caller or of another subject."""
 
 class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
     """Who calls, and with which tokens. Callers send theirs as metadata: `authorization: Bearer ytc_…`."""
@@ -93,11 +99,35 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         """Opens a session of the caller, for a browser."""
 
     @_abc_1.abstractmethod
+    def GetLoginMethods(
+        self,
+        request: _auth_service_pb2.GetLoginMethodsRequest,
+        context: _aio.ServicerContext[_auth_service_pb2.GetLoginMethodsRequest, _abc.Awaitable[_auth_service_pb2.GetLoginMethodsResponse]],
+    ) -> _abc.Awaitable[_auth_service_pb2.GetLoginMethodsResponse]:
+        """Returns how a person may log in."""
+
+    @_abc_1.abstractmethod
+    def BeginLogin(
+        self,
+        request: _auth_service_pb2.BeginLoginRequest,
+        context: _aio.ServicerContext[_auth_service_pb2.BeginLoginRequest, _abc.Awaitable[_auth_service_pb2.BeginLoginResponse]],
+    ) -> _abc.Awaitable[_auth_service_pb2.BeginLoginResponse]:
+        """Begins a login by the OpenID Connect provider that the orchestrator trusts. Stores nothing."""
+
+    @_abc_1.abstractmethod
+    def CompleteLogin(
+        self,
+        request: _auth_service_pb2.CompleteLoginRequest,
+        context: _aio.ServicerContext[_auth_service_pb2.CompleteLoginRequest, _abc.Awaitable[_auth_service_pb2.CompleteLoginResponse]],
+    ) -> _abc.Awaitable[_auth_service_pb2.CompleteLoginResponse]:
+        """Opens a session for the person whom the provider names. A login is completed at most once."""
+
+    @_abc_1.abstractmethod
     def EndSessions(
         self,
         request: _auth_service_pb2.EndSessionsRequest,
         context: _aio.ServicerContext[_auth_service_pb2.EndSessionsRequest, _abc.Awaitable[_auth_service_pb2.EndSessionsResponse]],
     ) -> _abc.Awaitable[_auth_service_pb2.EndSessionsResponse]:
-        """Ends the session that the caller uses, or all sessions of the caller."""
+        """Ends the session that the caller uses, or all sessions of the caller or of another subject."""
 
 def add_AuthServiceServicer_to_server(servicer: AuthServiceServicer, server: _aio.Server) -> None: ...

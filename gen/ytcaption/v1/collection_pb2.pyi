@@ -128,6 +128,7 @@ class Collection(_message.Message):
     TO_DATE_FIELD_NUMBER: _builtins.int
     CANCEL_NOTE_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """UUIDv7 chosen by the server."""
     correlation_id: _builtins.str
@@ -160,6 +161,8 @@ class Collection(_message.Message):
     """Why it was cancelled, in the caller's words; may be empty."""
     owner: _builtins.str
     """Subject of the token it was made with; empty without a login. Others do not see it, but operators do."""
+    group: _builtins.str
+    """Group of tokens that it is shared with: they see it and use it like their own. Empty: none."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Playlists, channels and searches that were asked for; single recordings are members only."""
@@ -219,10 +222,11 @@ class Collection(_message.Message):
         to_date: _builtins.str = ...,
         cancel_note: _builtins.str = ...,
         owner: _builtins.str = ...,
+        group: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "deadline", b"deadline", "end_time", b"end_time", "options", b"options", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "counts", b"counts", "create_time", b"create_time", "deadline", b"deadline", "discovery_complete", b"discovery_complete", "end_time", b"end_time", "from_date", b"from_date", "late_count", b"late_count", "listings", b"listings", "max_in_flight", b"max_in_flight", "member_count", b"member_count", "options", b"options", "owner", b"owner", "priority", b"priority", "settled", b"settled", "sources", b"sources", "state", b"state", "title", b"title", "to_date", b"to_date", "update_time", b"update_time", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "counts", b"counts", "create_time", b"create_time", "deadline", b"deadline", "discovery_complete", b"discovery_complete", "end_time", b"end_time", "from_date", b"from_date", "group", b"group", "late_count", b"late_count", "listings", b"listings", "max_in_flight", b"max_in_flight", "member_count", b"member_count", "options", b"options", "owner", b"owner", "priority", b"priority", "settled", b"settled", "sources", b"sources", "state", b"state", "title", b"title", "to_date", b"to_date", "update_time", b"update_time", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -81,6 +81,7 @@ class CreateCollectionRequest(_message.Message):
     CALLER_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     FORCE_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     max_in_flight: _builtins.int
     """Members in flight at once; 0 means the service's setting."""
     request_id: _builtins.str
@@ -96,7 +97,9 @@ class CreateCollectionRequest(_message.Message):
     webhook_url: _builtins.str
     """Address told when the collection is gathered, and when it is settled; empty means nobody."""
     period: _builtins.str
-    """A year (2025), month (2025-10) or day of publication, instead of the two days."""
+    """A year (2025), month (2025-10) or day of publication, or two with a slash (2025-10/2025-12), instead of the two
+    days.
+    """
     title: _builtins.str
     """What it is called in reports, at most 200 characters; may be empty."""
     caller: _builtins.str
@@ -105,6 +108,8 @@ class CreateCollectionRequest(_message.Message):
     """Whether its members go before others. Unset means NORMAL."""
     force: _builtins.bool
     """Run even what was captioned lately."""
+    group: _builtins.str
+    """Group to share with, one of those of the caller's token. Unset means the first of these; empty means none."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Playlists, channels or searches ("ytsearch5:…"), listed one after the other; at most 20."""
@@ -115,7 +120,7 @@ class CreateCollectionRequest(_message.Message):
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """What is missing after this long is marked TIMED_OUT. Unset: never."""
+        """What is missing after this long is marked TIMED_OUT. Unset means the service's setting, which may be never."""
 
     @_builtins.property
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -140,12 +145,15 @@ class CreateCollectionRequest(_message.Message):
         caller: _builtins.str = ...,
         priority: _job_pb2.Priority.ValueType = ...,
         force: _builtins.bool = ...,
+        group: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "timeout", b"timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_group", b"_group", "group", b"group", "options", b"options", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "caller", b"caller", "correlation_id", b"correlation_id", "force", b"force", "from_date", b"from_date", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "period", b"period", "priority", b"priority", "request_id", b"request_id", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_group", b"_group", "addresses", b"addresses", "caller", b"caller", "correlation_id", b"correlation_id", "force", b"force", "from_date", b"from_date", "group", b"group", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "period", b"period", "priority", b"priority", "request_id", b"request_id", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__group: _TypeAlias = _typing.Literal["group"]  # noqa: Y015
+    _WhichOneofArgType__group: _TypeAlias = _typing.Literal["_group", b"_group"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__group) -> _WhichOneofReturnType__group | None: ...
 
 Global___CreateCollectionRequest: _TypeAlias = CreateCollectionRequest  # noqa: Y015
 

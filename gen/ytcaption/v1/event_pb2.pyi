@@ -250,6 +250,7 @@ class StartCollection(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     FORCE_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     max_in_flight: _builtins.int
     """Members in flight at once; 0 means the service's setting."""
     from_date: _builtins.str
@@ -274,6 +275,8 @@ class StartCollection(_message.Message):
     """Run even what was captioned lately."""
     owner: _builtins.str
     """Subject of the token it was requested with; callers who publish an event leave it out."""
+    group: _builtins.str
+    """Group of tokens that it is shared with: they see it and use it like their own. Empty: none."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The recording of one job; or playlists, channels and searches of a collection."""
@@ -309,10 +312,11 @@ class StartCollection(_message.Message):
         priority: _job_pb2.Priority.ValueType = ...,
         force: _builtins.bool = ...,
         owner: _builtins.str = ...,
+        group: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "caller", b"caller", "force", b"force", "from_date", b"from_date", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "owner", b"owner", "period", b"period", "priority", b"priority", "request_id", b"request_id", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "caller", b"caller", "force", b"force", "from_date", b"from_date", "group", b"group", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "owner", b"owner", "period", b"period", "priority", b"priority", "request_id", b"request_id", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -410,6 +414,7 @@ class ExecutionResult(_message.Message):
     FAILURE_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    JOB_STATE_FIELD_NUMBER: _builtins.int
     state: _job_pb2.StageState.ValueType
     """COMPLETED, FAILED, TIMED_OUT or SKIPPED."""
     language: _builtins.str
@@ -418,6 +423,8 @@ class ExecutionResult(_message.Message):
     """The model that heard it."""
     segment_count: _builtins.int
     """Segments settled."""
+    job_state: _job_pb2.JobState.ValueType
+    """How the job ended: `state` is that of the transcription alone, which a job may succeed without."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
         """Length of the recording."""
@@ -445,10 +452,11 @@ class ExecutionResult(_message.Message):
         failure: _job_pb2.Failure | None = ...,
         source: _job_pb2.Source | None = ...,
         warnings: _abc.Iterable[_job_pb2.Warning] | None = ...,
+        job_state: _job_pb2.JobState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "language", b"language", "model", b"model", "segment_count", b"segment_count", "source", b"source", "state", b"state", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "job_state", b"job_state", "language", b"language", "model", b"model", "segment_count", b"segment_count", "source", b"source", "state", b"state", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

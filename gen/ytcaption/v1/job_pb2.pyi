@@ -244,6 +244,7 @@ class Job(_message.Message):
     TRANSLATION_MODEL_FIELD_NUMBER: _builtins.int
     WEBHOOK_URL_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """UUIDv7 chosen by the server; sorts by time of acceptance."""
     correlation_id: _builtins.str
@@ -284,6 +285,8 @@ class Job(_message.Message):
     """Address told when the job ends; empty means nobody."""
     owner: _builtins.str
     """Subject of the token it was made with; empty without a login. Others do not see it, but operators do."""
+    group: _builtins.str
+    """Group of tokens that it is shared with: they see it and use it like their own. Empty: none."""
     @_builtins.property
     def source(self) -> Global___Source:
         """Where the audio comes from."""
@@ -371,10 +374,11 @@ class Job(_message.Message):
         translation_model: _builtins.str = ...,
         webhook_url: _builtins.str = ...,
         owner: _builtins.str = ...,
+        group: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "human_captions", b"human_captions", "language_probability", b"language_probability", "media", b"media", "options", b"options", "progress", b"progress", "source", b"source", "start_time", b"start_time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "applied_filters", b"applied_filters", "artifacts", b"artifacts", "attempt", b"attempt", "cached_from_job_id", b"cached_from_job_id", "caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "human_captions", b"human_captions", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "language_probability", b"language_probability", "max_attempts", b"max_attempts", "media", b"media", "model", b"model", "options", b"options", "owner", b"owner", "priority", b"priority", "progress", b"progress", "segment_count", b"segment_count", "source", b"source", "stages", b"stages", "start_time", b"start_time", "state", b"state", "translation_model", b"translation_model", "update_time", b"update_time", "warnings", b"warnings", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability", "_progress", b"_progress", "applied_filters", b"applied_filters", "artifacts", b"artifacts", "attempt", b"attempt", "cached_from_job_id", b"cached_from_job_id", "caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "group", b"group", "human_captions", b"human_captions", "job_id", b"job_id", "language", b"language", "language_out", b"language_out", "language_probability", b"language_probability", "max_attempts", b"max_attempts", "media", b"media", "model", b"model", "options", b"options", "owner", b"owner", "priority", b"priority", "progress", b"progress", "segment_count", b"segment_count", "source", b"source", "stages", b"stages", "start_time", b"start_time", "state", b"state", "translation_model", b"translation_model", "update_time", b"update_time", "warnings", b"warnings", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__language_probability: _TypeAlias = _typing.Literal["language_probability"]  # noqa: Y015
     _WhichOneofArgType__language_probability: _TypeAlias = _typing.Literal["_language_probability", b"_language_probability"]  # noqa: Y015
@@ -805,6 +809,7 @@ class DeadLetter(_message.Message):
     SUBJECT_FIELD_NUMBER: _builtins.int
     CONTENT_SIZE_BYTES_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Its sequence number in the queue."""
     job_id: _builtins.str
@@ -827,6 +832,8 @@ class DeadLetter(_message.Message):
     """Size of the whole of which `content` may be only the beginning."""
     owner: _builtins.str
     """Owner of the job or collection; empty for events."""
+    group: _builtins.str
+    """Group of tokens that it is shared with: they see it and use it like their own. Empty: none."""
     @_builtins.property
     def work_item(self) -> Global___WorkItem:
         """What was to be done. Unset unless a job died."""
@@ -861,10 +868,11 @@ class DeadLetter(_message.Message):
         subject: _builtins.str = ...,
         content_size_bytes: _builtins.int = ...,
         owner: _builtins.str = ...,
+        group: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["dead_time", b"dead_time", "failure", b"failure", "first_attempt_time", b"first_attempt_time", "work_item", b"work_item"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "content", b"content", "content_size_bytes", b"content_size_bytes", "correlation_id", b"correlation_id", "dead_time", b"dead_time", "failure", b"failure", "first_attempt_time", b"first_attempt_time", "job_id", b"job_id", "kind", b"kind", "letter_id", b"letter_id", "owner", b"owner", "sequence", b"sequence", "subject", b"subject", "work_item", b"work_item"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "collection_id", b"collection_id", "content", b"content", "content_size_bytes", b"content_size_bytes", "correlation_id", b"correlation_id", "dead_time", b"dead_time", "failure", b"failure", "first_attempt_time", b"first_attempt_time", "group", b"group", "job_id", b"job_id", "kind", b"kind", "letter_id", b"letter_id", "owner", b"owner", "sequence", b"sequence", "subject", b"subject", "work_item", b"work_item"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -37,6 +37,7 @@ class CreateJobRequest(_message.Message):
     CALLER_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     WEBHOOK_URL_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     source_url: _builtins.str
     """The page or media address, http or https."""
     request_id: _builtins.str
@@ -51,6 +52,8 @@ class CreateJobRequest(_message.Message):
     """Whether it goes before others. Unset means NORMAL."""
     webhook_url: _builtins.str
     """Address told when the job ends; empty means nobody."""
+    group: _builtins.str
+    """Group to share with, one of those of the caller's token. Unset means the first of these; empty means none."""
     @_builtins.property
     def options(self) -> _job_pb2.JobOptions:
         """What the caller chooses; unset fields take their defaults."""
@@ -66,12 +69,15 @@ class CreateJobRequest(_message.Message):
         caller: _builtins.str = ...,
         priority: _job_pb2.Priority.ValueType = ...,
         webhook_url: _builtins.str = ...,
+        group: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_group", b"_group", "group", b"group", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "correlation_id", b"correlation_id", "force", b"force", "options", b"options", "priority", b"priority", "request_id", b"request_id", "source_url", b"source_url", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_group", b"_group", "caller", b"caller", "correlation_id", b"correlation_id", "force", b"force", "group", b"group", "options", b"options", "priority", b"priority", "request_id", b"request_id", "source_url", b"source_url", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__group: _TypeAlias = _typing.Literal["group"]  # noqa: Y015
+    _WhichOneofArgType__group: _TypeAlias = _typing.Literal["_group", b"_group"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__group) -> _WhichOneofReturnType__group | None: ...
 
 Global___CreateJobRequest: _TypeAlias = CreateJobRequest  # noqa: Y015
 
@@ -144,6 +150,7 @@ class UploadStart(_message.Message):
     CALLER_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     WEBHOOK_URL_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     file_name: _builtins.str
     """Name of the file, for people only."""
     request_id: _builtins.str
@@ -160,6 +167,8 @@ class UploadStart(_message.Message):
     """Whether it goes before others. Unset means NORMAL."""
     webhook_url: _builtins.str
     """Address told when the job ends; empty means nobody."""
+    group: _builtins.str
+    """Group to share with, one of those of the caller's token. Unset means the first of these; empty means none."""
     @_builtins.property
     def options(self) -> _job_pb2.JobOptions:
         """What the caller chooses; unset fields take their defaults."""
@@ -176,13 +185,19 @@ class UploadStart(_message.Message):
         caller: _builtins.str = ...,
         priority: _job_pb2.Priority.ValueType = ...,
         webhook_url: _builtins.str = ...,
+        group: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "options", b"options", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_group", b"_group", "_size_bytes", b"_size_bytes", "group", b"group", "options", b"options", "size_bytes", b"size_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes", "caller", b"caller", "correlation_id", b"correlation_id", "file_name", b"file_name", "force", b"force", "options", b"options", "priority", b"priority", "request_id", b"request_id", "size_bytes", b"size_bytes", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_group", b"_group", "_size_bytes", b"_size_bytes", "caller", b"caller", "correlation_id", b"correlation_id", "file_name", b"file_name", "force", b"force", "group", b"group", "options", b"options", "priority", b"priority", "request_id", b"request_id", "size_bytes", b"size_bytes", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__group: _TypeAlias = _typing.Literal["group"]  # noqa: Y015
+    _WhichOneofArgType__group: _TypeAlias = _typing.Literal["_group", b"_group"]  # noqa: Y015
     _WhichOneofReturnType__size_bytes: _TypeAlias = _typing.Literal["size_bytes"]  # noqa: Y015
     _WhichOneofArgType__size_bytes: _TypeAlias = _typing.Literal["_size_bytes", b"_size_bytes"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__group) -> _WhichOneofReturnType__group | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__size_bytes) -> _WhichOneofReturnType__size_bytes | None: ...
 
 Global___UploadStart: _TypeAlias = UploadStart  # noqa: Y015

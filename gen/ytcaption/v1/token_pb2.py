@@ -25,19 +25,19 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ytcaption/v1/token.proto\x12\x0cytcaption.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xda\x02\n\x05Token\x12\x10\n\x08token_id\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12 \n\x04role\x18\x03 \x01(\x0e\x32\x12.ytcaption.v1.Role\x12%\n\x04kind\x18\x04 \x01(\x0e\x32\x17.ytcaption.v1.TokenKind\x12\x0c\n\x04note\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rlast_use_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tparent_id\x18\n \x01(\t\"A\n\x0bTokenRecord\x12\"\n\x05token\x18\x01 \x01(\x0b\x32\x13.ytcaption.v1.Token\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c*d\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_READER\x10\x01\x12\x12\n\x0eROLE_SUBMITTER\x10\x02\x12\x11\n\rROLE_OPERATOR\x10\x03\x12\x0e\n\nROLE_ADMIN\x10\x04*k\n\tTokenKind\x12\x1a\n\x16TOKEN_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11TOKEN_KIND_ACCESS\x10\x01\x12\x16\n\x12TOKEN_KIND_SESSION\x10\x02\x12\x13\n\x0fTOKEN_KIND_LINK\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ytcaption/v1/token.proto\x12\x0cytcaption.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x02\n\x05Token\x12\x10\n\x08token_id\x18\x01 \x01(\t\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12 \n\x04role\x18\x03 \x01(\x0e\x32\x12.ytcaption.v1.Role\x12%\n\x04kind\x18\x04 \x01(\x0e\x32\x17.ytcaption.v1.TokenKind\x12\x0c\n\x04note\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rlast_use_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tparent_id\x18\n \x01(\t\x12\x0e\n\x06groups\x18\x0b \x03(\t\x12\x0e\n\x06issuer\x18\x0c \x01(\t\"S\n\x0bTokenRecord\x12\"\n\x05token\x18\x01 \x01(\x0b\x32\x13.ytcaption.v1.Token\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\x12\x10\n\x08id_token\x18\x03 \x01(\t*d\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_READER\x10\x01\x12\x12\n\x0eROLE_SUBMITTER\x10\x02\x12\x11\n\rROLE_OPERATOR\x10\x03\x12\x0e\n\nROLE_ADMIN\x10\x04*\x8b\x01\n\tTokenKind\x12\x1a\n\x16TOKEN_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11TOKEN_KIND_ACCESS\x10\x01\x12\x16\n\x12TOKEN_KIND_SESSION\x10\x02\x12\x13\n\x0fTOKEN_KIND_LINK\x10\x03\x12\x1e\n\x1aTOKEN_KIND_COMPLETED_LOGIN\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ytcaption.v1.token_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ROLE']._serialized_start=491
-  _globals['_ROLE']._serialized_end=591
-  _globals['_TOKENKIND']._serialized_start=593
-  _globals['_TOKENKIND']._serialized_end=700
+  _globals['_ROLE']._serialized_start=541
+  _globals['_ROLE']._serialized_end=641
+  _globals['_TOKENKIND']._serialized_start=644
+  _globals['_TOKENKIND']._serialized_end=783
   _globals['_TOKEN']._serialized_start=76
-  _globals['_TOKEN']._serialized_end=422
-  _globals['_TOKENRECORD']._serialized_start=424
-  _globals['_TOKENRECORD']._serialized_end=489
+  _globals['_TOKEN']._serialized_end=454
+  _globals['_TOKENRECORD']._serialized_start=456
+  _globals['_TOKENRECORD']._serialized_end=539
 # @@protoc_insertion_point(module_scope)

@@ -3,9 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
@@ -64,6 +66,8 @@ class _TokenKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TokenKind.V
     """The login of one browser."""
     TOKEN_KIND_LINK: _TokenKind.ValueType  # 3
     """Opens one session, once."""
+    TOKEN_KIND_COMPLETED_LOGIN: _TokenKind.ValueType  # 4
+    """Opens nothing: marks a login by a provider as completed, so that it is not completed again."""
 
 class TokenKind(_TokenKind, metaclass=_TokenKindEnumTypeWrapper):
     """What a token is for."""
@@ -76,6 +80,8 @@ TOKEN_KIND_SESSION: TokenKind.ValueType  # 2
 """The login of one browser."""
 TOKEN_KIND_LINK: TokenKind.ValueType  # 3
 """Opens one session, once."""
+TOKEN_KIND_COMPLETED_LOGIN: TokenKind.ValueType  # 4
+"""Opens nothing: marks a login by a provider as completed, so that it is not completed again."""
 Global___TokenKind: _TypeAlias = TokenKind  # noqa: Y015
 
 @_typing.final
@@ -94,6 +100,8 @@ class Token(_message.Message):
     REVOKE_TIME_FIELD_NUMBER: _builtins.int
     LAST_USE_TIME_FIELD_NUMBER: _builtins.int
     PARENT_ID_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    ISSUER_FIELD_NUMBER: _builtins.int
     token_id: _builtins.str
     """The middle part of the token itself."""
     subject: _builtins.str
@@ -106,6 +114,8 @@ class Token(_message.Message):
     """What people call it; may be empty."""
     parent_id: _builtins.str
     """The token that a session or link was made with, and ends with; empty for others."""
+    issuer: _builtins.str
+    """The OpenID Connect provider that named the subject of a session; empty for others."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was made."""
@@ -122,6 +132,10 @@ class Token(_message.Message):
     def last_use_time(self) -> _timestamp_pb2.Timestamp:
         """When it was last used, to about a minute. Unset means never."""
 
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Groups its holder belongs to, at most 20. What it makes is shared with the first unless the request says otherwise."""
+
     def __init__(
         self,
         *,
@@ -135,10 +149,12 @@ class Token(_message.Message):
         revoke_time: _timestamp_pb2.Timestamp | None = ...,
         last_use_time: _timestamp_pb2.Timestamp | None = ...,
         parent_id: _builtins.str = ...,
+        groups: _abc.Iterable[_builtins.str] | None = ...,
+        issuer: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "last_use_time", b"last_use_time", "revoke_time", b"revoke_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "kind", b"kind", "last_use_time", b"last_use_time", "note", b"note", "parent_id", b"parent_id", "revoke_time", b"revoke_time", "role", b"role", "subject", b"subject", "token_id", b"token_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "expire_time", b"expire_time", "groups", b"groups", "issuer", b"issuer", "kind", b"kind", "last_use_time", b"last_use_time", "note", b"note", "parent_id", b"parent_id", "revoke_time", b"revoke_time", "role", b"role", "subject", b"subject", "token_id", b"token_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -152,8 +168,11 @@ class TokenRecord(_message.Message):
 
     TOKEN_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
+    ID_TOKEN_FIELD_NUMBER: _builtins.int
     digest: _builtins.bytes
     """SHA-256 of the whole token."""
+    id_token: _builtins.str
+    """The ID token that opened a session: tells the provider at logout which session is over."""
     @_builtins.property
     def token(self) -> Global___Token:
         """Everything but the secret."""
@@ -163,10 +182,11 @@ class TokenRecord(_message.Message):
         *,
         token: Global___Token | None = ...,
         digest: _builtins.bytes = ...,
+        id_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["token", b"token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "id_token", b"id_token", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -33,6 +33,7 @@ class WebhookItem(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
     """The id of the event it tells of, and its `webhook-id`: the same in every attempt."""
     type: _builtins.str
@@ -51,6 +52,8 @@ class WebhookItem(_message.Message):
     """Attempts made before it was put in the queue: 0, or those that a replay forgives."""
     owner: _builtins.str
     """Owner of the job or collection."""
+    group: _builtins.str
+    """Group of tokens that it is shared with: they see it and use it like their own. Empty: none."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When the event happened."""
@@ -68,10 +71,11 @@ class WebhookItem(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         attempts: _builtins.int = ...,
         owner: _builtins.str = ...,
+        group: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "body", b"body", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "event_id", b"event_id", "job_id", b"job_id", "owner", b"owner", "type", b"type", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "body", b"body", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "event_id", b"event_id", "group", b"group", "job_id", b"job_id", "owner", b"owner", "type", b"type", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -36,12 +36,15 @@ async def test_cleanup_sends_its_age_and_prints_what_was_removed(admin: FakeAdmi
         usual = await run("cleanup", "--server", address)
         dry = await run("cleanup", "--max-age-hours", "0.5", "--dry-run", "--server", address)
         as_json = await run("cleanup", "--json", "--server", address)
+        logs = await run("cleanup", "--logs", "--server", address)
 
     assert usual.out == "removed: 4 jobs, 3 collections, 50 events, 0 files, 2.5 MB\n"
     assert dry.out.startswith("would remove: 4 jobs, 3 collections")
     ages = [request.max_age.ToTimedelta() for request in admin.cleanups]
-    assert ages == [timedelta(hours=24), timedelta(minutes=30), timedelta(hours=24)]
-    assert [request.dry_run for request in admin.cleanups] == [False, True, False]
+    assert ages == [timedelta(hours=24), timedelta(minutes=30), *[timedelta(hours=24)] * 2]
+    assert [request.dry_run for request in admin.cleanups] == [False, True, False, False]
+    assert [request.logs for request in admin.cleanups] == [False, False, False, True]
+    assert "0 files, 2 log files, 2.5 MB" in logs.out
     assert json.loads(as_json.out) == {
         "dry_run": False,
         "jobs_removed": 4,
@@ -49,6 +52,8 @@ async def test_cleanup_sends_its_age_and_prints_what_was_removed(admin: FakeAdmi
         "artifacts_removed": 0,
         "bytes_removed": 2_500_000,
         "collections_removed": 3,
+        "log_files_removed": 0,
+        "logs_cleaned": False,
     }
 
 

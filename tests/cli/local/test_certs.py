@@ -119,7 +119,7 @@ async def test_up_beyond_loopback_starts_with_certificates_or_with_permission(
 ) -> None:
     certs, first = tmp_path / "certs", free_row(4)
     await run("certs", "init", str(certs))
-    usual = ["--port", str(first), "--metrics-port", "0", "--http-port", "0"]
+    usual = ["--port", str(first), "--metrics-port", "0", "--http-port", "0", "--nats-port", "0"]
     added = ["--certs", str(certs)] if protected else ["--insecure-listen"]
     where = ["--host", "0.0.0.0", "--data-dir", str(tmp_path / "data")]  # noqa: S104 # meant
 

@@ -187,3 +187,26 @@ async def test_a_process_does_not_outlive_its_reaper(tmp_path: Path, mark: str) 
         reaper.kill()
         gone, _ = psutil.wait_procs([child], timeout=60)
         assert gone == [child]
+
+
+async def test_a_log_that_grows_too_long_is_moved_aside_while_its_process_runs(
+    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "ROTATE_SECONDS", 0.05)
+    monkeypatch.setattr(supervisor, "MAX_LOG_BYTES", 10_000)
+    chatty = "print('x' * 99, flush=True)\n"
+    code = (
+        f"import pathlib, sys, time\npathlib.Path(sys.argv[1]).touch()\nwhile True:\n    {chatty}"
+    )
+    code += "    time.sleep(0.001)\n"
+    log, old = tmp_path / "one.log", tmp_path / "one.log.1"
+
+    phases = [[spec("one", code, mark, tmp_path / "1")]]
+    async with supervised(phases, tmp_path, grace_seconds=0.3, display=RecordingDisplay()):
+        pid = commands(mark)
+        await until(lambda: old.exists() and old.stat().st_size > 10_000)
+        moved = old.stat().st_mtime_ns
+        await until(lambda: old.stat().st_mtime_ns > moved)  # again, and it still writes
+
+        assert commands(mark) == pid, "the same process"
+        assert log.exists()

@@ -28,7 +28,7 @@ URL = "https://example.net/v"
 
 
 def up_arguments(tmp_path: Path, first: int) -> list[str]:
-    own = ["--port", str(first), "--metrics-port", "0", "--http-port", "0"]
+    own = ["--port", str(first), "--metrics-port", "0", "--http-port", "0", "--nats-port", "0"]
     return ["up", *own, "--data-dir", str(tmp_path / "data")]
 
 
@@ -154,3 +154,52 @@ async def test_up_restarts_a_killed_service(tmp_path: Path, mesh: dict[str, str]
     await finish(process)
 
     assert b"normalizer ended with code 137; starting it again" in printed
+
+
+async def test_the_broker_listens_at_the_chosen_port_after_every_start(
+    tmp_path: Path, mesh: dict[str, str]
+) -> None:
+    port = str(free_ports(1)[0])
+    for _ in range(2):
+        arguments = [*up_arguments(tmp_path, free_row(4)), "--nats-port", port]
+        process = await start(*arguments, **mesh)
+        ready, events = await next_line(process), await next_line(process)
+        keys = tmp_path / "data" / "nats" / "credentials"
+        client = await nats.connect(
+            events.split()[1].rstrip(","), nkeys_seed=str(keys / "bridge.nk")
+        )
+        await client.close()
+        process.send_signal(signal.SIGTERM)
+        await finish(process)
+
+        assert f"nats 127.0.0.1:{port}" in ready
+        assert events.startswith(f"events: nats://127.0.0.1:{port}, with a key: ")
+        assert str(keys) in events
+
+
+async def test_a_taken_nats_port_is_one_line_that_names_its_option(
+    tmp_path: Path, mesh: dict[str, str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = await run(*up_arguments(tmp_path, free_row(4)), "--nats-port", port, **mesh)
+
+    assert ended.code == 4
+    assert f"cannot listen on 127.0.0.1:{port} (nats)" in ended.err
+    assert "--nats-port" in ended.err
+    assert ended.err.count("\n") == 1
+
+
+async def test_up_names_each_variable_of_the_earlier_system_that_means_nothing_to_it_once(
+    tmp_path: Path, mesh: dict[str, str]
+) -> None:
+    old = {"REDIS_URL": "redis://user:secret@r", "PORT": "9000", "VIDEO_DOWNLOADER_URL": "http://d"}
+
+    process = await start(*up_arguments(tmp_path, free_row(4)), **mesh, **old, WORKERS="2")
+    await next_line(process)
+    process.send_signal(signal.SIGTERM)
+    ended = await finish(process)
+
+    told = [line for line in ended.err.splitlines() if "has no meaning here" in line]
+    assert sorted(line.split()[0] for line in told) == sorted(old)
+    assert "secret" not in ended.err

@@ -3,13 +3,18 @@
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.http.credentials import (
     CredentialsMiddleware,
+    OpenLogin,
     cookie_name,
+    forget_login,
     forget_session,
+    login_of,
+    set_login,
     set_session,
 )
 from mesh.bearer import CLIENT_KEY, bearer_metadata
@@ -62,6 +67,28 @@ def test_a_cookie_is_of_one_port_and_with_tls_of_one_host(
     scheme: str, host: str, name: str
 ) -> None:
     assert cookie_name(scope(scheme, host)) == name
+
+
+def test_a_begun_login_comes_back_from_the_providers_site_with_its_place() -> None:
+    login = OpenLogin("a-secret_of_43", "#/jobs?q=a%20b")
+    for scheme, name in (
+        ("http", "ytcaption-login-8000"),
+        ("https", "__Host-ytcaption-login-8000"),
+    ):
+        kept, gone = Response(), Response()
+        set_login(scope(scheme), kept, login, 600)
+        forget_login(scope(scheme), gone)
+
+        pair, *attributes = kept.headers["set-cookie"].split("; ")
+        assert pair.startswith(f"{name}=")
+        assert {"HttpOnly", "Max-Age=600", "Path=/", "SameSite=lax"} <= set(attributes)
+        assert ("Secure" in attributes) is (scheme == "https")
+        assert login_of(Request(scope(scheme, cookie=pair))) == login
+        assert "Max-Age=0" in gone.headers["set-cookie"]
+
+    planted = f"ytcaption-login-8000={login.secret}.https%3A%2F%2Fevil.example"
+    assert login_of(Request(scope(cookie=planted))).place == ""
+    assert login_of(Request(scope())) == OpenLogin("", "")
 
 
 def test_scripts_and_other_sites_do_not_get_the_cookie() -> None:

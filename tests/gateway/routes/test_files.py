@@ -21,7 +21,7 @@ HOSTILE = 'a"; filename="evil.exe\r\nX-Evil: yes\u202egpj.\u2066<b>%22\\/.ogg'
 @pytest.fixture(scope="module")
 async def audio(real_mesh: Any, finished_job: dict[str, Any]) -> tuple[str, bytes]:
     """URL of the stored audio, and its bytes."""
-    url = f"{real_mesh.http}{finished_job['audio_file']}"
+    url = f"{real_mesh.http}{finished_job['audio_url']}"
     async with httpx2.AsyncClient(timeout=60) as client:
         answer = await client.get(url)
     assert answer.headers["Content-Length"] == str(len(answer.content))

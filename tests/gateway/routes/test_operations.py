@@ -8,8 +8,9 @@ import httpx2
 import nats
 import pytest
 
-from tests.conftest import RealMesh
+from tests.conftest import DATA, RealMesh
 from tests.support.client import Client
+from tests.support.contract import misfits, shapes_of
 from tests.support.http import all_events, ended_job
 from tests.support.site import Site
 
@@ -180,11 +181,15 @@ async def test_a_factory_reset_deletes_everything_and_reports_each_service(
     assert done["orchestrator"]["jobs_removed"] == jobs
     assert counted["orchestrator"]["collections_removed"] == len(listed) >= 1
     assert done["orchestrator"]["collections_removed"] == len(listed)
-    assert done.keys() >= {"message", "orchestrator", "microservices", "warning"}
-    assert done["microservices"].keys() == {
-        *("video-downloader", "audio-normalization", "audio-transcriber")
-    }
+    example = shapes_of((DATA / "contract" / "http.md").read_text())[
+        "/admin/factory-reset", "Response"
+    ]
+    assert misfits(done, example) == []
+    assert done["orchestrator"]["logs_cleaned"] is True
+    assert [done[name] for name in ("message", "warning")] == [
+        example[name] for name in ("message", "warning")
+    ]
     for service in done["microservices"].values():
-        assert service["status"] == "done"
+        assert service["status"] == "success"
         assert service["data"].keys() == {"files_removed", "tasks_purged"}
     assert (await http.get("/jobs")).json() == {"total": 0, "next_page_token": "", "jobs": []}

@@ -9,8 +9,11 @@ from google.protobuf.descriptor_pb2 import MethodOptions
 from mesh.bus import Bus
 from mesh.identity import METHODS, Role
 from mesh.reasons import Reason
+from mesh.stores import AUDIT_SECONDS
 from orchestrator.access import audit as audit_module
 from tests.orchestrator.access.conftest import token_for
+from tests.orchestrator.conftest import connected
+from tests.support.broker import Broker
 from tests.support.client import Client, refusal
 from tests.support.polling import until
 from tests.support.scripted import Script
@@ -163,3 +166,17 @@ async def test_without_a_login_nothing_is_recorded(client: Client) -> None:
     await client.create()
 
     assert not (await client.admin.ListAudit(pb.ListAuditRequest())).entries
+
+
+async def test_entries_end_after_a_year_also_in_an_audit_that_was_made_before(
+    broker: Broker, broker_bus: Bus
+) -> None:
+    stream = broker_bus.names.audit_stream
+    made = (await broker_bus.jetstream.stream_info(stream)).config
+    await broker_bus.jetstream.update_stream(made.evolve(max_age=0))
+
+    async with connected(broker):
+        now = (await broker_bus.jetstream.stream_info(stream)).config
+
+    assert made.max_age == now.max_age == AUDIT_SECONDS
+    assert now.deny_delete

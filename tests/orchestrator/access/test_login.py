@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
 from mesh.bus import Bus
 from mesh.errors import UnavailableError
+from mesh.frames import truthful
 from mesh.identity import METHODS, Role
 from mesh.reasons import Reason
 from mesh.server import running_server
@@ -34,6 +35,7 @@ from ytcaption.v1 import (
     collection_service_pb2,
     job_pb2,
     pipeline_service_pb2,
+    quota_service_pb2,
     token_pb2,
 )
 from ytcaption.v1 import auth_service_pb2 as pb
@@ -44,6 +46,7 @@ PUBLIC = (
     collection_service_pb2,
     admin_service_pb2,
     auth_service_pb2,
+    quota_service_pb2,
 )
 RPCS = {
     f"{service.name}/{method.name}": method
@@ -77,6 +80,8 @@ async def answer_to(client: Client, name: str) -> str:
         request_serializer=method.input_type._concrete_class.SerializeToString,
         response_deserializer=method.output_type._concrete_class.FromString,
     )(iter([request]) if method.client_streaming else request)
+    if method.client_streaming:
+        truthful(call)
     try:
         if method.server_streaming:
             async for _ in call:

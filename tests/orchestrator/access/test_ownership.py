@@ -29,6 +29,7 @@ from ytcaption.v1 import (
     job_pb2,
     media_pb2,
     pipeline_service_pb2,
+    quota_service_pb2,
     token_pb2,
 )
 from ytcaption.v1 import admin_service_pb2 as admin_pb
@@ -43,6 +44,7 @@ RPCS: dict[str, Any] = {
         collection_service_pb2,
         admin_service_pb2,
         auth_service_pb2,
+        quota_service_pb2,
     )
     for service in contract.DESCRIPTOR.services_by_name.values()
     for method in service.methods
@@ -133,6 +135,7 @@ OF_ONE_OWNER: dict[str, Ask] = {
 }
 """Every rpc about stored things, those that change them last."""
 OF_THE_CALLER = {
+    "AdminService/ExportOwner",
     "PipelineService/CreateJob",
     "PipelineService/CreateJobFromUpload",
     "PipelineService/TranscribeStream",
@@ -142,6 +145,7 @@ OF_THE_CALLER = {
     "AuthService/CreateLink",
     "AuthService/CreateSession",
     "AuthService/EndSessions",
+    "QuotaService/GetQuota",
 }
 """About the caller alone: what it makes is its own."""
 

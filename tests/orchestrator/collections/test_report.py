@@ -12,9 +12,10 @@ from pypdf import PdfReader
 
 from mesh.bus import Bus
 from mesh.errors import NotFoundError, UnsupportedError
+from mesh.frames import MAX_FRAME_BYTES
 from mesh.reasons import Reason
 from orchestrator.collections.projection import Projection
-from orchestrator.collections.report import FRAME, Report, Reports
+from orchestrator.collections.report import Report, Reports
 from orchestrator.jobs.artifacts import Artifacts
 from orchestrator.jobs.caption_files import CaptionReader
 from orchestrator.jobs.event_log import EventLogReader, EventLogWriter
@@ -98,7 +99,7 @@ async def store_translated(bus: Bus, language_out: str) -> None:
 
 async def sent(report: Report) -> bytes:
     chunks = [chunk async for chunk in report.chunks()]
-    assert all(len(chunk) <= FRAME for chunk in chunks)
+    assert all(len(chunk) <= MAX_FRAME_BYTES for chunk in chunks)
     return b"".join(chunks)
 
 

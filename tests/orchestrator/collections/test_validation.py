@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from tests.orchestrator.conftest import Start
@@ -56,3 +57,17 @@ async def test_requests_that_can_never_succeed_are_refused_on_submission(
         listed = await client.collections.ListCollections(pb.ListCollectionsRequest())
 
     assert not listed.collections
+
+
+@pytest.mark.parametrize(("named", "limit"), [(None, 90), (7, 7)])
+async def test_the_operators_time_limit_counts_where_a_request_names_none(
+    start: Start, script: Script, named: int | None, limit: int
+) -> None:
+    script.hanging = set(addresses(1))
+    timeout = None if named is None else Duration(seconds=named)
+    async with start(fan_in_seconds=90) as client:
+        request = pb.CreateCollectionRequest(addresses=addresses(1), timeout=timeout)
+        found = (await client.collections.CreateCollection(request)).collection
+        script.go_on.set()
+
+    assert found.deadline.ToNanoseconds() - found.create_time.ToNanoseconds() == limit * 10**9

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from google.protobuf.timestamp import from_current_time
@@ -11,16 +12,23 @@ from google.protobuf.timestamp import from_current_time
 from mesh.bus import Bus
 from mesh.correlation import new_id
 from mesh.tasks import stop
+from orchestrator.collections.projection import members_at
 from orchestrator.events.outbox import Outbox
+from orchestrator.jobs.storage import JobStorage
 from ytcaption.v1 import event_pb2, job_pb2
 
 JOB = "01997b3e-6e0a-7c44-9d5f-0d3a5a3f2c11"
 COLLECTION = "01997b3e-0000-7c44-9d5f-0d3a5a3f2c11"
 
 
+def outbox_on(bus: Bus) -> Outbox:
+    """An outbox that reads the members of collections from their event logs."""
+    return Outbox(bus, partial(members_at, JobStorage.on(bus).event_logs))
+
+
 @asynccontextmanager
 async def publishing(bus: Bus) -> AsyncIterator[None]:
-    outbox = Outbox(bus)
+    outbox = outbox_on(bus)
     await outbox.create()
     task = asyncio.create_task(outbox.run())
     try:

@@ -30,3 +30,9 @@ def test_fields_that_may_hold_a_password_are_not_published() -> None:
 
     assert public == {"download": {"user_agent": "us"}}
     assert options_of(start.options).model_dump(exclude_none=True) == public
+
+
+def test_the_owner_of_a_collection_is_not_published_and_holds_nothing_up() -> None:
+    start = event_pb2.StartCollection(sources=["https://example.test/list"], owner="ana", title="T")
+
+    assert parameters_of(start).model_dump(exclude_none=True) == {"title": "T"}

@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
+from nats.js.api import AckPolicy, DeliverPolicy
 
 from mesh.bus import Bus
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
-from orchestrator.events.outbox import KINDS, Outbox
+from orchestrator.events.outbox import DURABLE
+from orchestrator.events.rendering import KINDS
 from tests.orchestrator.events.outbox import (
     JOB,
     executed,
+    outbox_on,
     published,
     publishing,
     store,
@@ -21,7 +24,7 @@ from tests.orchestrator.events.outbox import (
 from tests.support.broker import Broker
 from tests.support.dead_letters import dies_once
 from tests.support.polling import until
-from ytcaption.v1 import event_pb2
+from ytcaption.v1 import collection_pb2, event_pb2
 
 OTHER = "01997b3e-1111-7c44-9d5f-0d3a5a3f2c11"
 
@@ -65,7 +68,7 @@ async def test_an_event_reaches_live_subscribers_and_stays_in_the_outbox_stream(
 async def test_events_stored_while_every_outbox_was_away_are_published_in_order(
     broker_bus: Bus,
 ) -> None:
-    await Outbox(broker_bus).create()
+    await outbox_on(broker_bus).create()
     for number in range(300):
         await store(broker_bus, executed(number, JOB if number % 2 else OTHER))
         await store(broker_bus, stored_event("media_found", event_pb2.MediaFound()))
@@ -164,3 +167,32 @@ async def test_the_outbox_stream_deduplicates_for_the_configured_time(broker_bus
     config = (await broker_bus.jetstream.stream_info(broker_bus.names.outbox_stream)).config
 
     assert config.duplicate_window == 15 * 60
+
+
+async def test_the_outbox_of_an_earlier_version_goes_on_with_the_kinds_it_did_not_know(
+    broker_bus: Bus,
+) -> None:
+    names = broker_bus.names
+    await broker_bus.jetstream.add_consumer(
+        names.events_stream,
+        durable_name=DURABLE,
+        ack_policy=AckPolicy.EXPLICIT,
+        ack_wait=10,
+        max_ack_pending=1,
+        deliver_policy=DeliverPolicy.NEW,
+        filter_subjects=[names.event("*", kind) for kind in KINDS],
+    )
+    await store(broker_bus, executed(1))
+    async with publishing(broker_bus):
+        collection = collection_pb2.Collection(
+            collection_id=OTHER, state=collection_pb2.COLLECTION_STATE_COMPLETE
+        )
+        changed = event_pb2.CollectionChanged(collection=collection)
+        gathered = event_pb2.EVENT_TYPE_COLLECTION_GATHERED
+        await store(
+            broker_bus,
+            stored_event("collection_changed", changed, job_id="", attempt=0, type=gathered),
+        )
+        found = await published_when(broker_bus, 2)
+
+    assert [one["tipo_evento"] for one in found] == ["resultado_execucao", "resultado_agregado"]

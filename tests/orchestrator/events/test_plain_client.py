@@ -97,7 +97,8 @@ async def test_a_failure_is_published_and_a_malformed_event_becomes_a_dead_lette
     finally:
         await plain.close()
 
-    results = [one["payload"] for one in received if one["tipo_evento"].startswith("resultado")]
+    kinds = ("resultado_coleta", "resultado_execucao")
+    results = [one["payload"] for one in received if one["tipo_evento"] in kinds]
     assert [one["estado"] for one in results] == ["failed", "skipped"]
     assert [one["falha"]["motivo"] for one in results] == ["VIDEO_PRIVATE", "VIDEO_PRIVATE"]
     [letter] = await letters(client, reason="EVENT_MALFORMED")

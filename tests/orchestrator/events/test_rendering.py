@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from google.protobuf.duration import from_seconds
 
-from orchestrator.events.outbox import NoJsonFormError, rendered
+from orchestrator.events.rendering import NoJsonFormError, rendered
 from tests.orchestrator.events.outbox import COLLECTION, JOB, source, stored_event
 from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 
@@ -73,6 +73,13 @@ def test_a_fetched_recording_is_rendered_with_its_metadata() -> None:
 
     found = in_json(stored_event("collection_result", result))
 
+    shown = {
+        "titulo": "A talk",
+        "duracao": 61.0,
+        "data_publicacao": "2025-10-03",
+        "formato": "webm",
+        "capitulos": [{"inicio": 0.0, "fim": 9.0, "titulo": "One"}],
+    }
     assert found["tipo_evento"] == "resultado_coleta"
     assert found["payload"] == {
         "collection_id": COLLECTION,
@@ -80,14 +87,11 @@ def test_a_fetched_recording_is_rendered_with_its_metadata() -> None:
         "attempt": 1,
         "estado": "completed",
         "fonte": "https://example.test/a",
+        "status": "concluida",
+        "erros": [],
+        "dados": {"endereco": "https://example.test/a", "tamanho": 7, "media": shown},
         "tamanho": 7,
-        "media": {
-            "titulo": "A talk",
-            "duracao": 61.0,
-            "data_publicacao": "2025-10-03",
-            "formato": "webm",
-            "capitulos": [{"inicio": 0.0, "fim": 9.0, "titulo": "One"}],
-        },
+        "media": shown,
     }
 
 
@@ -104,6 +108,8 @@ def test_a_failure_is_rendered_with_its_reason() -> None:
     payload = in_json(stored_event("collection_result", result))["payload"]
 
     assert (payload["fonte"], payload["estado"]) == ("talk.mp3", "timed_out")
+    assert (payload["status"], payload["erros"]) == ("timeout", [payload["falha"]])
+    assert "dados" not in payload
     assert payload["falha"] == {
         "motivo": "SITE_ERROR",
         "mensagem": "503",
@@ -124,6 +130,7 @@ def test_the_start_and_the_result_of_a_transcription_are_rendered() -> None:
         duration=from_seconds(61),
         segment_count=9,
         source=source(),
+        job_state=job_pb2.JOB_STATE_SUCCEEDED,
     )
 
     start, end = (
@@ -141,6 +148,11 @@ def test_the_start_and_the_result_of_a_transcription_are_rendered() -> None:
     }
     assert end["payload"] == common | {
         "estado": "completed",
+        "status": "concluida",
+        "erros": [],
+        "resultado": "ok",
+        "arquivo": "transcription.srt",
+        "arquivo_endereco": f"/jobs/{JOB}/captions.srt",
         "idioma": "pt",
         "modelo": "base",
         "duracao": 61.0,
@@ -159,6 +171,33 @@ def test_a_transcription_with_doubts_has_its_warnings() -> None:
     assert payload["avisos"] == [
         {"motivo": "LANGUAGE_UNCERTAIN", "mensagem": "It may be Galician."}
     ]
+
+
+@pytest.mark.parametrize(
+    ("ended", "state", "status", "file"),
+    [
+        # With human-made captions, or those of an identical job, nothing is transcribed.
+        ("SUCCEEDED", "SKIPPED", "concluida", "transcription.srt"),
+        ("CANCELLED", "SKIPPED", "erro", None),
+        ("FAILED", "TIMED_OUT", "timeout", None),
+        ("FAILED", "COMPLETED", "erro", None),
+        # Events stored by an earlier version do not say how the job ended.
+        ("UNSPECIFIED", "COMPLETED", "concluida", "transcription.srt"),
+    ],
+)
+def test_the_status_of_an_execution_is_how_its_job_ended(
+    ended: str, state: str, status: str, file: str | None
+) -> None:
+    result = event_pb2.ExecutionResult(
+        state=job_pb2.StageState.Value(f"STAGE_STATE_{state}"),
+        job_state=job_pb2.JobState.Value(f"JOB_STATE_{ended}"),
+        source=source(),
+    )
+
+    payload = in_json(stored_event("execution_result", result))["payload"]
+
+    assert (payload["status"], payload.get("arquivo")) == (status, file)
+    assert (payload["resultado"] == "ok") is (status == "concluida")
 
 
 def test_other_kinds_have_no_json_form() -> None:

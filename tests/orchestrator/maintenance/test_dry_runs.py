@@ -100,7 +100,7 @@ async def test_a_reset_of_an_idle_mesh_removes_to_the_byte_what_was_counted(
     assert counted == done
     assert (done.jobs_removed, done.collections_removed, done.tasks_purged) == (4, 1, 1)
     assert done.bytes_removed > 3000 + len(SECOND)
-    empty = pb.ServiceReset(name="orchestrator", done=True)
+    empty = pb.ServiceReset(name="orchestrator", done=True, logs_cleaned=True)
     assert await _reset(client, dry_run=True) == await _reset(client) == empty
 
 

@@ -17,6 +17,7 @@ from mesh.correlation import new_id
 from mesh.errors import SourceRefusedError
 from mesh.reasons import Reason
 from mesh.status import reason_of
+from mesh.tokens import write_token
 from orchestrator.collections.control import AT_ANY_TIME, CollectionControl
 from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex
@@ -29,10 +30,15 @@ from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.store import JobStore
 from orchestrator.maintenance.inventory import Inventory
-from orchestrator.maintenance.retention import Retention
+from orchestrator.maintenance.owners import OwnerStore
+from orchestrator.maintenance.retention import Limit, Retention
 from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
+from orchestrator.quotas.quotas import Quotas
+from orchestrator.quotas.records import QuotaStore
 from orchestrator.watch.event_feed import FeedPool, JobFeed
+from orchestrator.webhooks.pending import PendingWebhooks
 from orchestrator.webhooks.queue import forget_webhooks
+from tests.orchestrator.access.conftest import token_for
 from tests.orchestrator.conftest import Start, connected
 from tests.support.broker import Broker
 from tests.support.client import Client
@@ -141,7 +147,9 @@ async def test_a_collection_reopened_after_it_was_chosen_for_removal_stays(bus: 
     work = WorkQueue(bus, ack_wait_seconds=60, max_deliveries=5)
     storage = JobStorage.on(bus)
     until_ended = FeedPool(partial(JobFeed, bus, storage.event_logs)).until_ended
-    jobs = JobControl(storage, work, until_ended, partial(forget_webhooks, bus))
+    quotas = Quotas(QuotaStore(bus), index.usage, index.catch_up, PendingWebhooks(bus).of, {})
+    forget = partial(forget_webhooks, bus)
+    jobs = JobControl(storage, work, until_ended, forget, quotas.keep_audio)
     control = CollectionControl(
         bus,
         records,
@@ -151,10 +159,10 @@ async def test_a_collection_reopened_after_it_was_chosen_for_removal_stays(bus: 
         Projections(storage.event_logs, records),
         jobs,
     )
-    retention = Retention(storage, Inventory(bus), index, jobs, control)
+    retention = Retention(storage, Inventory(bus), index, jobs, control, OwnerStore(bus))
     collection = collection_pb2.Collection(collection_id=new_id(), settled=True)
     versioned = await records.create(collection_pb2.CollectionRecord(collection=collection))
-    [chosen] = await retention.candidates(AT_ANY_TIME)
+    [chosen] = await retention.candidates(Limit(AT_ANY_TIME))
 
     versioned.collection.settled = False
     await records.save(versioned)
@@ -224,3 +232,60 @@ async def test_no_retention_keeps_jobs_for_ever(
 
         await until(swept)
         assert not await gone(client, ancient)
+
+
+async def test_an_owners_work_is_kept_for_the_owners_own_time(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = write_token(tmp_path / "first.token")
+    login: dict[str, Any] = {"login": True, "token_file": str(tmp_path / "first.token")}
+    monkeypatch.setattr("orchestrator.maintenance.housekeeper.INTERVAL_SECONDS", 0.1)
+    async with start(**login, retention_hours=720) as one, start(**login) as other:
+        admin = one.with_token(first)
+        made = {}
+        for name in ("ana", "bia"):
+            client = one.with_token((await token_for(admin, name)).secret)
+            made[name] = (await client.finished((await client.create()).job_id)).job_id
+
+        request = admin_pb.SetOwnerRetentionRequest(owner="ana", retention=AT_ONCE)
+        await admin.admin.SetOwnerRetention(request)
+
+        # On whichever orchestrator looks first: the setting is stored.
+        await until(lambda: gone(admin, made["ana"]))
+        assert not await gone(admin, made["bia"])
+        listed = await other.with_token(first).admin.ListOwnerRetentions(
+            admin_pb.ListOwnerRetentionsRequest()
+        )
+        assert [entry.owner for entry in listed.retentions] == ["ana"]
+
+
+async def test_a_longer_time_of_an_owner_outlasts_the_usual_one(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = write_token(tmp_path / "first.token")
+    login: dict[str, Any] = {"login": True, "token_file": str(tmp_path / "first.token")}
+    async with start(**login) as one:
+        admin = one.with_token(first)
+        made = {}
+        for name in ("ana", "bia"):
+            client = one.with_token((await token_for(admin, name)).secret)
+            made[name] = (await client.finished((await client.create()).job_id)).job_id
+        week = from_timedelta(timedelta(days=7))
+        request = admin_pb.SetOwnerRetentionRequest(owner="ana", retention=week)
+        await admin.admin.SetOwnerRetention(request)
+    monkeypatch.setattr("orchestrator.maintenance.housekeeper.INTERVAL_SECONDS", 0.1)
+    async with start(**login, retention_hours=1e-9) as one:
+        admin = one.with_token(first)
+
+        await until(lambda: gone(admin, made["bia"]))
+        assert not await gone(admin, made["ana"])
+
+        # Back to the usual time.
+        await admin.admin.SetOwnerRetention(admin_pb.SetOwnerRetentionRequest(owner="ana"))
+        await until(lambda: gone(admin, made["ana"]))
+        for owner, days in (("", 1), ("ana", -1), ("ana", 40_000), ("a\nb", 1)):
+            age = from_timedelta(timedelta(days=days))
+            request = admin_pb.SetOwnerRetentionRequest(owner=owner, retention=age)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await admin.admin.SetOwnerRetention(request)
+            assert reason_of(caught.value) == Reason.REQUEST_INVALID

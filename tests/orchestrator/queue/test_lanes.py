@@ -15,9 +15,10 @@ from nats.js import api
 from mesh.bus import Bus
 from mesh.status import reason_of
 from orchestrator.jobs.store import JobStore
+from orchestrator.pipeline.stages import reset_stages
 from orchestrator.queue.consumers import Puller
 from orchestrator.queue.dispatcher import Dispatcher
-from orchestrator.queue.lanes import LANES, LaneRotation, lane_of
+from orchestrator.queue.lanes import GROUPS, LANES, PARTS, LaneRotation, lane_of, lane_of_caller
 from orchestrator.queue.work_queue import WorkQueue
 from tests.orchestrator.conftest import OUTAGE_SECONDS, Start
 from tests.support.broker import Broker, running_broker
@@ -281,3 +282,66 @@ def test_a_caller_has_one_lane_of_each_priority_and_the_lanes_are_spread() -> No
     assert lane_of(job_pb2.Job(caller=ALICE)) != lane_of(job_pb2.Job(caller=BOB))
     assert len(lanes) == 16
     assert max(lanes.values()) < 100
+
+
+def test_an_owner_has_one_group_of_lanes_and_its_callers_share_it() -> None:
+    lanes = {lane_of(job_pb2.Job(owner="ana", caller=f"caller {n}")) for n in range(200)}
+    spread = {lane_of(job_pb2.Job(owner=f"owner {n}"))[:9] for n in range(1000)}
+
+    assert len({lane.rpartition("-")[0] for lane in lanes}) == 1
+    assert len(lanes) == PARTS
+    assert lanes < set(LANES)
+    assert len(spread) == GROUPS
+
+
+def test_owners_take_turns_however_many_callers_each_names() -> None:
+    one = [f"normal-03-{part}" for part in range(PARTS)]
+    order = served(dict.fromkeys(one, 10) | {"normal-07-2": 10})
+
+    assert [lane == "normal-07-2" for lane in order[:20]] == [False, True] * 10
+    assert set(order[:8]) == {*one, "normal-07-2"}
+
+
+async def test_an_item_queued_by_its_caller_before_owners_had_lanes_is_taken_up(
+    start: Start, script: Script, broker_bus: Bus
+) -> None:
+    job = job_pb2.Job(job_id=ID, owner="ana", caller=ALICE, state=job_pb2.JOB_STATE_QUEUED)
+    job.source.url = url("old")
+    job.max_attempts = 1
+    reset_stages(job)
+    before = broker_bus.names.work(lane_of_caller(job), ID)
+    await broker_bus.publish(before, job_pb2.WorkItem(job_id=ID).SerializeToString())
+    await JobStore(broker_bus).create(job_pb2.JobRecord(job=job))
+    async with start() as client:
+        assert (await client.finished(ID)).state == job_pb2.JOB_STATE_SUCCEEDED
+
+
+async def test_of_two_items_in_the_lanes_of_owner_and_caller_that_of_the_owner_counts(
+    broker_bus: Bus,
+) -> None:
+    queue = WorkQueue(broker_bus, ack_wait_seconds=60, max_deliveries=100)
+    job = job_pb2.Job(job_id=ID, owner="ana", caller=ALICE)
+    before = broker_bus.names.work(lane_of_caller(job), ID)
+    elsewhere = broker_bus.names.work(lane_of_caller(job_pb2.Job(caller=BOB)), ID)
+
+    alone = await queue.is_item_of(before, job)
+    await queue.put(job)
+
+    assert alone
+    assert not await queue.is_item_of(before, job)
+    assert not await queue.is_item_of(elsewhere, job)
+    assert await queue.is_item_of(queue.subject_of(job), job)
+
+
+async def test_lanes_without_items_get_no_consumer_when_too_many_items_wait_to_name_them(
+    start: Start, script: Script, broker_bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.queue.work_queue.MAX_NAMED", 0)
+    async with start(concurrency=1) as client:
+        async with runner_busy(client, script):
+            jobs = await batch(client, ALICE, 2) + await batch(client, BOB, 2)
+        await ended(client, jobs)
+    info = await broker_bus.jetstream.consumers_info(broker_bus.names.work_stream)
+
+    callers_ = (ALICE, BOB, "somebody else")
+    assert {one.name for one in info} == {lane_of(job_pb2.Job(caller=one)) for one in callers_}

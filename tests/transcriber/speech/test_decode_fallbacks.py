@@ -140,12 +140,49 @@ def test_a_word_that_follows_itself_in_two_ways_was_said() -> None:
 
 
 def test_a_full_length_that_stops_early_gives_way_to_a_short_window_that_does_not() -> None:
-    stops, goes_on = decoded(at(0), 1, at(10), at(10)), decoded(at(0), 1, 2, at(19.5), logprob=-0.5)
+    stops, goes_on = decoded(at(0), 1, at(10), at(10)), decoded(at(0), 1, 2, at(19.5), logprob=-0.3)
     options = DecodeOptions(5, full_length_first=True)
 
     assert ScriptedDecodes(stops, goes_on).chosen(options) is goes_on
     assert ScriptedDecodes(stops, stops).chosen(options) is stops
     assert ScriptedDecodes(goes_on).chosen(options) is goes_on
+
+
+def test_where_the_full_length_is_in_doubt_the_more_probable_of_both_lengths_is_taken() -> None:
+    doubtful = decoded(at(0), 1, 2, at(19.5), logprob=SURE - 0.2)
+    better = decoded(at(0), 1, 3, at(19.5), logprob=SURE - 0.1)
+    worse = decoded(at(0), 1, 3, at(19.5), logprob=SURE - 0.3)
+    options = DecodeOptions(5, full_length_first=True)
+
+    assert ScriptedDecodes(doubtful, better).chosen(options) is better
+    assert ScriptedDecodes(doubtful, worse).chosen(options) is doubtful
+
+
+@pytest.mark.parametrize(
+    ("full_length_first", "logprob"), [(True, SURE + 0.01), (False, SURE - 0.5)]
+)
+def test_one_length_is_enough_if_the_model_is_sure_or_the_recording_long(
+    full_length_first: bool, logprob: float
+) -> None:
+    one = decoded(at(0), 1, 2, at(19.5), logprob=logprob)
+    options = DecodeOptions(5, full_length_first=full_length_first)
+
+    assert ScriptedDecodes(one).chosen(options) is one
+
+
+@pytest.mark.parametrize("frames", [500, 2500, 2900])
+@pytest.mark.parametrize("greedy_first", [True, False])
+@pytest.mark.parametrize("full_length_first", [True, False])
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_no_window_is_decoded_twice_in_the_same_way(
+    frames: int, beam_size: int, greedy_first: bool, full_length_first: bool
+) -> None:
+    found = strategies(
+        frames, beam_size, greedy_first=greedy_first, full_length_first=full_length_first
+    )
+    ways = [(one.length, one.beam_size, one.no_repeat_ngram_size) for one in found]
+
+    assert len(set(ways)) == len(ways)
 
 
 def test_an_uncertain_result_without_speech_has_no_phrases() -> None:

@@ -100,9 +100,14 @@ function logoutButton() {
     type: "submit",
     formaction: "logout?everywhere",
   });
-  const form = h("form", { class: "leave", method: "post", action: "logout" }, leave, everywhere);
+  const proof = h("input", { type: "hidden", name: "csrf_token" });
+  const fields = [proof, leave, everywhere];
+  const form = h("form", { class: "leave", method: "post", action: "logout" }, ...fields);
   show(form, false);
-  session().then((caller) => show(form, caller.login), () => {});
+  session().then((caller) => {
+    proof.value = caller.csrf_token;
+    show(form, caller.login);
+  }, () => {});
   return form;
 }
 

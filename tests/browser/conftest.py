@@ -84,8 +84,16 @@ def page_errors(page: Page) -> list[str]:
     return errors
 
 
+ARRIVED = """() => Promise.allSettled(
+    document.getAnimations()
+        .filter((one) => Number.isFinite(one.effect.getComputedTiming().endTime))
+        .map((one) => one.finished))"""
+"""Waits for animations that end: a message that fades in has too little contrast until then."""
+
+
 def serious_violations(axe: Axe, page: Page) -> list[tuple[str, list[str]]]:
     """What axe finds in the current view, of some weight: the rule, and the elements."""
+    page.evaluate(ARRIVED)
     return [
         (one["id"], [node["html"] for node in one["nodes"]])
         for one in axe.run(page).response["violations"]

@@ -163,7 +163,7 @@ async def answers(port: int) -> bool:
 
 
 async def greeting(host: str, port: int) -> dict[str, Any]:
-    """What a nats-server says about itself to whoever connects; empty without an answer."""
+    """What a nats-server says about itself to every connection; empty without an answer."""
     try:
         async with asyncio.timeout(2):
             reader, writer = await asyncio.open_connection(host, port)

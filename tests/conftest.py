@@ -64,7 +64,7 @@ class RealMesh:
     """A folder as `ytcaption certs init` makes it; "": plain text."""
 
     def tls(self, name: str = "client") -> Tls:
-        """What a caller with that certificate shows, and whom it trusts."""
+        """What a caller with that certificate shows, and the authority it trusts."""
         files = (f"{name}.crt", f"{name}.key", "ca.crt")
         return Tls(*(f"{self.certs}/{file}" for file in files)) if self.certs else PLAIN
 

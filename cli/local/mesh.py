@@ -165,7 +165,7 @@ def variables_of(name: str, plan: MeshPlan) -> dict[str, str]:
 
 
 def tls_of_services(certs: Path | None, environ: Mapping[str, str]) -> dict[str, Tls]:
-    """The files of `ytcaption certs init`, and who may call whom; the environment wins."""
+    """The files of `ytcaption certs init`, and which callers each accepts; the environment wins."""
     given = {key: value for key, value in environ.items() if value}
     for name in (*SERVICES, "gateway") if certs else ():
         files = {"CERTIFICATE": f"{name}.crt", "KEY": f"{name}.key", "CA": "ca.crt"}

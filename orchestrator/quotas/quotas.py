@@ -74,7 +74,7 @@ Wanted: TypeAlias = Mapping[LimitId, float]
 
 
 def defaults_of(settings: Settings) -> dict[LimitId, float]:
-    """The limits of owners for whom none is set; 0: no limit."""
+    """The limits of owners without a limit of their own; 0: no limit."""
     return {limit: getattr(settings, f"quota_{name_of(limit)}") for limit in LIMITS}
 
 

@@ -159,7 +159,7 @@ def _provider_in_words(mesh: MeshSettings) -> str:
 
 
 def _provider(mesh: MeshSettings) -> Problems:
-    """A login by a provider that works for the public page, and lets in only those it is meant for."""
+    """A login by a provider that works for the public page and is for the right persons."""
     settings = mesh.orchestrator
     if not settings.oidc_issuer:
         return

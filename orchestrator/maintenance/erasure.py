@@ -262,7 +262,8 @@ class Erasure:
             await self._erase_content([*collections, *jobs], jobs, state)
             await self._erase_messages(owner, {*collections, *jobs}, state)
             await self._remove_records(collections, jobs, state)
-            if not await self.index.owned(owner):
+            # A collection may have no job yet.
+            if not (await self.index.owned(owner) or await self.collections.index.owned(owner)):
                 break
         else:
             raise UnavailableError(

@@ -407,6 +407,32 @@ async def test_a_second_call_follows_an_erasure_that_is_under_way(
     assert runs == 1
 
 
+async def test_a_collection_without_a_job_yet_that_was_accepted_meanwhile_goes_too(
+    stranger: Client, admin: Client, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = "http://example.test/feed"
+    script.pause_listing_at, script.listings[feed] = 0, []
+    whole, accepted = erasure.Erasure._remove_records, list[str]()
+
+    async def then_accept(self: erasure.Erasure, *given: object) -> None:
+        await whole(self, *given)  # type: ignore[arg-type]
+        if not accepted:  # by another orchestrator, which has not read yet that the token ended
+            late = await owner_named(admin, stranger, "ana")
+            request = collection_pb.CreateCollectionRequest(sources=[feed])
+            made = (await late.client.collections.CreateCollection(request)).collection
+            accepted.append(made.collection_id)
+
+    monkeypatch.setattr(erasure.Erasure, "_remove_records", then_accept)
+    await one_job(await owner_named(admin, stranger, "ana"))
+
+    done = (await erase(admin, "ana"))[-1]
+
+    assert done.finished
+    request = collection_pb.GetCollectionRequest(collection_id=accepted[0])
+    gone = await refusal(admin.collections.GetCollection(request))
+    assert gone == Reason.COLLECTION_NOT_FOUND
+
+
 async def test_the_files_that_a_killed_attempt_left_on_the_disk_go_too(
     stranger: Client, admin: Client, script: Script, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Certificates, keys and authorities are replaced under a mesh at work, and no call is lost."""
 
 import asyncio
+import re
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -182,6 +183,7 @@ async def test_files_that_are_replaced_under_load_lose_no_call(
         for name, address in servers.items():
             seen = await asyncio.to_thread(shown, address, mesh.tls("orchestrator"))
             assert seen == (certs / f"{name}.crt").read_text(), name
+        await until(partial(_broker_shows, mesh, (certs / "nats.crt").read_text()))
 
     async with asyncio.TaskGroup() as callers:
         for way in (
@@ -212,6 +214,15 @@ async def test_files_that_are_replaced_under_load_lose_no_call(
     assert all(one == received[0] for one in received)
     await _assert_refused(mesh, Authority(tmp_path / "foreign").issue("client"))
     await _assert_refused(mesh, first.issue("client"))
+
+
+async def _broker_shows(mesh: RealMesh, certificate: str) -> bool:
+    """It is asked to read its files again a few seconds after they were replaced."""
+    found = re.search(
+        r"^events: tls://(\S+),", (mesh.data_dir / "up.log").read_text(), re.MULTILINE
+    )
+    assert found
+    return await asyncio.to_thread(shown, found[1], mesh.tls(), after_a_line=True) == certificate
 
 
 def _reaches(mesh: RealMesh, service: str, number: int) -> bool:

@@ -1,10 +1,14 @@
 """A job over TLS on every wire, with certificates of `ytcaption certs init`."""
 
+import re
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
+import nats
 import pytest
 
+from mesh.broker import CREDENTIALS
 from tests.conftest import DATA, RealMesh, running_mesh
 from tests.end_to_end.spoken import plain, run
 from tests.support.certificates import Authority
@@ -46,6 +50,26 @@ async def test_a_job_runs_over_http(tls_mesh: RealMesh) -> None:
     assert job["status"] == "completed", job
     assert events
     assert plain(captions.text) == WORDS
+
+
+async def test_a_program_reaches_the_broker_over_tls_alone(tls_mesh: RealMesh) -> None:
+    printed = (tls_mesh.data_dir / "up.log").read_text()
+    found = re.search(r"^events: tls://(\S+),", printed, re.MULTILINE)
+    assert found
+    once = {
+        "nkeys_seed": str(tls_mesh.data_dir / "nats" / CREDENTIALS / "producer.nk"),
+        "allow_reconnect": False,
+        "connect_timeout": 60,
+    }
+    trusted = ssl.create_default_context(cafile=tls_mesh.tls().ca)
+
+    client = await nats.connect(f"tls://{found[1]}", tls=trusted, **once)
+    stored = await client.jetstream().publish("ytc.in.noise", b"noise", timeout=60)
+    await client.close()
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await nats.connect(f"nats://{found[1]}", **once)
+
+    assert stored.stream == "YTC_INBOX"
 
 
 def test_commands_without_the_right_certificate_say_what_is_wrong(

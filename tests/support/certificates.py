@@ -31,12 +31,12 @@ class Authority:
         return Tls(str(certificate), str(key), str(self.file), peers)
 
 
-def shown(address: str, caller: Tls) -> str:
-    """The certificate that a server shows on a new connection."""
+def shown(address: str, caller: Tls, *, after_a_line: bool = False) -> str:
+    """The certificate that a server shows on a new connection; a broker first says a line."""
     host, _, port = address.rpartition(":")
     context = ReloadingContext.for_client(caller)
-    with (
-        socket.create_connection((host, int(port)), SECONDS) as raw,
-        context.wrap_socket(raw, server_hostname=host) as encrypted,
-    ):
-        return ssl.DER_cert_to_PEM_cert(encrypted.getpeercert(binary_form=True) or b"")
+    with socket.create_connection((host, int(port)), SECONDS) as raw:
+        while after_a_line and raw.recv(1) != b"\n":
+            pass
+        with context.wrap_socket(raw, server_hostname=host) as encrypted:
+            return ssl.DER_cert_to_PEM_cert(encrypted.getpeercert(binary_form=True) or b"")

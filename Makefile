@@ -7,13 +7,16 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 
-.PHONY: run test test-browser check setup bench bench-collections bench-denoise bench-download bench-e2e bench-http bench-memory bench-mutated bench-quality chaos chaos-cluster chaos-disk load soak clean
+.PHONY: run test test-tls test-browser check setup bench bench-collections bench-denoise bench-download bench-e2e bench-http bench-memory bench-mutated bench-quality chaos chaos-cluster chaos-disk load soak clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
 
 test: $(READY)
 	scripts/test $(ARGS)
+
+test-tls: $(READY)
+	TESTS_OVER_TLS=1 scripts/test $(or $(ARGS),tests/end_to_end)
 
 test-browser: $(READY)
 	scripts/test-browser $(ARGS)

@@ -30,7 +30,9 @@ from benchmarks.load_state import RAW_STORES, accepting, finishing, listing, pub
 from benchmarks.load_watch import BARE, WATCHED, bare_sending, slow_watchers, watchers_held
 from benchmarks.results import write_json
 from cli.local.certs import make_certificates
+from cli.local.mesh import NATS, tls_of_services
 from mesh.addresses import free_ports
+from mesh.tls import PLAIN
 from tests.support.broker import running_broker
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -76,10 +78,11 @@ async def measure_load(args: Arguments) -> list[Figure]:
         data_dir = folder / "nats"
         if args.stored:
             await seed(data_dir, args.stored)
-        async with running_broker(data_dir) as broker:
-            certs = folder / "certs" if args.tls else None
-            if certs is not None:
-                make_certificates(certs, (), days=1)
+        certs = folder / "certs" if args.tls else None
+        if certs is not None:
+            make_certificates(certs, (), days=1)
+        tls = tls_of_services(certs, {}).get(NATS, PLAIN)
+        async with running_broker(data_dir, tls=tls) as broker:
             stages = f"127.0.0.1:{free_ports(1)[0]}"
             return await _in_turn(args, Site(broker, folder, stages, certs))
 
@@ -170,7 +173,7 @@ def _number(name: str, default: int, text: str) -> Callable[[Command], Command]:
 @click.option(
     "--tls",
     is_flag=True,
-    help="Callers, orchestrator and stages with TLS both ways; without the crowd and the streams.",
+    help="Every wire with TLS, between services both ways; without the crowd and the streams.",
 )
 @click.option(
     "--results",

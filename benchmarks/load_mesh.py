@@ -38,7 +38,7 @@ class Site:
     stages: str
     """Address of the null stages, whether or not they run."""
     certs: Path | None = None
-    """A folder of `ytcaption certs init`: stages, orchestrator and callers then use TLS."""
+    """A folder of `ytcaption certs init`: every wire then uses TLS."""
 
     @property
     def caller(self) -> Tls:

@@ -60,7 +60,11 @@ async def publishing(site: Site, messages: int) -> list[Figure]:
     """The machine's own limit: what JetStream stores a second, without us."""
     broker = site.broker
     async with Bus.connected(
-        broker.url, credentials=broker.credentials, prefix="RAW", limits=_small()
+        broker.url,
+        credentials=broker.credentials,
+        prefix="RAW",
+        limits=_small(),
+        tls=site.caller,
     ) as bus:
         js: JetStreamContext = bus.jetstream
         await js.add_stream(api.StreamConfig(name="RAW_SCRATCH", subjects=["raw.scratch.*"]))

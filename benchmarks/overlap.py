@@ -112,7 +112,7 @@ async def measure(args: Arguments) -> list[Figure]:
 
 @asynccontextmanager
 async def _running_mesh(work: Path, *, tls: bool) -> AsyncIterator[Server]:
-    """An embedded mesh, as it is or with TLS both ways between everything but the broker."""
+    """An embedded mesh, as it is or with TLS on every wire."""
     certs = work / "certs" if tls else None
     if certs is not None:
         make_certificates(certs, (), days=1)

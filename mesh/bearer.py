@@ -16,7 +16,7 @@ _client: ContextVar[str] = ContextVar("outgoing_client", default="")
 def present(token: str, client: str = "") -> None:
     """Sends the token with every call this task makes from here on; "": sends none.
 
-    `client` is the address of whom the calls are made for, if not for ourselves.
+    `client` is the address of the client that the calls are made for, if not for ourselves.
     """
     _outgoing.set(token)
     _client.set(client if client.isascii() and client.isprintable() else "")
@@ -56,7 +56,7 @@ def received(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
 
 
 def client_of(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
-    """For whom the caller says that it calls; "" if it does not."""
+    """The client that the caller says it calls for; "" if it names none."""
     for key, value in metadata or ():
         if key == CLIENT_KEY and isinstance(value, str):
             return value[:MAX_CLIENT]

@@ -12,6 +12,7 @@ from mesh.credentials import PUBLIC_KEYS, ROLES, make_keys
 from mesh.errors import UnavailableError
 from mesh.private import private_folder, write_private
 from mesh.reasons import Reason
+from mesh.tls import PLAIN, Tls
 
 PORT = 4222
 """The usual port of NATS."""
@@ -40,8 +41,17 @@ feature_flags {{
   js_ack_fc_v2: false
 }}
 
-include "{credentials}/{keys}"
+{tls}include "{credentials}/{keys}"
 {accounts}"""
+TLS = """\
+# Clients show their key, not a certificate. SIGHUP makes the server read these again.
+tls {{
+  cert_file: {certificate}
+  key_file: {key}
+  timeout: 10
+}}
+
+"""
 
 
 def find_binary() -> Path:
@@ -57,7 +67,7 @@ def find_binary() -> Path:
     )
 
 
-def write_configuration(data_dir: Path, port: int, prefix: str = "YTC") -> Path:
+def write_configuration(data_dir: Path, port: int, prefix: str = "YTC", tls: Tls = PLAIN) -> Path:
     """Writes the server's configuration and the missing keys; its data stays."""
     # It holds every transcript, so only the owner may read it.
     private_folder(data_dir)
@@ -73,6 +83,9 @@ def write_configuration(data_dir: Path, port: int, prefix: str = "YTC") -> Path:
         credentials=CREDENTIALS,
         keys=PUBLIC_KEYS,
         accounts=accounts(prefix),
+        tls=TLS.format(certificate=_quoted(Path(tls.certificate)), key=_quoted(Path(tls.key)))
+        if tls.certificate
+        else "",
     )
     write_private(path, text)
     return path
@@ -149,9 +162,9 @@ def command(configuration: Path) -> list[str]:
     return [str(find_binary()), "--config", str(configuration)]
 
 
-def url_of(port: int) -> str:
-    """The URL clients connect to."""
-    return f"nats://{HOST}:{port}"
+def url_of(port: int, tls: Tls = PLAIN) -> str:
+    """The URL clients connect to; with TLS they never connect in plain text."""
+    return f"{'tls' if tls.certificate else 'nats'}://{HOST}:{port}"
 
 
 async def answers(port: int) -> bool:
@@ -163,7 +176,7 @@ async def answers(port: int) -> bool:
 
 
 async def greeting(host: str, port: int) -> dict[str, Any]:
-    """What a nats-server says about itself to whoever connects; empty without an answer."""
+    """What a nats-server says about itself to every connection; empty without an answer."""
     try:
         async with asyncio.timeout(2):
             reader, writer = await asyncio.open_connection(host, port)

@@ -40,7 +40,7 @@ COMMON: tuple[tuple[str, str | int], ...] = (
 
 
 @asynccontextmanager
-async def open_channel(  # noqa: PLR0913 # whom to call, and how
+async def open_channel(  # noqa: PLR0913 # what to call, and how
     addresses: str,
     service: str,
     *,

@@ -222,6 +222,15 @@ class _UnknownMethods(grpc.aio.ServerInterceptor):
         return grpc.stream_unary_rpc_method_handler(refuse) if found is None else found
 
 
+async def _write(context: Any, answer: Any) -> None:
+    """Sends one answer; to a client that has gone, the call is cancelled."""
+    try:
+        await context.write(answer)
+    except grpc.aio.InternalError:
+        # The client left in the middle of a message. Otherwise gRPC cancels the call itself.
+        raise asyncio.CancelledError from None
+
+
 class GuardInterceptor(grpc.aio.ServerInterceptor):
     """Runs a context manager around our RPCs, unary or streaming, or around every RPC."""
 
@@ -258,7 +267,7 @@ class GuardInterceptor(grpc.aio.ServerInterceptor):
                     return
                 async with aclosing(answers):
                     async for answer in answers:
-                        await context.write(answer)
+                        await _write(context, answer)
 
         return getattr(grpc, f"{kind}_rpc_method_handler")(
             answer_many if handler.response_streaming else answer_once,

@@ -1,7 +1,9 @@
 """TLS of every wire: gRPC, HTTP, metrics, NATS. New connections use files that were replaced."""
 
+import os
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -109,13 +111,31 @@ def _stat(path: str) -> tuple[int, int, int] | None:
 
 
 def _load(context: ssl.SSLContext, tls: Tls, pems: Pems) -> None:
-    if tls.certificate:
-        # The password is for a key that has one: without it OpenSSL asks at the terminal.
-        context.load_cert_chain(tls.certificate, tls.key, password="")
+    """Loads what was read: the files themselves may have been replaced since."""
+    if pems.certificate is not None and pems.key is not None:
+        with _as_file(pems.certificate) as certificate, _as_file(pems.key) as key:
+            # The password is for a key that has one: without it OpenSSL asks at the terminal.
+            context.load_cert_chain(certificate, key, password="")
     if tls.ca == SYSTEM:
         context.load_default_certs()
     elif pems.ca is not None:
         context.load_verify_locations(cadata=pems.ca.decode("ascii", "replace"))
+
+
+@contextmanager
+def _as_file(data: bytes) -> Iterator[str]:
+    """A path to read the data from once: Python's ssl takes certificates from files alone."""
+    readable, writable = os.pipe()
+    try:
+        os.set_blocking(writable, False)
+        try:
+            if os.write(writable, data) < len(data):
+                raise TlsError("a certificate with its chain, or its key, is too long")
+        finally:
+            os.close(writable)
+        yield f"/dev/fd/{readable}"
+    finally:
+        os.close(readable)
 
 
 class WatchedFiles:

@@ -55,6 +55,7 @@ from orchestrator.maintenance.housekeeper import Housekeeper
 from orchestrator.maintenance.inventory import Inventory
 from orchestrator.maintenance.log_files import LogFiles
 from orchestrator.maintenance.orphans import Orphans
+from orchestrator.maintenance.overwriting import Overwriter
 from orchestrator.maintenance.owners import OwnerStore
 from orchestrator.maintenance.poison_items import PoisonItems
 from orchestrator.maintenance.reconciler import Reconciler, enqueue_job
@@ -312,6 +313,7 @@ def build_maintenance(
         control=jobs.control,
         collections=collection_control,
         inventory=inventory,
+        overwriter=Overwriter(bus, inventory),
         login=login,
         owners=owners,
         quotas=core.quota_store,

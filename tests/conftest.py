@@ -1,22 +1,27 @@
 """The whole mesh as a user runs it, and a site to fetch from; both on loopback, once a session."""
 
 import os
-import ssl
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import grpc
+import httpx2
 import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+from cli.local.certs import NAMES
 from mesh.addresses import free_ports, free_row
+from mesh.channel import open_direct_channel
+from mesh.tls import PLAIN, ReloadingContext, Tls
+from tests.support.certificates import Authority
 from tests.support.client import Client
 from tests.support.processes import Newborn, lives
 from tests.support.site import Site, serving
@@ -28,6 +33,10 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # A mesh of the tests starts at once; tests of the measurement turn it on.
 os.environ["TRANSCRIBER_MEASURE_BACKENDS"] = "false"
 COMMAND = str(Path(sys.executable).with_name("ytcaption"))
+OVER_TLS = bool(os.environ.get("TESTS_OVER_TLS"))
+"""Whether every mesh of the tests has TLS on each wire: `make test-tls`."""
+COOKIE_PREFIX = "__Host-" if OVER_TLS else ""
+"""Of every cookie of the gateway."""
 START_SECONDS = 240
 POLL_SECONDS = 0.1
 
@@ -51,6 +60,32 @@ class RealMesh:
     """Base address of the gateway."""
     pid: int
     data_dir: Path
+    certs: str = ""
+    """A folder as `ytcaption certs init` makes it; "": plain text."""
+
+    def tls(self, name: str = "client") -> Tls:
+        """What a caller with that certificate shows, and the authority it trusts."""
+        files = (f"{name}.crt", f"{name}.key", "ca.crt")
+        return Tls(*(f"{self.certs}/{file}" for file in files)) if self.certs else PLAIN
+
+    def channel(self) -> grpc.aio.Channel:
+        """A channel to the orchestrator."""
+        return open_direct_channel(self.server, self.tls())
+
+    def browser(self, **options: Any) -> httpx2.AsyncClient:
+        """A client of the gateway. It shows no certificate, as a browser."""
+        trusted = ReloadingContext.for_client(Tls(ca=self.tls().ca))
+        return httpx2.AsyncClient(base_url=self.http, timeout=60, verify=trusted, **options)
+
+    def variables(self, name: str = "client") -> dict[str, str]:
+        """What commands need in their environment to find the mesh and its wires."""
+        files = {
+            f"YTCAPTION_TLS_{key.upper()}": file for key, file in asdict(self.tls(name)).items()
+        }
+        return {
+            "YTCAPTION_SERVER": self.server,
+            **{key: file for key, file in files.items() if file},
+        }
 
     @property
     def token(self) -> str:
@@ -86,9 +121,10 @@ def running_mesh(
 
     In the variables, `{http}` stands for the address of its page.
     """
-    trusted = ssl.create_default_context(cafile=f"{certs}/ca.crt") if certs else None
+    if OVER_TLS and not certs:
+        certs = str(certificates_in(data_dir / "certs"))
     port, http_port = free_row(4), free_ports(1)[0]
-    http = f"{'https' if trusted else 'http'}://127.0.0.1:{http_port}"
+    http = f"{'https' if certs else 'http'}://127.0.0.1:{http_port}"
     variables = {name: value.replace("{http}", http) for name, value in variables.items()}
     command = [COMMAND, "up", "--port", str(port), "--metrics-port", metrics_port]
     command += ["--http-port", str(http_port), "--nats-port", "0"]
@@ -110,24 +146,31 @@ def running_mesh(
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
         )
     try:
-        server = f"127.0.0.1:{port}"
-        _wait_until_healthy(http, process, data_dir / "up.log", trusted)
-        yield RealMesh(server, http, process.pid, data_dir)
+        mesh = RealMesh(f"127.0.0.1:{port}", http, process.pid, data_dir, certs)
+        _wait_until_healthy(mesh, process)
+        yield mesh
     finally:
         process.terminate()
         process.wait(120)
 
 
-def _wait_until_healthy(
-    http: str, process: "subprocess.Popen[bytes]", log: Path, trusted: ssl.SSLContext | None
-) -> None:
+def certificates_in(folder: Path) -> Path:
+    """The same files as those of `ytcaption certs init`, of an authority of the tests."""
+    authority = Authority(folder)
+    for name in NAMES:
+        authority.issue(name)
+    return folder
+
+
+def _wait_until_healthy(mesh: RealMesh, process: "subprocess.Popen[bytes]") -> None:
     """Polls the gateway: cheap, and it answers 200 only once every stage serves."""
+    trusted = ReloadingContext.for_client(Tls(ca=mesh.tls().ca)) if mesh.certs else None
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        with suppress(OSError), urlopen(f"{http}/health", timeout=10, context=trusted):  # noqa: S310 # our own
+        with suppress(OSError), urlopen(f"{mesh.http}/health", timeout=10, context=trusted):  # noqa: S310 # our own
             return
         time.sleep(POLL_SECONDS)
-    pytest.fail(f"the mesh did not come up: {log.read_text()}")
+    pytest.fail(f"the mesh did not come up: {(mesh.data_dir / 'up.log').read_text()}")
 
 
 @pytest.fixture(scope="session")
@@ -144,7 +187,7 @@ def spoken_url(site: Site) -> str:
 @pytest.fixture
 async def client(real_mesh: RealMesh) -> AsyncIterator[Client]:
     """A caller of the real mesh."""
-    async with grpc.aio.insecure_channel(real_mesh.server) as channel:
+    async with real_mesh.channel() as channel:
         yield Client(channel)
 
 

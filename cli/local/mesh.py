@@ -29,11 +29,13 @@ from mesh.addresses import free_ports, split
 from mesh.credentials import seed_file
 from mesh.errors import UnavailableError
 from mesh.preparation import in_words
-from mesh.tls import PLAIN, Tls
+from mesh.tls import PLAIN, Tls, WatchedFiles
 from mesh.tokens import read_token, write_token
 
 STAGES = ("downloader", "normalizer", "transcriber")
 SERVICES = ("orchestrator", *STAGES)
+NATS = "nats"
+"""The name of the broker's process and certificate."""
 CALLERS = {"orchestrator": "gateway,client", "gateway": ""}
 """Names that may call a service with TLS; a stage is called by the orchestrator alone."""
 # Model weights may have to be downloaded first.
@@ -101,13 +103,18 @@ class MeshPlan:
 def phases(plan: MeshPlan) -> list[list[ProcessSpec]]:
     """The processes in the order of their dependencies: broker, stages, orchestrator, gateway."""
     prefix = os.environ.get("ORCHESTRATOR_PREFIX") or "YTC"
-    configuration = broker.write_configuration(plan.data_dir, plan.nats_port, prefix)
+    tls = plan.tls.get(NATS, PLAIN)
+    configuration = broker.write_configuration(plan.data_dir, plan.nats_port, prefix, tls)
     if plan.token_file is not None:
         # New ones at each start: those that were shown to a taken port are worth nothing.
         write_token(plan.stages_token)
         write_token(plan.metrics_token)
     nats = ProcessSpec(
-        "nats", broker.command(configuration), partial(broker.answers, plan.nats_port)
+        NATS,
+        broker.command(configuration),
+        partial(broker.answers, plan.nats_port),
+        # The others look by themselves.
+        renewed=WatchedFiles(tls).changed if tls.certificate else None,
     )
     stages = [_service(name, plan, variables_of(name, plan)) for name in STAGES]
     variables = {**variables_of("orchestrator", plan), **_storage(plan)}
@@ -165,7 +172,10 @@ def variables_of(name: str, plan: MeshPlan) -> dict[str, str]:
 
 
 def tls_of_services(certs: Path | None, environ: Mapping[str, str]) -> dict[str, Tls]:
-    """The files of `ytcaption certs init`, and who may call whom; the environment wins."""
+    """The files of `ytcaption certs init`, and which callers each accepts; the environment wins.
+
+    The broker has its own, unless the orchestrator trusts another authority.
+    """
     given = {key: value for key, value in environ.items() if value}
     for name in (*SERVICES, "gateway") if certs else ():
         files = {"CERTIFICATE": f"{name}.crt", "KEY": f"{name}.key", "CA": "ca.crt"}
@@ -173,6 +183,9 @@ def tls_of_services(certs: Path | None, environ: Mapping[str, str]) -> dict[str,
         values["PEERS"] = CALLERS.get(name, "orchestrator")
         given = {f"{name.upper()}_TLS_{key}": value for key, value in values.items()} | given
     found = {name: Tls.from_environment(name, given) for name in (*SERVICES, "gateway")}
+    if certs and found["orchestrator"].ca == str((certs / "ca.crt").absolute()):
+        certificate, key = (str((certs / f"{NATS}.{end}").absolute()) for end in ("crt", "key"))
+        found[NATS] = Tls(certificate, key, found["orchestrator"].ca)
     for name, tls in found.items():
         tls.check(f"{name.upper()}_")
     return found
@@ -191,7 +204,7 @@ def _stage_settings(name: str, plan: MeshPlan) -> dict[str, str]:
 def _orchestrator_settings(plan: MeshPlan) -> dict[str, str]:
     stages = {name.upper(): reachable(plan.listen[name]) for name in STAGES}
     login = {
-        "NATS_URL": broker.url_of(plan.nats_port),
+        "NATS_URL": broker.url_of(plan.nats_port, plan.tls.get(NATS, PLAIN)),
         "NATS_CREDENTIALS": str(seed_file(plan.credentials_dir, "orchestrator")),
     }
     if plan.log_dir is not None:

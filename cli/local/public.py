@@ -159,7 +159,7 @@ def _provider_in_words(mesh: MeshSettings) -> str:
 
 
 def _provider(mesh: MeshSettings) -> Problems:
-    """A login by a provider that works for the public page, and lets in whom it is meant for."""
+    """A login by a provider that works for the public page and is for the right persons."""
     settings = mesh.orchestrator
     if not settings.oidc_issuer:
         return
@@ -184,7 +184,7 @@ def _provider(mesh: MeshSettings) -> Problems:
         remedy = "register a confidential client; set ORCHESTRATOR_OIDC_CLIENT_SECRET_FILE"
         yield Finding("provider", "warning", detail, remedy)
     if role := role_table(settings.oidc_roles).get(PEOPLE):
-        detail = f"everyone whom the provider knows is {role.name.lower()} here"
+        detail = f"everyone the provider knows is {role.name.lower()} here"
         yield Finding("provider", "warning", detail, "name groups in ORCHESTRATOR_OIDC_ROLES")
 
 
@@ -200,7 +200,7 @@ def _open_stages(mesh: MeshSettings) -> Problems:
     for name, settings in mesh.stages.items():
         variable = f"{name.upper()}_TOKEN_FILE"
         if not (settings.token_file or settings.tls.names):
-            detail = f"the {name} serves whoever reaches its port"
+            detail = f"the {name} serves everyone who reaches its port"
             remedy = f"set {variable}, or {name.upper()}_TLS_PEERS=orchestrator"
             yield Finding("stages", "missing", detail, remedy)
         elif settings.token_file and not _same_token(sent, settings.token_file):
@@ -225,7 +225,7 @@ def _open_metrics(mesh: MeshSettings) -> Problems:
         if not listen or settings.metrics_token_file or settings.tls.names:
             continue
         verdict: Literal["warning", "missing"] = "missing"
-        detail = f"whoever reaches {listen} reads the metrics of the {name}"
+        detail = f"everyone who reaches {listen} reads the metrics of the {name}"
         if _on_loopback(listen):
             verdict, detail = "warning", f"every user of this machine reads the metrics of {name}"
         remedy = f"set {name.upper()}_METRICS_TOKEN_FILE, or {name.upper()}_METRICS_LISTEN="

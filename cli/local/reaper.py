@@ -25,6 +25,8 @@ COMMAND_NOT_FOUND = 127
 KILL_SECONDS = 30.0
 """Killed processes end at once, but a busy machine may hold them up."""
 
+SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""Those that are handled; the command gets a SIGHUP, too."""
 ON_LINUX = sys.platform.startswith("linux")
 
 
@@ -42,12 +44,12 @@ def main(arguments: list[str]) -> int:
 
 
 def _signal_pipe() -> int:
-    """A descriptor that becomes readable on SIGCHLD, SIGTERM and SIGINT."""
+    """A descriptor that becomes readable on each of the signals."""
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, lambda *_: None)
     return readable
 
@@ -64,7 +66,7 @@ def _spawn(command: list[str], libc: "ctypes.CDLL | None") -> int:
             if os.getppid() != reaper:  # it died before the request took effect
                 os._exit(1)
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.execvp(command[0], command)  # noqa: S606 # the supervisor's own command
@@ -83,7 +85,10 @@ def _wait(child: int, grace: float, signals: int) -> int:
             return code
         left = None if deadline is None else max(0.0, deadline - monotonic())
         readable, _, _ = select.select(watched, [], [], left)
-        stop = signals in readable and _asks_to_stop(signals)
+        received = set(os.read(signals, 1024)) if signals in readable else set()
+        stop = not received.isdisjoint({signal.SIGTERM, signal.SIGINT})
+        if signal.SIGHUP in received:
+            os.kill(child, signal.SIGHUP)
         if 0 in readable and not os.read(0, 1024):  # the supervisor is gone
             watched.remove(0)
             stop = True
@@ -93,10 +98,6 @@ def _wait(child: int, grace: float, signals: int) -> int:
         elif deadline is not None and monotonic() >= deadline:
             _kill_descendants(child)
             deadline = monotonic() + 0.1  # the kill may take a moment
-
-
-def _asks_to_stop(signals: int) -> bool:
-    return bool({signal.SIGTERM, signal.SIGINT} & set(os.read(signals, 1024)))
 
 
 def _reap(child: int) -> int | None:

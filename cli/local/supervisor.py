@@ -25,7 +25,8 @@ ACTIVITY_SECONDS = 0.25
 REAPER_SECONDS = reaper.KILL_SECONDS + 2
 FIRST_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 30.0
-ROTATE_SECONDS = 5.0
+FILES_SECONDS = 5.0
+"""How often logs and replaced files are looked at."""
 STEADY_SECONDS = 10.0
 """A process that ran this long did not exit because of its start: the backoff is reset."""
 
@@ -45,6 +46,9 @@ class ProcessSpec:
 
     start_seconds: float = 60
     """Time limit to become ready."""
+
+    renewed: Callable[[], bool] | None = None
+    """Whether files have changed that it reads again on SIGHUP; None: it reads none so."""
 
 
 class ManagedProcess:
@@ -69,6 +73,15 @@ class ManagedProcess:
                 env={**os.environ, **self.spec.environment},
                 start_new_session=True,
             )
+
+    def read_again(self) -> None:
+        """Sends SIGHUP if files have changed that the process reads again then."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        if self.spec.renewed is not None and self.spec.renewed():
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGHUP)
 
     def rotate_log(self) -> None:
         """Moves a log that has grown too long aside; works while the process writes to it.
@@ -186,7 +199,7 @@ async def supervised(
         await startup.start([process for group in groups[1:] for process in group])
         display.status("")
         tasks = [asyncio.ensure_future(_keep_running(one, display)) for one in processes]
-        tasks.append(asyncio.ensure_future(_rotate_logs(processes)))
+        tasks.append(asyncio.ensure_future(_look_after_files(processes)))
         yield
     finally:
         display.status("")
@@ -229,10 +242,11 @@ class _Startup:
         self._display.status(f"starting {states}")
 
 
-async def _rotate_logs(processes: Sequence[ManagedProcess]) -> None:
+async def _look_after_files(processes: Sequence[ManagedProcess]) -> None:
     while True:
-        await asyncio.sleep(ROTATE_SECONDS)
+        await asyncio.sleep(FILES_SECONDS)
         for process in processes:
+            process.read_again()
             with suppress(OSError):  # a full disk: the log stays as it is
                 await asyncio.to_thread(process.rotate_log)
 

@@ -13,7 +13,7 @@ from platformdirs import user_data_dir
 from cli.channel import call, connected
 from cli.exits import CommandError, Exit
 from cli.local.directories import data_directory
-from cli.local.mesh import SERVICES, STAGES, MeshPlan, phases, reachable, tls_of_services
+from cli.local.mesh import NATS, SERVICES, STAGES, MeshPlan, phases, reachable, tls_of_services
 from cli.local.supervisor import supervised
 from cli.render.screen import Screen
 from cli.token_files import file_of_up, link_of, token_file_of_up
@@ -21,6 +21,7 @@ from mesh import broker
 from mesh.addresses import free_ports, is_loopback, is_taken, split
 from mesh.old_names import meaningless, overridden
 from mesh.private import private_folder
+from mesh.tls import PLAIN
 from mesh.tokens import read_token
 from ytcaption.v1.auth_service_pb2 import CreateLinkRequest
 
@@ -169,8 +170,9 @@ def unused_variables(environ: Mapping[str, str]) -> list[str]:
 def _print_ready(plan: MeshPlan, certs: Path | None) -> None:
     where = ", ".join(f"{name} {address}" for name, address in plan.listen.items())
     click.echo(f"ready: {where}, nats {LOOPBACK}:{plan.nats_port}")
+    tls = plan.tls.get(NATS, PLAIN)
     click.echo(
-        f"events: {broker.url_of(plan.nats_port)}, with a key: producer.nk, listener.nk or "
+        f"events: {broker.url_of(plan.nats_port, tls)}, with a key: producer.nk, listener.nk or "
         f"bridge.nk in {plan.credentials_dir}"
     )
     if reachable(plan.listen["orchestrator"]) != "127.0.0.1:50051":

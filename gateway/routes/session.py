@@ -48,7 +48,7 @@ OWN_SITES = ("none", "same-origin")
 
 @router.get("/session", responses=problem_responses())
 async def get_session(request: Request, deps: Deps) -> Session:
-    """Returns whom the token or the session of the client stands for, and its role."""
+    """Returns the subject of the client's token or session, and its role."""
     found = await call(deps.orchestrator.auth.GetCaller, pb.GetCallerRequest())
     return Session(
         subject=found.subject,

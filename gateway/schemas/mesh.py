@@ -24,7 +24,9 @@ DeliveryState = Literal["pending", "delivered", "dead"]
 class Session(ResponseModel):
     """Who the client is."""
 
-    subject: str = Field(description="Whom the token stands for; empty without a login.")
+    subject: str = Field(
+        description="The person or program the token stands for; empty without a login."
+    )
     role: str = Field(description="`reader`, `submitter`, `operator` or `admin`.")
     login: bool = Field(description="Whether this mesh has a login.")
     groups: list[str] = Field(description="Groups of the token.")

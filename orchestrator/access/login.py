@@ -324,7 +324,7 @@ class Login:
         return await self._provider().begin()
 
     async def complete_login(self, answer: Answer) -> NewToken:
-        """The session of the person whom the provider names; a login is completed once."""
+        """The session of the person that the provider names; a login is completed once."""
         oidc = self._provider()
         mark = token_pb2.Token(token_id=derived_id(answer.secret), kind=COMPLETED)
         if self._store.find(mark.token_id):

@@ -46,7 +46,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """For whom the provider vouched."""
+    """The person that the provider vouched for."""
 
     subject: str
     role: Role

@@ -84,13 +84,20 @@ class TokenStore:
 
     async def remove(self, token_id: str) -> bool:
         """Removes a record; whether it was there and no other call was first."""
-        await self.catch_up()
-        found = self._records.pop(token_id, None)
-        if found is None:
-            return False
-        # An empty value, which no token has: compare-and-set, and other replicas read it. It goes
-        # later.
-        return await self._bus.put_key(token_id, b"", found[1], self._bucket) is not None
+        for _ in range(MAX_RACES):
+            await self.catch_up()
+            found = self._records.get(token_id)
+            if found is None:
+                return False
+            # An empty value, which no token has: compare-and-set, and other replicas read it. It
+            # goes later.
+            sequence = await self._bus.put_key(token_id, b"", found[1], self._bucket)
+            if sequence is not None:
+                self._take_out(token_id, sequence)
+                return True
+        raise UnavailableError(
+            "the token changes too often to be removed now", reason=Reason.STORAGE_UNAVAILABLE
+        )
 
     async def forget_removed(self, seconds: float) -> None:
         """Takes what is left of removals out of the bucket once they were read this long ago."""
@@ -116,9 +123,9 @@ class TokenStore:
             self._sequence = change.sequence
 
     def _apply(self, token_id: str, data: bytes, sequence: int) -> None:
-        known = self._records.get(token_id)
-        if known is not None and known[1] >= sequence:  # our own write, or one before it
-            return
+        known, removed = self._records.get(token_id), self._removed.get(token_id)
+        if max(known[1] if known else 0, removed[0] if removed else 0) >= sequence:
+            return  # our own write, or one before it
         try:
             record = token_pb2.TokenRecord.FromString(data)
         except DecodeError:
@@ -127,8 +134,11 @@ class TokenStore:
         if record.token.token_id == token_id:
             self._records[token_id] = (record, sequence)
         else:
-            self._records.pop(token_id, None)
-            self._removed[token_id] = (sequence, monotonic())
+            self._take_out(token_id, sequence)
+
+    def _take_out(self, token_id: str, sequence: int) -> None:
+        self._records.pop(token_id, None)
+        self._removed[token_id] = (sequence, monotonic())
 
 
 def _age(token: token_pb2.Token) -> tuple[int, int, str]:

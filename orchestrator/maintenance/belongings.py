@@ -5,11 +5,12 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from google.protobuf.message import DecodeError
 
-from mesh.bus import Stored
+from mesh.bus import Bus, Stored
 from mesh.stores import owner_tag
 from ytcaption.v1 import admin_service_pb2, job_pb2, webhook_pb2
 
@@ -43,6 +44,45 @@ class Belongings:
 
     def _is_tagged(self, stored: Stored) -> bool:
         return bool(self.owner) and stored.tag == owner_tag(self.owner)
+
+
+async def messages_of(bus: Bus, belongings: Belongings) -> dict[str, dict[str, list[int]]]:
+    """Sequences of what else is the owner's, by what it counts as and by stream."""
+    names = bus.names
+    included = belongings.include_stored
+
+    async def of(stream: str, subject: str, is_owners: Callable[[Stored], bool]) -> list[int]:
+        found = bus.read(stream, subject)
+        return [stored.sequence async for stored in found if is_owners(stored)]
+
+    return {
+        "webhooks": {
+            names.webhooks_stream: await of(
+                names.webhooks_stream,
+                names.webhook("*"),
+                partial(included, webhook_pb2.WebhookItem.FromString),
+            ),
+            names.deliveries_stream: await of(
+                names.deliveries_stream,
+                names.delivery("*"),
+                partial(belongings.include_stored, admin_service_pb2.WebhookDelivery.FromString),
+            ),
+        },
+        "dead_letters": {
+            names.dead_letter_stream: await of(
+                names.dead_letter_stream,
+                names.dead_letter("*"),
+                partial(included, job_pb2.DeadLetter.FromString),
+            )
+        },
+        "published_events": {
+            names.outbox_stream: await of(
+                names.outbox_stream,
+                names.outgoing("*"),
+                belongings.include_published,
+            )
+        },
+    }
 
 
 def _published_ids(data: bytes) -> set[str]:

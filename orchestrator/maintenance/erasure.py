@@ -18,20 +18,18 @@ Then it looks again; work that was accepted meanwhile, such as a replay by an op
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
 from google.protobuf.timestamp import from_current_time
-from nats.js.errors import NotFoundError as NoMessageError
 from structlog import get_logger
 
 from mesh import correlation
-from mesh.bus import Stored, outlast, storing
+from mesh.bus import Stored, storing
 from mesh.errors import InvalidRequestError, MeshError, NotFoundError, UnavailableError
 from mesh.identity import current
 from mesh.reasons import Reason
@@ -44,9 +42,10 @@ from orchestrator.jobs.control import JobControl
 from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.store import UnreadableError
-from orchestrator.maintenance.belongings import Belongings
+from orchestrator.maintenance.belongings import Belongings, messages_of
 from orchestrator.maintenance.compaction import Compaction
 from orchestrator.maintenance.inventory import Inventory, StoredFile
+from orchestrator.maintenance.overwriting import Overwriter
 from orchestrator.maintenance.owners import OwnerStore, check_owner
 from orchestrator.maintenance.reset import purge_stage
 from orchestrator.pipeline.stages import STAGES
@@ -55,13 +54,10 @@ from orchestrator.settings import Settings
 from orchestrator.webhooks import relay
 from orchestrator.worker.attempt import SCRATCH_PREFIX
 from ytcaption.v1 import (
-    admin_service_pb2,
     audit_pb2,
     event_pb2,
-    job_pb2,
     owner_pb2,
     token_pb2,
-    webhook_pb2,
 )
 
 log = get_logger(__name__)
@@ -69,9 +65,7 @@ log = get_logger(__name__)
 CONFIRMATION = "ERASE"
 METHOD = "AdminService/EraseOwner"
 NOTE = "erased"
-JOBS_AT_ONCE, MESSAGES_AT_ONCE = 4, 8
-EDGE_CHUNKS = 64
-"""Chunks at either end of a file that may share a block of the broker with others: 8 MiB."""
+JOBS_AT_ONCE = 4
 MAX_ROUNDS = 5
 UPDATE_SECONDS = 0.5
 HEARTBEAT_SECONDS = 10.0
@@ -115,6 +109,7 @@ class Erasure:
     control: JobControl
     collections: CollectionControl
     inventory: Inventory
+    overwriter: Overwriter
     login: Login
     owners: OwnerStore
     quotas: QuotaStore
@@ -139,7 +134,9 @@ class Erasure:
         for files in (await self._files(jobs)).values():
             removed.files += len(files)
             removed.bytes += sum(file.size for file in files)
-        for name, found in (await self._messages(owner, {*jobs, *collections})).items():
+        for name, found in (
+            await messages_of(self.storage.bus, Belongings(owner, {*jobs, *collections}))
+        ).items():
             setattr(removed, name, sum(map(len, found.values())))
         return state
 
@@ -262,7 +259,8 @@ class Erasure:
             await self._erase_content([*collections, *jobs], jobs, state)
             await self._erase_messages(owner, {*collections, *jobs}, state)
             await self._remove_records(collections, jobs, state)
-            if not await self.index.owned(owner):
+            # A collection may have no job yet.
+            if not (await self.index.owned(owner) or await self.collections.index.owned(owner)):
                 break
         else:
             raise UnavailableError(
@@ -318,7 +316,7 @@ class Erasure:
 
         async def erase(id_: str) -> None:
             for file in files.get(id_, ()):
-                await self._erase_file(file)
+                await self.overwriter.erase_file(file)
                 state.removed.files += 1
                 state.removed.bytes += file.size
             await self._erase_events(id_, state)
@@ -333,50 +331,6 @@ class Erasure:
             if file.job_id in wanted:
                 found[file.job_id].append(file)
         return found
-
-    async def _erase_file(self, file: StoredFile) -> None:
-        """Overwrites the chunks that may share a block with others' bytes, then the name.
-
-        Chunks have one size. Where their sequences have no gaps, the blocks between the two ends
-        hold nothing else, and the broker removes a block with its last message.
-        """
-        stream, subject = self.inventory.stream, self.inventory.chunks_of(file)
-        sequences = await self._sequences(stream, subject)
-        gaps = bool(sequences) and sequences[-1] - sequences[0] + 1 != len(sequences)
-        if gaps or len(sequences) <= 2 * EDGE_CHUNKS:
-            edges = sequences
-        else:
-            edges = [*sequences[:EDGE_CHUNKS], *sequences[-EDGE_CHUNKS:]]
-        await self._erase_all(stream, edges)
-        await self.storage.bus.purge(stream, subject)
-        await self._erase_all(stream, [file.sequence])
-
-    async def _sequences(self, stream: str, subject: str) -> list[int]:
-        """The sequences of a file's chunks, without reading it if they have no gaps."""
-        bus = self.storage.bus
-        ends = []
-        with suppress(NoMessageError):
-            async for first in bus.read(stream, subject, batch=1):
-                ends.append(first.sequence)
-                break
-            async with storing():
-                ends.append((await bus.jetstream.get_last_msg(stream, subject)).seq or 0)
-        if len(ends) < 2:  # both ends
-            return ends
-        async with storing():
-            info = await bus.jetstream.stream_info(stream, subjects_filter=subject)
-        count = (info.state.subjects or {}).get(subject, 0)
-        if ends[1] - ends[0] + 1 == count:
-            return list(range(ends[0], ends[1] + 1))
-        return [stored.sequence async for stored in bus.read(stream, subject, batch=4)]
-
-    async def _erase_all(self, stream: str, sequences: list[int]) -> int:
-        """Overwrites messages; returns how many were there."""
-
-        async def erase(sequence: int) -> bool:
-            return await outlast(lambda: self.storage.bus.erase(stream, sequence))
-
-        return sum(await map_concurrently(erase, sequences, at_once=MESSAGES_AT_ONCE))
 
     def _event_log(self, id_: str) -> AsyncIterator[Stored]:
         bus = self.storage.bus
@@ -393,7 +347,7 @@ class Erasure:
                 event = event_pb2.Event.FromString(stored.data)
                 if event.HasField("attempt_started"):
                     runner_ids.append(event.attempt_started.runner_id)
-        erased = await self._erase_all(self.storage.bus.names.events_stream, sequences)
+        erased = await self.overwriter.erase_all(self.storage.bus.names.events_stream, sequences)
         left = await asyncio.to_thread(_remove_scratch_of, self.settings.work_dir, runner_ids)
         state.removed.events += erased
         state.removed.bytes += size
@@ -405,11 +359,11 @@ class Erasure:
         await self._save(owner, state, alive=True)
         for durable in (outbox.DURABLE, relay.DURABLE):
             await self._until_settled(names.events_stream, durable)
-        found = await self._messages(owner, ids)
+        found = await messages_of(self.storage.bus, Belongings(owner, ids))
         state.total = sum(len(one) for streams in found.values() for one in streams.values())
         for name, streams in found.items():
             for stream, sequences in streams.items():
-                erased = await self._erase_all(stream, sequences)
+                erased = await self.overwriter.erase_all(stream, sequences)
                 setattr(state.removed, name, getattr(state.removed, name) + erased)
                 state.done += len(sequences)
 
@@ -433,46 +387,6 @@ class Erasure:
                 f"the consumer {durable} does not settle its events; it will be finished later",
                 reason=Reason.STAGE_UNAVAILABLE,
             ) from error
-
-    async def _messages(self, owner: str, ids: set[str]) -> dict[str, dict[str, list[int]]]:
-        """Sequences of what else is the owner's, by what it counts as and by stream."""
-        names, belongings = self.storage.bus.names, Belongings(owner, ids)
-        included = belongings.include_stored
-
-        async def of(stream: str, subject: str, is_owners: Callable[[Stored], bool]) -> list[int]:
-            found = self.storage.bus.read(stream, subject)
-            return [stored.sequence async for stored in found if is_owners(stored)]
-
-        return {
-            "webhooks": {
-                names.webhooks_stream: await of(
-                    names.webhooks_stream,
-                    names.webhook("*"),
-                    partial(included, webhook_pb2.WebhookItem.FromString),
-                ),
-                names.deliveries_stream: await of(
-                    names.deliveries_stream,
-                    names.delivery("*"),
-                    partial(
-                        belongings.include_stored, admin_service_pb2.WebhookDelivery.FromString
-                    ),
-                ),
-            },
-            "dead_letters": {
-                names.dead_letter_stream: await of(
-                    names.dead_letter_stream,
-                    names.dead_letter("*"),
-                    partial(included, job_pb2.DeadLetter.FromString),
-                )
-            },
-            "published_events": {
-                names.outbox_stream: await of(
-                    names.outbox_stream,
-                    names.outgoing("*"),
-                    belongings.include_published,
-                )
-            },
-        }
 
     async def _remove_records(
         self, collections: list[str], jobs: list[str], state: ErasureState

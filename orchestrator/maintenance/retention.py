@@ -48,7 +48,7 @@ class Limit:
 
     @property
     def latest(self) -> datetime:
-        """What ended later stays, whoever owns it."""
+        """What ended later stays, of any owner."""
         return max([self.before, *self.owners.values()])
 
 

@@ -16,7 +16,6 @@ from math import inf
 from time import time
 from typing import TypeAlias
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from structlog import get_logger
 
 from mesh.bus import outlast
@@ -24,6 +23,14 @@ from mesh.correlation import new_id
 from mesh.errors import LimitExceededError, MeshError, UnavailableError
 from mesh.messages import enum_word
 from mesh.reasons import Reason
+from orchestrator.quotas.claims import (
+    HOUR_SECONDS,
+    claim_of,
+    compacted,
+    put_charge,
+    renew_claim,
+    seconds_of,
+)
 from orchestrator.quotas.records import QuotaStore
 from orchestrator.quotas.usage import (
     AUDIO_HOURS,
@@ -47,8 +54,6 @@ from ytcaption.v1 import quota_pb2 as pb
 
 log = get_logger(__name__)
 
-LEASE_SECONDS = 60.0
-"""A claim that is not renewed ends after this; clocks of replicas must differ by far less."""
 RENEW_SECONDS = 15.0
 READ_SECONDS = 1.0
 """How often changes of other replicas are read: a limit is in force everywhere after about this."""
@@ -56,9 +61,6 @@ WAIT_SECONDS = 0.5
 CLOSE_SECONDS, RELEASE_SECONDS = 1.0, 30.0
 MAX_WAITING = 50
 """Jobs of one owner that wait here for a place; more go back to the queue."""
-MAX_CHARGES = 500
-"""Charges of one owner; the older half becomes one for each hour."""
-HOUR_SECONDS = 3600.0
 PAUSES: dict[LimitId, float] = {
     QUEUED_JOBS: 10,
     COLLECTIONS: 10,
@@ -74,7 +76,7 @@ Wanted: TypeAlias = Mapping[LimitId, float]
 
 
 def defaults_of(settings: Settings) -> dict[LimitId, float]:
-    """The limits of owners for whom none is set; 0: no limit."""
+    """The limits of owners without a limit of their own; 0: no limit."""
     return {limit: getattr(settings, f"quota_{name_of(limit)}") for limit in LIMITS}
 
 
@@ -179,7 +181,7 @@ class Quotas:
         claims = await self._claim(owner, id_, wanted, of_record=False)
         limited = bool(claims)
         if not limited:  # only shown; and counted, should a limit be set meanwhile
-            claims = [_claim_of(limit, id_, amount) for limit, amount in wanted.items() if amount]
+            claims = [claim_of(limit, id_, amount) for limit, amount in wanted.items() if amount]
         held = Held(owner, claims, stored=limited)
         self._held.add(held)
         try:
@@ -213,7 +215,7 @@ class Quotas:
                     continue
                 await self._check(record, limit, amount, apart_from=id_)
                 if amount and self._maximum(record, limit):
-                    claims.append(_claim_of(limit, id_, amount, revision))
+                    claims.append(claim_of(limit, id_, amount, revision))
             record.claims.extend(claims)
             return bool(claims)
 
@@ -265,9 +267,9 @@ class Quotas:
         """Audio of the last 24 hours, each once: a job may be deleted while it is charged."""
         since = time() - DAY_SECONDS
         found = {
-            charge.charge_id or str(number): Heard(_seconds(charge.time), charge.seconds)
+            charge.charge_id or str(number): Heard(seconds_of(charge.time), charge.seconds)
             for number, charge in enumerate(record.charges)
-            if _seconds(charge.time) > since
+            if seconds_of(charge.time) > since
         }
         return found | self._usage.heard(record.owner)
 
@@ -282,7 +284,7 @@ class Quotas:
         return DAY_SECONDS
 
     def _lives(self, claim: pb.QuotaClaim) -> bool:
-        if _seconds(claim.expire_time) <= time():
+        if seconds_of(claim.expire_time) <= time():
             return False
         of_record = claim.HasField("revision")
         return not of_record or self._usage.revision(claim.claim_id) <= claim.revision
@@ -291,10 +293,10 @@ class Quotas:
         """Removes what no longer counts."""
         claims = [one for one in record.claims if self._lives(one)]
         since = time() - DAY_SECONDS
-        charges = [one for one in record.charges if _seconds(one.time) > since]
+        charges = [one for one in record.charges if seconds_of(one.time) > since]
         del record.claims[:], record.charges[:]
         record.claims.extend(claims)
-        record.charges.extend(_compacted(charges))
+        record.charges.extend(compacted(charges))
 
     # Running jobs.
 
@@ -352,7 +354,7 @@ class Quotas:
             return
 
         async def charge(record: pb.QuotaRecord) -> bool:
-            _put_charge(record, job.job_id, heard)
+            put_charge(record, job.job_id, heard)
             self._prune(record)
             return True
 
@@ -379,7 +381,7 @@ class Quotas:
 
     def _charge(self, record: pb.QuotaRecord, held: Held) -> None:
         if self._charges(held):
-            _put_charge(record, held.claims[0].claim_id, Heard(time(), held.seconds))
+            put_charge(record, held.claims[0].claim_id, Heard(time(), held.seconds))
 
     async def _renew(self) -> None:
         by_owner: dict[str, list[Held]] = {}
@@ -391,7 +393,7 @@ class Quotas:
                 still_held = [held for held in all_held if held in self._held]
                 for held in still_held:
                     for claim in held.claims:
-                        _renew_claim(record, claim)
+                        renew_claim(record, claim)
                     held.stored = True
                     self._charge(record, held)
                 self._prune(record)
@@ -431,61 +433,6 @@ class Quotas:
         await self._store.change(owner, put)
         log.info("quota set", owner=owner, limits={name_of(k): v for k, v in overrides.items()})
         return await self.report(owner)
-
-
-def _claim_of(
-    limit: LimitId, id_: str, amount: float, revision: int | None = None
-) -> pb.QuotaClaim:
-    return pb.QuotaClaim(
-        limit=limit,
-        claim_id=id_,
-        amount=amount,
-        revision=revision,
-        expire_time=_timestamp(time() + LEASE_SECONDS),
-    )
-
-
-def _renew_claim(record: pb.QuotaRecord, claim: pb.QuotaClaim) -> None:
-    claim.expire_time.CopyFrom(_timestamp(time() + LEASE_SECONDS))
-    for one in record.claims:
-        if (one.limit, one.claim_id) == (claim.limit, claim.claim_id):
-            one.CopyFrom(claim)
-            return
-    record.claims.append(claim)
-
-
-def _put_charge(record: pb.QuotaRecord, id_: str, heard: Heard) -> None:
-    found = next((one for one in record.charges if one.charge_id == id_), None)
-    charge = found if found is not None else record.charges.add(charge_id=id_)
-    charge.seconds = heard.seconds
-    charge.time.CopyFrom(_timestamp(heard.time))
-
-
-def _compacted(charges: list[pb.AudioCharge]) -> list[pb.AudioCharge]:
-    """The same charges; if they are many, one for each hour in place of the older half.
-
-    The sum of an hour counts from its last charge on.
-    """
-    if len(charges) <= MAX_CHARGES:
-        return charges
-    by_time = sorted(charges, key=lambda one: _seconds(one.time))
-    older, newer = by_time[: MAX_CHARGES // 2], by_time[MAX_CHARGES // 2 :]
-    hours: dict[int, pb.AudioCharge] = {}
-    for one in older:
-        hour = hours.setdefault(int(_seconds(one.time) // HOUR_SECONDS), pb.AudioCharge())
-        hour.seconds += one.seconds
-        hour.time.CopyFrom(one.time)
-    return [*hours.values(), *newer]
-
-
-def _seconds(moment: Timestamp) -> float:
-    return moment.seconds + moment.nanos / 1e9
-
-
-def _timestamp(seconds: float) -> Timestamp:
-    found = Timestamp()
-    found.FromNanoseconds(int(seconds * 1e9))
-    return found
 
 
 def _plain(value: float) -> str:

@@ -11,17 +11,17 @@ from tests.support.site import Site
 def test_a_collection_is_transcribed_and_every_command_shows_the_same_result(
     real_mesh: RealMesh, site: Site, tmp_path: Path
 ) -> None:
-    server = ("--server", real_mesh.server)
     addresses = (f"{site.url}/files/short.ogg", f"{site.url}/files/no-such.ogg")
 
-    done = run("collect", "--each", *addresses, "-o", str(tmp_path), "-f", "txt", "--json", *server)
+    output = ("-o", str(tmp_path), "-f", "txt", "--json")
+    done = run("collect", "--each", *addresses, *output, mesh=real_mesh)
     *_, last = map(json.loads, done.stdout.splitlines())
     collection_id = last["collection_id"]
-    watched = run("watch", collection_id, *server)
-    shown = json.loads(run("collection", collection_id, "--json", *server).stdout)
-    cancelled = run("cancel", collection_id, *server)
-    deleted = run("delete", collection_id, *server)
-    gone = run("watch", collection_id, *server)
+    watched = run("watch", collection_id, mesh=real_mesh)
+    shown = json.loads(run("collection", collection_id, "--json", mesh=real_mesh).stdout)
+    cancelled = run("cancel", collection_id, mesh=real_mesh)
+    deleted = run("delete", collection_id, mesh=real_mesh)
+    gone = run("watch", collection_id, mesh=real_mesh)
 
     assert done.returncode == watched.returncode == 5, done.stderr
     assert last["counts"] == {"COMPLETED": 1, "FAILED": 1}

@@ -7,7 +7,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import grpc
 import pytest
 from google.protobuf.duration import from_seconds
 
@@ -57,7 +56,7 @@ def tiny_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesh]:
 
 @pytest.fixture
 async def client(tiny_mesh: RealMesh) -> AsyncIterator[Client]:
-    async with grpc.aio.insecure_channel(tiny_mesh.server) as channel:
+    async with tiny_mesh.channel() as channel:
         yield Client(channel)
 
 

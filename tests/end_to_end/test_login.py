@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import grpc
 import httpx2
 import pytest
 from starlette.routing import Mount, Route
@@ -19,7 +18,7 @@ from gateway.settings import Settings
 from mesh.identity import Role
 from mesh.reasons import Reason
 from mesh.tokens import new_token
-from tests.conftest import RealMesh, running_mesh
+from tests.conftest import COOKIE_PREFIX, OVER_TLS, RealMesh, running_mesh
 from tests.support.client import Client, refusal
 from tests.support.command import run
 from tests.support.polling import until
@@ -53,12 +52,12 @@ class Guarded:
     def link(self) -> str:
         """The one-time link that `up` printed."""
         log = (self.mesh.data_dir / "up.log").read_text()
-        found = re.search(r"http://\S+/login\?code=\S+", log)
+        found = re.search(r"https?://\S+/login\?code=\S+", log)
         assert found
         return found[0]
 
     def environment(self, **more: str) -> dict[str, str]:
-        return {"YTCAPTION_SERVER": self.mesh.server, "XDG_STATE_HOME": str(self.state), **more}
+        return {**self.mesh.variables(), "XDG_STATE_HOME": str(self.state), **more}
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +70,13 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 @pytest.fixture
 async def stranger(guarded: Guarded) -> AsyncIterator[Client]:
-    async with grpc.aio.insecure_channel(guarded.mesh.server) as channel:
+    async with guarded.mesh.channel() as channel:
         yield Client(channel)
 
 
 @pytest.fixture
 async def http(guarded: Guarded) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=guarded.mesh.http, timeout=60) as client:
+    async with guarded.mesh.browser() as client:
         yield client
 
 
@@ -118,7 +117,10 @@ async def test_a_caller_without_a_token_is_refused_on_grpc_and_http(
         ({"Authorization": "Basic eDp5"}, Reason.TOKEN_REQUIRED),
         (bearer(new_token()), Reason.TOKEN_INVALID),
         (bearer('"quoted"'), Reason.TOKEN_INVALID),
-        ({"Cookie": f"ytcaption-session-{http.base_url.port}=junk"}, Reason.TOKEN_INVALID),
+        (
+            {"Cookie": f"{COOKIE_PREFIX}ytcaption-session-{http.base_url.port}=junk"},
+            Reason.TOKEN_INVALID,
+        ),
     ):
         answer = await http.get("/jobs", headers=headers)
         assert (answer.status_code, answer.json()["reason"]) == (401, reason), headers
@@ -292,17 +294,16 @@ async def test_a_link_logs_a_browser_in_once(guarded: Guarded, http: httpx2.Asyn
     assert (first.status_code, first.headers["Location"]) == (303, ".")
     for attribute in ("HttpOnly", "SameSite=strict", "Path=/", "Max-Age=43200"):
         assert attribute in cookie
-    assert not cookie.startswith("__Host-")
-    assert "Secure" not in cookie
+    assert cookie.startswith("__Host-") == ("Secure" in cookie) == OVER_TLS
     assert (await http.get("/jobs")).status_code == 200, "the client keeps the cookie"
     beside = {"Cookie": f'other="[{{;,; bad cookie; {cookie.partition(";")[0]}'}
-    async with httpx2.AsyncClient(base_url=guarded.mesh.http, timeout=60) as other:
+    async with guarded.mesh.browser() as other:
         assert (await other.get("/jobs", headers=beside)).status_code == 200
     caller = (await http.get("/session")).json()
     proof = {"csrf_token": caller.pop("csrf_token")}
     assert caller == {"subject": "admin", "role": "admin", "login": True, "groups": []}
 
-    async with httpx2.AsyncClient(base_url=guarded.mesh.http, timeout=60) as other:
+    async with guarded.mesh.browser() as other:
         again = await other.get(path)
         assert again.headers["Location"] == "login?refused=link"
         assert (await other.get("/jobs")).status_code == 401

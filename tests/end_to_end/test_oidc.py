@@ -10,12 +10,14 @@ import httpx2
 import pytest
 
 from mesh.reasons import Reason
-from tests.conftest import RealMesh, guarded_mesh
+from tests.conftest import COOKIE_PREFIX, RealMesh, guarded_mesh
 from tests.support.command import run
 from tests.support.oidc_provider import CLIENT_ID, Provider, serving_provider, variables_for
 
 PLACE = "#/jobs/1?find=a%20b"
-LOGIN_COOKIE, SESSION_COOKIE = "ytcaption-login", "ytcaption-session"
+LOGIN_COOKIE, SESSION_COOKIE = (
+    f"{COOKIE_PREFIX}ytcaption-{purpose}" for purpose in ("login", "session")
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def provider(running_provider: Provider) -> Provider:
 
 @pytest.fixture
 async def browser(guarded: RealMesh, provider: Provider) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=guarded.http, timeout=60) as client:
+    async with guarded.browser() as client:
         yield client
 
 
@@ -109,12 +111,12 @@ async def test_an_answer_counts_once_and_only_in_its_browser(
     browser: httpx2.AsyncClient, guarded: RealMesh
 ) -> None:
     callback = await callback_of(browser)
-    async with httpx2.AsyncClient(base_url=guarded.http, timeout=60) as other:
+    async with guarded.browser() as other:
         await other.get("/login/oidc")  # another login is begun there
         foreign = await other.get(callback)
     kept = dict(browser.cookies)
     first = await browser.get(callback)
-    async with httpx2.AsyncClient(base_url=guarded.http, timeout=60, cookies=kept) as other:
+    async with guarded.browser(cookies=kept) as other:
         again = await other.get(callback)
 
     assert cookie(first, SESSION_COOKIE)
@@ -193,7 +195,7 @@ async def test_an_admin_logs_a_person_out_by_a_command(
     browser: httpx2.AsyncClient, guarded: RealMesh
 ) -> None:
     await browser.get(await callback_of(browser))
-    own = {"YTCAPTION_SERVER": guarded.server, "XDG_STATE_HOME": str(guarded.data_dir / "state")}
+    own = {**guarded.variables(), "XDG_STATE_HOME": str(guarded.data_dir / "state")}
 
     said = await run("token", "logout", "ana", **own)
     again = await run("token", "logout", "ana", "--json", **own)
@@ -206,7 +208,7 @@ async def test_an_admin_logs_a_person_out_by_a_command(
 async def test_a_logout_ends_the_session_here_and_at_the_provider(
     browser: httpx2.AsyncClient, guarded: RealMesh
 ) -> None:
-    async with httpx2.AsyncClient(base_url=guarded.http, timeout=60) as other:
+    async with guarded.browser() as other:
         for one in (browser, other):
             await one.get(await callback_of(one))
         foreign = await browser.post("/logout", headers={"Origin": "http://evil.example"})

@@ -1,14 +1,17 @@
 """A mesh that starts without model weights shows the progress of their download."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import pytest
 
-from cli.local.mesh import embedded_plan, phases
+from cli.local.mesh import embedded_plan, phases, tls_of_services
 from cli.local.supervisor import supervised
+from mesh.channel import open_direct_channel
 from tests.cli.local.children import RecordingDisplay
+from tests.conftest import OVER_TLS, certificates_in
 from tests.support.hub_site import serving_hub
 from tests.support.polling import until
 from transcriber.model.bundled_weights import BUNDLED
@@ -30,10 +33,13 @@ async def test_the_status_line_and_health_show_the_bytes_of_a_model_download(
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         monkeypatch.setenv("HF_HOME", str(tmp_path))
         monkeypatch.setenv("TRANSCRIBER_MODEL", NAME)
-        display, plan = RecordingDisplay(), embedded_plan(tmp_path)
+        certs = certificates_in(tmp_path / "certs") if OVER_TLS else None
+        plan = replace(embedded_plan(tmp_path), tls=tls_of_services(certs, {}))
+        display = RecordingDisplay()
         mesh = supervised(phases(plan), tmp_path, grace_seconds=1, display=display)
         starting = asyncio.ensure_future(mesh.__aenter__())
-        async with grpc.aio.insecure_channel(plan.listen["orchestrator"]) as channel:
+        address, caller = plan.listen["orchestrator"], plan.tls["gateway"]
+        async with open_direct_channel(address, caller) as channel:
             fetching = await _until_fetching(AdminServiceStub(channel))
             hub.go_on.set()
             await starting

@@ -10,9 +10,9 @@ from tests.support.tiny_translation import NLLB, write_model
 def test_captions_come_in_both_languages_and_another_target_is_refused(tmp_path: Path) -> None:
     model, out = write_model(tmp_path / "tiny-nllb", NLLB), tmp_path / "out"
     with running_mesh(tmp_path, TRANSCRIBER_TRANSLATION_MODEL=str(model)) as mesh:
-        transcribe = ("transcribe", str(DATA / "short.ogg"), "--server", mesh.server)
-        done = run(*transcribe, "--translate-to", "de", "-f", "txt", "-o", str(out))
-        refused = run(*transcribe, "--translate-to", "ja")
+        transcribe = ("transcribe", str(DATA / "short.ogg"))
+        done = run(*transcribe, "--translate-to", "de", "-f", "txt", "-o", str(out), mesh=mesh)
+        refused = run(*transcribe, "--translate-to", "ja", mesh=mesh)
 
     assert done.returncode == 0, done.stderr
     texts = {path.name: path.read_text().strip() for path in out.iterdir()}

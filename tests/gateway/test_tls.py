@@ -1,7 +1,6 @@
 """HTTP with TLS: who is answered, and certificates that are replaced."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
@@ -20,7 +19,7 @@ from mesh.reasons import Reason
 from mesh.server import running_server
 from mesh.status import CODES
 from mesh.tls import ReloadingContext, Tls
-from tests.support.certificates import Authority
+from tests.support.certificates import Authority, shown
 from tests.support.fake_orchestrator import FakePipeline, services
 from tests.support.http import running_gateway
 from tests.support.polling import until
@@ -142,27 +141,18 @@ async def test_a_certificate_replaced_under_load_loses_no_request(authority: Aut
     async with serving(authority.issue("gateway")) as base, asyncio.TaskGroup() as tasks:
         for number in range(4):
             tasks.create_task((new_each_time if number % 2 else steady)(number, base))
-        shown = set()
+        certificates = set()
         for _ in range(5):
             authority.issue("gateway")
             before = list(done)
             await until(partial(_grew, done, before))
-            shown.add(await asyncio.to_thread(_shown, base, trusted))
+            address = base.removeprefix("https://")
+            certificates.add(await asyncio.to_thread(shown, address, trusted))
         replaced.set()
 
-    assert len(shown) == 5
+    assert len(certificates) == 5
 
 
 def _grew(now: list[int], before: list[int]) -> bool:
     """Whether every client began and ended a request since."""
     return all(one > then + 1 for one, then in zip(now, before, strict=True))
-
-
-def _shown(base: str, caller: Tls) -> bytes | None:
-    """The certificate that a new connection gets."""
-    host, _, port = base.removeprefix("https://").rpartition(":")
-    with (
-        socket.create_connection((host, int(port)), SECONDS) as raw,
-        ReloadingContext.for_client(caller).wrap_socket(raw, server_hostname=host) as encrypted,
-    ):
-        return encrypted.getpeercert(binary_form=True)

@@ -28,7 +28,7 @@ from mesh.server import running_server
 from mesh.status import reason_of
 from mesh.tls import PLAIN, ReloadingContext, Tls
 from tests.mesh.echo import echo_service
-from tests.support.certificates import Authority
+from tests.support.certificates import Authority, shown
 from tests.support.polling import until
 from ytcaption.v1 import downloader_service_pb2 as pb
 from ytcaption.v1 import downloader_service_pb2_grpc as rpc
@@ -186,17 +186,6 @@ async def test_health_checks_need_a_certificate_of_any_name(authority: Authority
     assert answer.status == HealthCheckResponse.SERVING
 
 
-def _shown(address: str, caller: Tls) -> str:
-    """The certificate a server shows on a new connection."""
-    host, _, port = address.rpartition(":")
-    context = ReloadingContext.for_client(caller)
-    with (
-        socket.create_connection((host, int(port)), SECONDS) as raw,
-        context.wrap_socket(raw, server_hostname=host) as encrypted,
-    ):
-        return ssl.DER_cert_to_PEM_cert(encrypted.getpeercert(binary_form=True) or b"")
-
-
 async def test_a_certificate_replaced_under_load_loses_no_call(authority: Authority) -> None:
     """Callers with one channel, callers that connect each time; both ends get new certificates."""
     server = authority.issue("downloader", peers="orchestrator")
@@ -220,17 +209,17 @@ async def test_a_certificate_replaced_under_load_loses_no_call(authority: Author
         for number in range(8):
             way = new_each_time if number % 4 == 0 else steady
             tasks.create_task(way(number, address))
-        shown = []
+        certificates = []
         for _ in range(5):
             authority.issue("downloader")
             authority.issue("orchestrator")
             before = list(done)
             await until(partial(_grew, done, before))
-            shown.append(await asyncio.to_thread(_shown, address, caller))
+            certificates.append(await asyncio.to_thread(shown, address, caller))
         replaced.set()
 
-    assert len(set(shown)) == 5
-    assert shown[-1] == _text(server.certificate)
+    assert len(set(certificates)) == 5
+    assert certificates[-1] == _text(server.certificate)
 
 
 def _grew(now: list[int], before: list[int]) -> bool:
@@ -269,9 +258,9 @@ async def test_a_pair_of_which_one_half_was_replaced_is_not_used(authority: Auth
     async with stage(server) as address:
         other = authority.issue("other")
         shutil.copy(other.key, server.key)
-        half = await asyncio.to_thread(_shown, address, caller)
+        half = await asyncio.to_thread(shown, address, caller)
         shutil.copy(other.certificate, server.certificate)
-        whole = await asyncio.to_thread(_shown, address, caller)
+        whole = await asyncio.to_thread(shown, address, caller)
 
     assert half == first
     assert whole == _text(other.certificate)
@@ -293,9 +282,9 @@ def test_metrics_are_served_with_the_newest_certificate(authority: Authority) ->
     with metrics(tls) as url:
         assert "python_info" in scrape(url, caller)
         address = url.split("/")[2]
-        before = _shown(address, caller)
+        before = shown(address, caller)
         authority.issue("downloader")
-        assert _shown(address, caller) != before
+        assert shown(address, caller) != before
         with pytest.raises(OSError):  # noqa: PT011 # closed or reset, whichever comes first
             urlopen(url.replace("https:", "http:"), timeout=SECONDS).close()  # noqa: S310
 
@@ -315,3 +304,37 @@ def test_metrics_of_a_stage_that_names_its_callers_need_a_certificate_of_any_nam
         assert "python_info" in scrape(url, authority.issue("prometheus"))
         with pytest.raises((URLError, OSError)):
             scrape(url, Tls(ca=str(authority.file)))
+
+
+def _handshake(server: ssl.SSLContext, caller: Tls) -> str:
+    """The certificate that the server shows on a connection without a socket."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        server.wrap_bio(to_server, to_client, server_side=True),
+        ReloadingContext.for_client(caller).wrap_bio(
+            to_client, to_server, server_hostname="localhost"
+        ),
+    ]
+    for _ in range(4):
+        for end in ends:
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    return ssl.DER_cert_to_PEM_cert(ends[1].getpeercert(binary_form=True) or b"")
+
+
+def test_a_pair_is_used_as_it_was_checked_though_a_file_is_replaced_meanwhile(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, other = authority.issue("downloader"), authority.issue("other")
+    context = ReloadingContext.for_server(server)
+    renewed = _text(authority.issue("downloader").certificate)
+    check = context._files.changed
+
+    def replaced_after_the_check() -> bool:
+        found = check()
+        shutil.copy(other.key, server.key)
+        return found
+
+    monkeypatch.setattr(context._files, "changed", replaced_after_the_check)
+
+    assert _handshake(context, Tls(ca=str(authority.file))) == renewed

@@ -15,6 +15,7 @@ from mesh.broker import BINARY, CREDENTIALS, answers, command, url_of, write_con
 from mesh.credentials import seed_file
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
+from mesh.tls import PLAIN, ReloadingContext, Tls
 from tests.support.processes import stop_process
 
 START_SECONDS = 30
@@ -29,6 +30,7 @@ class Broker:
     pid: int
     credentials: str = ""
     """The key file of the orchestrator; empty if the URL has its login."""
+    tls: Tls = PLAIN
 
     def key(self, role: str) -> str:
         """The key file of a role."""
@@ -36,13 +38,15 @@ class Broker:
 
     async def connect(self, role: str) -> Client:
         """A plain NATS client that logs in as the role."""
-        return await nats.connect(self.url, nkeys_seed=self.key(role), allow_reconnect=False)
+        trusted = ReloadingContext.for_client(Tls(ca=self.tls.ca)) if self.tls.ca else None
+        key = self.key(role)
+        return await nats.connect(self.url, nkeys_seed=key, tls=trusted, allow_reconnect=False)
 
 
-def broker_in(data_dir: Path, port: int, pid: int) -> Broker:
+def broker_in(data_dir: Path, port: int, pid: int, tls: Tls = PLAIN) -> Broker:
     """The broker that runs there, for the orchestrator."""
     key = seed_file(data_dir / CREDENTIALS, "orchestrator")
-    return Broker(url_of(port), pid, str(key))
+    return Broker(url_of(port, tls), pid, str(key), tls)
 
 
 @asynccontextmanager
@@ -51,13 +55,14 @@ async def running_broker(
     port: int | None = None,
     *,
     configure: Callable[[Path], None] = lambda _: None,
+    tls: Tls = PLAIN,
 ) -> AsyncIterator[Broker]:
     """Runs the broker until the block ends; acknowledged messages survive even SIGKILL.
 
     `configure` may change the file of its configuration.
     """
     port = port or free_ports(1)[0]
-    configuration = write_configuration(data_dir, port)
+    configuration = write_configuration(data_dir, port, tls=tls)
     configure(configuration)
     log_path = data_dir / "nats-server.log"
     with log_path.open("ab") as log_file:
@@ -70,7 +75,7 @@ async def running_broker(
         )
     try:
         await _wait_until_ready(process, port, log_path)
-        yield broker_in(data_dir, port, process.pid)
+        yield broker_in(data_dir, port, process.pid, tls)
     finally:
         await stop_process(process, STOP_SECONDS)
 

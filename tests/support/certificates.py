@@ -1,10 +1,14 @@
 """Certificates of tests, as files: good ones, foreign ones, and ones with another name."""
 
+import socket
+import ssl
 from pathlib import Path
 
 import trustme
 
-from mesh.tls import Tls
+from mesh.tls import ReloadingContext, Tls
+
+SECONDS = 60
 
 
 class Authority:
@@ -25,3 +29,14 @@ class Authority:
         pems = b"".join(pem.bytes() for pem in issued.cert_chain_pems)
         certificate.write_bytes(pems)
         return Tls(str(certificate), str(key), str(self.file), peers)
+
+
+def shown(address: str, caller: Tls, *, after_a_line: bool = False) -> str:
+    """The certificate that a server shows on a new connection; a broker first says a line."""
+    host, _, port = address.rpartition(":")
+    context = ReloadingContext.for_client(caller)
+    with socket.create_connection((host, int(port)), SECONDS) as raw:
+        while after_a_line and raw.recv(1) != b"\n":
+            pass
+        with context.wrap_socket(raw, server_hostname=host) as encrypted:
+            return ssl.DER_cert_to_PEM_cert(encrypted.getpeercert(binary_form=True) or b"")

@@ -503,7 +503,7 @@ class FakeAuth(auth_rpc.AuthServiceServicer):
 
 
 class FakeQuotas(quota_rpc.QuotaServiceServicer):
-    """Two limits of whoever is asked for; remembers what was set."""
+    """Two limits of the owner asked for; remembers what was set."""
 
     def __init__(self) -> None:
         self.asked: list[quota_api.GetQuotaRequest] = []

@@ -54,7 +54,7 @@ def new_key(kid: str, algorithm: str = "RS256") -> Key:
 
 @dataclass
 class Provider:
-    """One provider: whom it vouches for, and how it lies."""
+    """One provider: what it vouches for, and how it lies."""
 
     issuer: str
     key: Key = field(default_factory=lambda: new_key("first"))

@@ -38,13 +38,13 @@ class AuditEntry(_message.Message):
     sequence: _builtins.int
     """Its place in the audit; entries are never changed."""
     subject: _builtins.str
-    """Whom the token stood for; empty if there was no valid one."""
+    """The person or program the token stood for; empty if there was no valid one."""
     token_id: _builtins.str
     """The id of the token; empty if there was no valid one."""
     peer: _builtins.str
     """Where the call came from, as the connection says."""
     client: _builtins.str
-    """For whom the caller says that it calls, such as the gateway for a browser; empty if it does not."""
+    """The client the caller says it calls for, such as the gateway for a browser; empty if it names none."""
     method: _builtins.str
     """Such as "PipelineService/CreateJob"."""
     reason: _builtins.str

@@ -32,7 +32,7 @@ class CreateTokenRequest(_message.Message):
     NOTE_FIELD_NUMBER: _builtins.int
     GROUPS_FIELD_NUMBER: _builtins.int
     subject: _builtins.str
-    """Whom it stands for, at most 128 characters."""
+    """The person or program it stands for, at most 128 characters."""
     role: _token_pb2.Role.ValueType
     """What its holder may do."""
     note: _builtins.str
@@ -222,7 +222,7 @@ class GetCallerResponse(_message.Message):
     LOGIN_FIELD_NUMBER: _builtins.int
     GROUPS_FIELD_NUMBER: _builtins.int
     subject: _builtins.str
-    """Whom the caller's token stands for; empty if the mesh has no login."""
+    """The person or program that the caller's token stands for; empty if the mesh has no login."""
     role: _token_pb2.Role.ValueType
     """What the caller may do."""
     login: _builtins.bool

@@ -160,7 +160,7 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CompleteLogin(self, request, context):
-        """Opens a session for the person whom the provider names. A login is completed at most once.
+        """Opens a session for the person that the provider names. A login is completed at most once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,7 +35,7 @@ class AuthServiceStub:
     BeginLogin: _aio.UnaryUnaryMultiCallable[_auth_service_pb2.BeginLoginRequest, _auth_service_pb2.BeginLoginResponse]
     """Begins a login by the OpenID Connect provider that the orchestrator trusts. Stores nothing."""
     CompleteLogin: _aio.UnaryUnaryMultiCallable[_auth_service_pb2.CompleteLoginRequest, _auth_service_pb2.CompleteLoginResponse]
-    """Opens a session for the person whom the provider names. A login is completed at most once."""
+    """Opens a session for the person that the provider names. A login is completed at most once."""
     EndSessions: _aio.UnaryUnaryMultiCallable[_auth_service_pb2.EndSessionsRequest, _auth_service_pb2.EndSessionsResponse]
     """Ends the session that the caller uses, or all sessions of the caller or of another subject."""
 
@@ -120,7 +120,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _auth_service_pb2.CompleteLoginRequest,
         context: _aio.ServicerContext[_auth_service_pb2.CompleteLoginRequest, _abc.Awaitable[_auth_service_pb2.CompleteLoginResponse]],
     ) -> _abc.Awaitable[_auth_service_pb2.CompleteLoginResponse]:
-        """Opens a session for the person whom the provider names. A login is completed at most once."""
+        """Opens a session for the person that the provider names. A login is completed at most once."""
 
     @_abc_1.abstractmethod
     def EndSessions(

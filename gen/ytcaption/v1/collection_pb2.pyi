@@ -152,7 +152,7 @@ class Collection(_message.Message):
     priority: _job_pb2.Priority.ValueType
     """How soon its members are taken up; never UNSPECIFIED."""
     webhook_url: _builtins.str
-    """Address told when the collection is gathered, and when it is settled; empty means nobody."""
+    """Address notified when the collection is gathered, and when it is settled; empty means none."""
     from_date: _builtins.str
     """First day of publication wanted, YYYY-MM-DD; empty: no limit."""
     to_date: _builtins.str
@@ -185,7 +185,7 @@ class Collection(_message.Message):
 
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemberCount]:
-        """Members by state; states nobody is in are left out."""
+        """Members by state; states without members are left out."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:

@@ -95,7 +95,7 @@ class CreateCollectionRequest(_message.Message):
     max_members: _builtins.int
     """At most this many members; 0 means the service's limit."""
     webhook_url: _builtins.str
-    """Address told when the collection is gathered, and when it is settled; empty means nobody."""
+    """Address notified when the collection is gathered, and when it is settled; empty means none."""
     period: _builtins.str
     """A year (2025), month (2025-10) or day of publication, or two with a slash (2025-10/2025-12), instead of the two
     days.
@@ -124,7 +124,7 @@ class CreateCollectionRequest(_message.Message):
 
     @_builtins.property
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Recordings: each is one member, and nobody looks for others behind it. With `sources`, at least one."""
+        """Recordings: each is one member, and is not searched for others. With `sources`, at least one."""
 
     def __init__(
         self,

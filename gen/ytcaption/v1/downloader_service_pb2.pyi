@@ -156,7 +156,7 @@ class ResolveRequest(_message.Message):
     """A year (2025), month (2025-10) or day of publication, instead of the two days.
 
     With days wanted, a recording whose day the list does not give exactly is looked at by itself; one whose day
-    nobody knows is left out.
+    stays unknown is left out.
     """
     @_builtins.property
     def options(self) -> _media_pb2.DownloadOptions:

@@ -264,7 +264,7 @@ class StartCollection(_message.Message):
     title: _builtins.str
     """What the collection is called in reports; may be empty."""
     webhook_url: _builtins.str
-    """Address told when the collection is gathered, and when it is settled; empty means nobody."""
+    """Address notified when the collection is gathered, and when it is settled; empty means none."""
     request_id: _builtins.str
     """Sending it twice starts one collection. Empty: the event's id is taken."""
     caller: _builtins.str

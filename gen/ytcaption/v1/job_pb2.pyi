@@ -191,7 +191,7 @@ class _LetterKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LetterKind
     LETTER_KIND_EVENT: _LetterKind.ValueType  # 2
     """An event somebody sent us that starts nothing."""
     LETTER_KIND_WEBHOOK: _LetterKind.ValueType  # 3
-    """A webhook nobody took."""
+    """A webhook that was given up."""
 
 class LetterKind(_LetterKind, metaclass=_LetterKindEnumTypeWrapper):
     """What a dead letter is about."""
@@ -203,7 +203,7 @@ LETTER_KIND_JOB: LetterKind.ValueType  # 1
 LETTER_KIND_EVENT: LetterKind.ValueType  # 2
 """An event somebody sent us that starts nothing."""
 LETTER_KIND_WEBHOOK: LetterKind.ValueType  # 3
-"""A webhook nobody took."""
+"""A webhook that was given up."""
 Global___LetterKind: _TypeAlias = LetterKind  # noqa: Y015
 
 @_typing.final
@@ -282,7 +282,7 @@ class Job(_message.Message):
     translation_model: _builtins.str
     """The model that was to translate, such as "nllb-200"; empty if none was, or the speech model did it itself."""
     webhook_url: _builtins.str
-    """Address told when the job ends; empty means nobody."""
+    """Address notified when the job ends; empty means none."""
     owner: _builtins.str
     """Subject of the token it was made with; empty without a login. Others do not see it, but operators do."""
     group: _builtins.str

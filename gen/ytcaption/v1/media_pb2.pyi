@@ -221,12 +221,12 @@ class ByteProgress(_message.Message):
     done_bytes: _builtins.int
     """Bytes that have passed."""
     total_bytes: _builtins.int
-    """Bytes in all. Unset while nobody knows."""
+    """Bytes in all. Unset while unknown."""
     bytes_per_second: _builtins.float
     """Recent speed; unset until measured."""
     @_builtins.property
     def remaining(self) -> _duration_pb2.Duration:
-        """Time left at this speed. Unset while nobody knows."""
+        """Time left at this speed. Unset while unknown."""
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class MediaProgress(_message.Message):
 
     @_builtins.property
     def total(self) -> _duration_pb2.Duration:
-        """Length of the recording. Unset while nobody knows."""
+        """Length of the recording. Unset while unknown."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ class CreateJobRequest(_message.Message):
     priority: _job_pb2.Priority.ValueType
     """Whether it goes before others. Unset means NORMAL."""
     webhook_url: _builtins.str
-    """Address told when the job ends; empty means nobody."""
+    """Address notified when the job ends; empty means none."""
     group: _builtins.str
     """Group to share with, one of those of the caller's token. Unset means the first of these; empty means none."""
     @_builtins.property
@@ -166,7 +166,7 @@ class UploadStart(_message.Message):
     priority: _job_pb2.Priority.ValueType
     """Whether it goes before others. Unset means NORMAL."""
     webhook_url: _builtins.str
-    """Address told when the job ends; empty means nobody."""
+    """Address notified when the job ends; empty means none."""
     group: _builtins.str
     """Group to share with, one of those of the caller's token. Unset means the first of these; empty means none."""
     @_builtins.property
@@ -607,7 +607,7 @@ class RepeatJobRequest(_message.Message):
     correlation_id: _builtins.str
     """Caller's thread through logs and events, at most 128 characters; empty means we make one."""
     webhook_url: _builtins.str
-    """Address told when the new job ends; the old job's is not repeated. Empty means nobody."""
+    """Address notified when the new job ends; the old job's is not repeated. Empty means none."""
     def __init__(
         self,
         *,

@@ -105,7 +105,7 @@ class Token(_message.Message):
     token_id: _builtins.str
     """The middle part of the token itself."""
     subject: _builtins.str
-    """Whom it stands for, at most 128 characters; several tokens may stand for the same."""
+    """The person or program it stands for, at most 128 characters; several tokens may stand for the same."""
     role: Global___Role.ValueType
     """What its holder may do."""
     kind: Global___TokenKind.ValueType

@@ -66,7 +66,7 @@ class TranscriberServiceServicer:
 
         The first request carries `start`, every later one carries `audio`.
         `started` comes first, segments in time order, `finished` last. Only if the model is not ready (it is still being
-        fetched or loaded, or was freed while nobody spoke) does `preparing` come before `started`, once or more often.
+        fetched or loaded, or was freed while idle) does `preparing` come before `started`, once or more often.
         Fails with INVALID_ARGUMENT if `start` is missing or repeated, or the model does not know the language; with
         UNIMPLEMENTED if it cannot be translated as asked, which may be known only once the language was heard.
         """

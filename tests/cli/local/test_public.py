@@ -97,7 +97,7 @@ PROVIDER = {
         ({"ORCHESTRATOR_OIDC_ISSUER": "http://id.example"}, "missing", "OIDC_ISSUER"),
         ({"ORCHESTRATOR_OIDC_ISSUER": "http://localhost:1"}, "missing", "plain text"),
         ({"ORCHESTRATOR_OIDC_REDIRECT": "https://a.example"}, "missing", "GATEWAY_HOSTS"),
-        ({"ORCHESTRATOR_OIDC_ROLES": "*=reader"}, "warning", "everyone whom"),
+        ({"ORCHESTRATOR_OIDC_ROLES": "*=reader"}, "warning", "everyone the provider knows"),
         ({"ORCHESTRATOR_OIDC_CLIENT_SECRET_FILE": ""}, "warning", "OIDC_CLIENT_SECRET_FILE"),
     ],
 )

@@ -192,7 +192,7 @@ async def test_a_process_does_not_outlive_its_reaper(tmp_path: Path, mark: str) 
 async def test_a_log_that_grows_too_long_is_moved_aside_while_its_process_runs(
     tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "ROTATE_SECONDS", 0.05)
+    monkeypatch.setattr(supervisor, "FILES_SECONDS", 0.05)
     monkeypatch.setattr(supervisor, "MAX_LOG_BYTES", 10_000)
     chatty = "print('x' * 99, flush=True)\n"
     code = (
@@ -210,3 +210,34 @@ async def test_a_log_that_grows_too_long_is_moved_aside_while_its_process_runs(
 
         assert commands(mark) == pid, "the same process"
         assert log.exists()
+
+
+# Says so once it listens to SIGHUP, and at each one.
+READS_AGAIN = """
+import pathlib, signal, sys, time
+flag = pathlib.Path(sys.argv[1])
+signal.signal(signal.SIGHUP, lambda *_: flag.with_suffix(".again").touch())
+flag.write_text("ready")
+while True:
+    time.sleep(600)
+"""
+
+
+async def test_a_process_is_asked_to_read_its_files_again_when_they_have_changed(
+    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "FILES_SECONDS", 0.05)
+    changed = [False]
+
+    def renewed() -> bool:
+        found, changed[0] = changed[0], False
+        return found
+
+    watched = replace(spec("one", READS_AGAIN, mark, tmp_path / "1"), renewed=renewed)
+    async with supervised([[watched]], tmp_path, grace_seconds=0.3, display=RecordingDisplay()):
+        before = commands(mark)
+        changed[0] = True
+        await until((tmp_path / "1.again").exists)
+
+        assert commands(mark) == before, "it goes on"
+    assert commands(mark) == []

@@ -7,6 +7,7 @@ import pytest
 
 from mesh.tokens import write_token
 from tests.orchestrator.conftest import Start
+from tests.orchestrator.webhooks.receiver import SECRET
 from tests.support.client import Client
 from ytcaption.v1 import auth_service_pb2 as pb
 from ytcaption.v1 import token_pb2
@@ -19,8 +20,9 @@ def first_token(tmp_path: Path) -> str:
 
 @pytest.fixture
 async def stranger(start: Start, first_token: str, tmp_path: Path) -> AsyncIterator[Client]:
-    """A caller without a token."""
-    async with start(login=True, token_file=str(tmp_path / "first.token")) as client:
+    """A caller without a token. There are webhooks, which belong to owners, too."""
+    file, hooks = str(tmp_path / "first.token"), {"webhook_secret": SECRET, "webhook_private": True}
+    async with start(login=True, token_file=file, **hooks) as client:
         yield client
 
 

@@ -5,14 +5,9 @@ from typing import Any
 import pytest
 
 from mesh.reasons import Reason
+from tests.orchestrator.access.asking import ask, things_of
 from tests.orchestrator.access.conftest import token_for
-from tests.orchestrator.access.test_ownership import (
-    OF_ONE_OWNER,
-    Things,
-    ask,
-    stranger,  # noqa: F401 # a fixture, with webhooks
-    things_of,
-)
+from tests.orchestrator.access.table import ANSWERED, ASKED, About, of_rpc
 from tests.orchestrator.webhooks.receiver import receiving
 from tests.support.client import URL, Client, refusal
 from tests.support.scripted import Script
@@ -24,7 +19,7 @@ from ytcaption.v1 import token_pb2
 
 
 @pytest.fixture
-def member(stranger: Client, admin: Client) -> Any:  # noqa: F811
+def member(stranger: Client, admin: Client) -> Any:
     """Makes the token of a member of groups, and a client with it."""
 
     async def made(subject: str, *groups: str, role: Any = token_pb2.ROLE_SUBMITTER) -> Client:
@@ -34,25 +29,26 @@ def member(stranger: Client, admin: Client) -> Any:  # noqa: F811
     return made
 
 
-async def test_the_table_of_groups_and_rpcs(member: Any, script: Script) -> None:
+async def test_the_table_of_groups_and_rpcs(member: Any, admin: Client, script: Script) -> None:
     ana, bia = await member("ana", "news"), await member("bia", "sports", "news")
     reader = await member("eva", "news", role=token_pb2.ROLE_READER)
     other, none = await member("ciro", "sports"), await member("duda")
     async with receiving() as receiver:
-        hers: Things = await things_of(ana, script, receiver.url)
+        hers = await things_of("ana", ana, admin, script, receiver.url)
 
-        for name, about in OF_ONE_OWNER.items():
-            request = about.request(hers)
+        for name, about in ASKED.items():
+            if about.about not in (About.THING, About.LIST):
+                continue
+            request, missing = about.request(hers), about.about is About.THING
             for outsider in (other, none):
-                reason, answer = await ask(outsider, name, request)
-                assert reason == about.missing, name
+                cell, answer = await ask(outsider, name, request)
+                assert cell == (of_rpc(name).other if missing else ANSWERED), name
                 assert not any(one in answer for one in hers.ids), name
-            if about.shows:
-                assert about.shows(hers).encode() in (await ask(reader, name, request))[1], name
-            reason, answer = await ask(bia, name, request)
-            assert reason == "", name
-            if about.shows:
-                assert about.shows(hers).encode() in answer, name
+            if shown := about.shows(hers).encode():
+                assert shown in (await ask(reader, name, request))[1], name
+            cell, answer = await ask(bia, name, request)
+            assert cell == ANSWERED, name
+            assert shown in answer, name
 
 
 async def test_a_request_names_the_group_or_none_and_the_first_is_the_default(member: Any) -> None:
@@ -109,7 +105,7 @@ async def test_a_group_is_no_subject_and_a_subject_no_group(member: Any, admin: 
 
 async def test_sessions_have_the_groups_of_their_token(
     member: Any,
-    stranger: Client,  # noqa: F811
+    stranger: Client,
 ) -> None:
     ana, bia = await member("ana", "news"), await member("bia", "news", "sports")
     job = await ana.create()

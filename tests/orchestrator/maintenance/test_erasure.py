@@ -352,7 +352,10 @@ async def test_an_erasure_whose_call_ends_in_any_step_is_finished_by_another_orc
         await asyncio.wait_for(reached.wait(), 60)
         call.cancel()
     monkeypatch.setattr(erasure.Erasure, step, whole)
+    # The first one may have ended before it could say that it works on it no more.
+    monkeypatch.setattr(erasure, "ABANDONED", timedelta(seconds=1))
     monkeypatch.setattr("orchestrator.maintenance.housekeeper.FIRST_SECONDS", 0)
+    monkeypatch.setattr("orchestrator.maintenance.housekeeper.INTERVAL_SECONDS", 0.5)
     async with start(**login) as stranger:
         admin = stranger.with_token(first_token)
 
@@ -405,6 +408,32 @@ async def test_a_second_call_follows_an_erasure_that_is_under_way(
     assert (await first)[-1].finished
     assert last.finished
     assert runs == 1
+
+
+async def test_a_collection_without_a_job_yet_that_was_accepted_meanwhile_goes_too(
+    stranger: Client, admin: Client, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = "http://example.test/feed"
+    script.pause_listing_at, script.listings[feed] = 0, []
+    whole, accepted = erasure.Erasure._remove_records, list[str]()
+
+    async def then_accept(self: erasure.Erasure, *given: object) -> None:
+        await whole(self, *given)  # type: ignore[arg-type]
+        if not accepted:  # by another orchestrator, which has not read yet that the token ended
+            late = await owner_named(admin, stranger, "ana")
+            request = collection_pb.CreateCollectionRequest(sources=[feed])
+            made = (await late.client.collections.CreateCollection(request)).collection
+            accepted.append(made.collection_id)
+
+    monkeypatch.setattr(erasure.Erasure, "_remove_records", then_accept)
+    await one_job(await owner_named(admin, stranger, "ana"))
+
+    done = (await erase(admin, "ana"))[-1]
+
+    assert done.finished
+    request = collection_pb.GetCollectionRequest(collection_id=accepted[0])
+    gone = await refusal(admin.collections.GetCollection(request))
+    assert gone == Reason.COLLECTION_NOT_FOUND
 
 
 async def test_the_files_that_a_killed_attempt_left_on_the_disk_go_too(

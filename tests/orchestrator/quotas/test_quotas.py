@@ -18,6 +18,7 @@ from mesh.reasons import Reason
 from mesh.status import to_error
 from orchestrator.queue.work_queue import id_of_subject
 from orchestrator.quotas import quotas
+from orchestrator.quotas.claims import LEASE_SECONDS
 from orchestrator.quotas.quotas import Quotas
 from orchestrator.quotas.records import QuotaStore
 from orchestrator.quotas.usage import DAY_SECONDS, QUEUED_JOBS, UsageTable
@@ -477,7 +478,7 @@ async def test_a_claim_of_a_dead_process_ends(
     with pytest.raises(LimitExceededError):
         await one_limit().check("ana", {QUEUED_JOBS: 1})
     await one_limit().check("bia", {QUEUED_JOBS: 1})
-    monkeypatch.setattr(quotas, "time", lambda: time() + quotas.LEASE_SECONDS)
+    monkeypatch.setattr(quotas, "time", lambda: time() + LEASE_SECONDS)
     await one_limit().check("ana", {QUEUED_JOBS: 1})
 
 

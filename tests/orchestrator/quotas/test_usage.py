@@ -5,7 +5,7 @@ from time import time
 
 import pytest
 
-from orchestrator.quotas.quotas import MAX_CHARGES, _compacted
+from orchestrator.quotas.claims import MAX_CHARGES, compacted
 from orchestrator.quotas.usage import (
     COLLECTIONS,
     DAY_SECONDS,
@@ -103,7 +103,7 @@ def test_many_charges_become_one_for_each_hour_and_their_sum_stays() -> None:
         charge.time.FromSeconds(1_700_000_000 + 100 * n)
     random.Random(1).shuffle(charges)  # noqa: S311
 
-    fewer = _compacted(charges)
+    fewer = compacted(charges)
 
     assert len(fewer) < MAX_CHARGES * 0.6
     assert sum(one.seconds for one in fewer) == sum(range(MAX_CHARGES + 1))

@@ -33,7 +33,7 @@ export default {
 
   OIDC_OFF: ["There is no login by a provider here.", "Log in with a token."],
   OIDC_UNAVAILABLE: ["The login provider does not answer as it should.", "Try again in a moment, or log in with a token."],
-  OIDC_DENIED: ["The login provider did not let you in.", "Try again, or ask whoever runs the provider."],
+  OIDC_DENIED: ["The login provider did not let you in.", "Try again, or ask the operator of the provider."],
   OIDC_STATE_INVALID: ["This login was not begun in this browser, took too long, or is completed already.", "Begin again."],
   OIDC_CODE_REFUSED: ["The login provider does not know this login any more.", "Begin again."],
   OIDC_TOKEN_MALFORMED: ["What the login provider says about you cannot be read.", "Tell the operator."],

@@ -195,6 +195,23 @@ class Settings(ServiceSettings):
     max_collections: int = Field(default=200, ge=1)
     """Collections this orchestrator keeps going at once."""
 
+    collectors: str = ""
+    """Collectors that are services: `type=address,address;type=queue`. `queue` in place of the
+    addresses: programs that take JSON messages from the queue of that type."""
+
+    executors: str = ""
+    """Executors, in the same form."""
+
+    types_token_file: str = ""
+    """File with the token that calls to collectors and executors carry; empty: they carry none."""
+
+    task_max_in_flight: int = Field(default=4, ge=1, le=1000)
+    """Tasks of one type under way at once over all orchestrators, where its registration names no
+    other number."""
+
+    task_seconds: float = Field(default=3600, gt=0, le=86_400)
+    """Longest an attempt of a task may take, where the registration of its type names no other."""
+
     quota_queued_jobs: int = Field(default=0, ge=0)
     """Jobs of one owner that may wait; one more is refused. 0 for this and the others: no limit."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -68,6 +68,7 @@ from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.quotas.quotas import Quotas, defaults_of
 from orchestrator.quotas.records import QuotaStore
 from orchestrator.settings import Settings
+from orchestrator.tasks.registry import Registry
 from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
 from orchestrator.webhooks.deliveries import Deliveries, resend_webhook
@@ -111,12 +112,14 @@ async def assembled(
         ) as bus,
         open_stages(settings) as stages,
         Provider.opened(settings) as provider,
+        AsyncExitStack() as opened,
         asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted
     ):
         core = build_core(settings, bus, stages)
         collections = build_collections(core)
+        types = await opened.enter_async_context(Registry.opened(bus, settings, ()))
         audit, login = Audit(bus), build_login(settings, bus, provider)
-        admin, housekeeper = build_maintenance(core, collections, audit, login)
+        admin, housekeeper = build_maintenance(core, collections, audit, login, types)
         outbox = Outbox(bus, partial(members_at, core.service.storage.event_logs))
         inbox = Inbox(bus, collections.service.submission.create, core.service.storage.dead_letters)
         relay = Relay(bus, core.deliveries)
@@ -151,6 +154,8 @@ async def assembled(
             login.run,
             audit.run,
             core.quotas.run,
+            types.follow,
+            types.watch_health,
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
         tasks = [background.create_task(outlast(run, inf)) for run in work]
@@ -161,6 +166,7 @@ async def assembled(
                 await outlast(core.service.index.catch_up, inf)
                 await outlast(login.ready, inf)
                 await outlast(core.quotas.ready, inf)
+                await outlast(types.catch_up, inf)
 
             guard = login_guard(login, audit)
             yield services_of(core.service, admin, collections.service, guard, login), ready
@@ -295,7 +301,7 @@ def build_collections(core: Core) -> Collections:
 
 
 def build_maintenance(
-    core: Core, collections: Collections, audit: Audit, login: Login
+    core: Core, collections: Collections, audit: Audit, login: Login, types: Registry
 ) -> tuple[AdminServicer, Housekeeper]:
     """Builds the engines of operators: statistics, health, dead letters, removal of any kind."""
     jobs = core.service
@@ -349,6 +355,7 @@ def build_maintenance(
             audit,
         ),
         owners=owners,
+        types=types,
         limits=stats.limits_of(settings),
         audit=audit,
     )

@@ -146,8 +146,9 @@ OF_THE_CALLER = {
     "AuthService/CreateSession",
     "AuthService/EndSessions",
     "QuotaService/GetQuota",
+    "AdminService/ListTypes",
 }
-"""About the caller alone: what it makes is its own."""
+"""About the caller alone: what it makes is its own. Types belong to the mesh."""
 
 
 def test_every_rpc_is_about_an_owner_or_the_caller_or_the_whole_mesh() -> None:

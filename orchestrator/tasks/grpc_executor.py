@@ -112,15 +112,25 @@ class _Answers:
 async def _send(call: Any, start: pb.ExecuteStart, items: AsyncIterator[pb.ExecuteRequest]) -> None:
     """Sends everything as fast as the service reads it; a failure to get an item ends the call."""
     try:
-        await call.write(pb.ExecuteRequest(start=start))
+        await call.wait_for_connection()
+        await _write(call, pb.ExecuteRequest(start=start))
         async for item in items:
-            await call.write(item)
+            await _write(call, item)
         await call.done_writing()
-    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+    except (grpc.aio.AioRpcError, grpc.aio.InternalError):
         return  # it ended; those who read it learn why
     except BaseException:
         call.cancel()
         raise
+
+
+async def _write(call: Any, item: pb.ExecuteRequest) -> None:
+    """Sends one message; raises InternalError if the call has ended.
+
+    Not `call.write`: if the service ends the call while a message is on its way, that would put a
+    status of its own, without reason, in place of the service's (grpcio 1.85).
+    """
+    await call._cython_call.send_serialized_message(item.SerializeToString())
 
 
 def _failure_of(sending: "asyncio.Task[None]") -> MeshError | None:

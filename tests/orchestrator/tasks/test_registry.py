@@ -38,7 +38,7 @@ async def registry_on(
     bus: Bus, *built_in: Registered, look_seconds: float = 0.05, **settings: Any
 ) -> AsyncIterator[Registry]:
     """A registry of one replica, with its loops."""
-    quick = {"circuit_seconds": 0.01} | settings
+    quick: dict[str, Any] = {"circuit_seconds": 0.01} | settings
     async with Registry.opened(
         bus, Settings(**quick), built_in, look_seconds=look_seconds
     ) as registry:

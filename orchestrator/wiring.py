@@ -28,7 +28,6 @@ from orchestrator.api.pipeline import PipelineServicer
 from orchestrator.api.quotas import QuotaServicer
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.controller import Dependencies
-from orchestrator.collections.discovery import Lister
 from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex, CollectionReader
 from orchestrator.collections.projection import Projections, members_at
@@ -68,6 +67,8 @@ from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.quotas.quotas import Quotas, defaults_of
 from orchestrator.quotas.records import QuotaStore
 from orchestrator.settings import Settings
+from orchestrator.tasks.builtin.table import built_in
+from orchestrator.tasks.listing import Lister
 from orchestrator.tasks.registry import Registry
 from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
@@ -117,7 +118,9 @@ async def assembled(
     ):
         core = build_core(settings, bus, stages)
         collections = build_collections(core)
-        types = await opened.enter_async_context(Registry.opened(bus, settings, ()))
+        # Executors of rooms that tasks may not import, such as the search's, are more arguments.
+        own_types = built_in(Lister(core.stages, core.readiness, settings), settings)
+        types = await opened.enter_async_context(Registry.opened(bus, settings, own_types))
         audit, login = Audit(bus), build_login(settings, bus, provider)
         admin, housekeeper = build_maintenance(core, collections, audit, login, types)
         outbox = Outbox(bus, partial(members_at, core.service.storage.event_logs))

@@ -108,6 +108,17 @@ class Text:
         return _paragraphs(self.content)
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text that a collector found. Title, address and text are untrusted."""
+
+    number: int
+    url: str = ""
+    title: str = ""
+    language: str = ""
+    publish_date: str = ""
+
+
 def _paragraphs(content: str) -> list[str]:
     return [part.strip() for part in content.split("\n\n") if part.strip()]
 
@@ -123,6 +134,8 @@ class Collection:
     """When the report was requested."""
     create_time: datetime
     members: tuple[Member, ...] = ()
+    """In the order they were found."""
+    documents: tuple[Document, ...] = ()
     """In the order they were found."""
     title: str = ""
     sources: tuple[str, ...] = ()

@@ -209,7 +209,7 @@ class Settings(ServiceSettings):
     """Tasks of one type under way at once over all orchestrators, where its registration names no
     other number."""
 
-    task_seconds: float = Field(default=3600, gt=0, le=86_400)
+    task_seconds: float = Field(default=3600.0, gt=0, le=86_400)
     """Longest an attempt of a task may take, where the registration of its type names no other."""
 
     quota_queued_jobs: int = Field(default=0, ge=0)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -116,11 +116,9 @@ async def assembled(
         AsyncExitStack() as opened,
         asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted
     ):
+        types = await opened.enter_async_context(open_types(settings, bus, stages))
         core = build_core(settings, bus, stages)
         collections = build_collections(core)
-        # Executors of rooms that tasks may not import, such as the search's, are more arguments.
-        own_types = built_in(Lister(core.stages, core.readiness, settings), settings)
-        types = await opened.enter_async_context(Registry.opened(bus, settings, own_types))
         audit, login = Audit(bus), build_login(settings, bus, provider)
         admin, housekeeper = build_maintenance(core, collections, audit, login, types)
         outbox = Outbox(bus, partial(members_at, core.service.storage.event_logs))
@@ -175,6 +173,17 @@ async def assembled(
             yield services_of(core.service, admin, collections.service, guard, login), ready
         finally:
             await stop(*tasks)
+
+
+def open_types(
+    settings: Settings, bus: Bus, stages: Stages
+) -> AbstractAsyncContextManager[Registry]:
+    """The registry with every built-in type.
+
+    Executors of rooms that tasks may not import, such as the search's, are more arguments.
+    """
+    readiness = Readiness(stages, Capacity(bus, settings).until_free)
+    return Registry.opened(bus, settings, built_in(Lister(stages, readiness, settings), settings))
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,9 +110,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text that a collector found. Title, address and text are untrusted."""
+    """A text that a collector found, without the text. All of it is untrusted."""
 
     number: int
+    subtask: int
     url: str = ""
     title: str = ""
     language: str = ""
@@ -134,8 +135,6 @@ class Collection:
     """When the report was requested."""
     create_time: datetime
     members: tuple[Member, ...] = ()
-    """In the order they were found."""
-    documents: tuple[Document, ...] = ()
     """In the order they were found."""
     title: str = ""
     sources: tuple[str, ...] = ()

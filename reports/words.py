@@ -85,7 +85,6 @@ def collection_fields(collection: Collection) -> list[tuple[str, str]]:
         ("Collection", collection.collection_id),
         ("Correlation id", on_one_line(collection.correlation_id)),
         ("Sources", ", ".join(map(on_one_line, collection.sources))),
-        ("Documents", str(len(collection.documents) or "")),
         ("Published", _period(collection)),
         ("Created", moment(collection.create_time)),
         ("Requested by", on_one_line(collection.caller)),

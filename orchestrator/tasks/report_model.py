@@ -14,9 +14,9 @@ def collection_of(
     collection: collection_pb2.Collection,
     members: Iterable[collection_pb2.Member],
     report_time: datetime,
-    documents: Iterable[task_pb2.Document] = (),
+    **more: Any,
 ) -> Collection:
-    """A collection and what is in it as reports render it, without the texts."""
+    """A collection and its members as reports render them, without the texts; `more` is added."""
     language_out = tag_of(collection.options.language_out)
     return dataclass_from(
         Collection,
@@ -28,8 +28,8 @@ def collection_of(
             dataclass_from(Listing, listing, failure=_failure(listing))
             for listing in collection.listings
         ),
-        documents=tuple(map(document_of, documents)),
         language_out=language_out,
+        **more,
         language_out_name=described(language_out),
         **{name: _time(collection, name) for name in ("create_time", "deadline", "end_time")},
     )

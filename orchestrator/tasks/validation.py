@@ -13,7 +13,7 @@ from mesh.reasons import Reason
 from orchestrator.tasks.types import COLLECTOR, EXECUTOR, Registered, Types
 from ytcaption.v1 import task_pb2
 
-MAX_PARAMETERS_BYTES = 16 * 1024
+MAX_PARAMETERS_BYTES = 64 * 1024
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_WORDS = 300
 """Of what is wrong: it may repeat the parameters."""
@@ -54,7 +54,7 @@ def scope_of(
 ) -> "task_pb2.ExecutorScope.ValueType":
     """What one call of the executor gets: what is asked for, else what the kind prefers."""
     said = executor.description
-    preferred = said.preferred_scope or task_pb2.EXECUTOR_SCOPE_ITEM
+    preferred = said.preferred_scope or task_pb2.EXECUTOR_SCOPE_COLLECTION
     possible = {preferred, *said.scopes}
     if spec.scope and spec.scope not in possible:
         names = sorted(

@@ -137,9 +137,9 @@ class _Received:
             self.documents.append(document)
 
     def collection(self, stands: collection_pb2.Collection) -> Collection:
-        """The collection with everything that came."""
+        """The collection with every member that came."""
         members = [self.members[number] for number in sorted(self.members)]
-        return collection_of(stands, members, datetime.now(UTC), self.documents)
+        return collection_of(stands, members, datetime.now(UTC))
 
     def counts(self) -> dict[str, Any]:
         """How much of what came."""
@@ -174,11 +174,11 @@ class _Received:
         self.places.setdefault((kind, number), []).append(_Place(start, size))
 
     def _text(self, kind: str, number: int) -> str:
-        found = b""
+        parts = []
         for place in self.places.get((kind, number), ()):
             self.file.seek(place.start)
-            found += self.file.read(place.size)
-        return found.decode()
+            parts.append(self.file.read(place.size).decode())
+        return " ".join(parts)
 
 
 async def _written(

@@ -48,7 +48,8 @@ TYPES = Some(
     registered("qualquer"),
     registered("lista", schema={"properties": {"a": {"items": {"type": "integer"}}}}),
     registered("padrao", schema={"properties": {"a": {"pattern": "^(a+)+$"}}}),
-    registered("palavras", EXECUTOR),
+    registered("palavras", EXECUTOR, preferred_scope=ITEM),
+    registered("calado", EXECUTOR),
     registered("relatorio", EXECUTOR, preferred_scope=COLLECTION),
     registered("ambos", EXECUTOR, preferred_scope=COLLECTION, scopes=[ITEM]),
 )
@@ -101,7 +102,7 @@ def test_parameters_that_do_not_fit_are_refused_with_their_place(
 
 
 def test_parameters_are_bounded_and_finite() -> None:
-    assert refused("qualquer", {"a": "x" * 17_000}).reason == Reason.PARAMETERS_INVALID
+    assert refused("qualquer", {"a": "x" * 66_000}).reason == Reason.PARAMETERS_INVALID
     assert refused("qualquer", {"a": math.nan}).reason == Reason.PARAMETERS_INVALID
 
 
@@ -114,6 +115,7 @@ def test_a_pattern_of_a_stranger_takes_no_time() -> None:
     ("kind", "asked", "got"),
     [
         ("palavras", NO_SCOPE, ITEM),
+        ("calado", NO_SCOPE, COLLECTION),
         ("relatorio", NO_SCOPE, COLLECTION),
         ("ambos", NO_SCOPE, COLLECTION),
         ("ambos", ITEM, ITEM),

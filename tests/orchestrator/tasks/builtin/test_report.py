@@ -21,7 +21,7 @@ DONE, FAILED = collection_pb2.MEMBER_STATE_COMPLETED, collection_pb2.MEMBER_STAT
 ITEMS = [
     pb.ExecuteRequest(member=collection_pb2.Member(number=2, title="Dois", state=DONE)),
     pb.ExecuteRequest(segments=pb.MemberSegments(member=2, text="Texto do dois.\n\nE mais")),
-    pb.ExecuteRequest(segments=pb.MemberSegments(member=2, text=" ainda.")),
+    pb.ExecuteRequest(segments=pb.MemberSegments(member=2, text="ainda.")),
     pb.ExecuteRequest(
         document=task_pb2.Document(
             number=1,
@@ -67,6 +67,7 @@ async def test_the_report_has_every_text_and_the_result_counts_them(tmp_path: Pa
     assert written["documents"] == [
         {
             "number": 1,
+            "subtask": 0,
             "url": "https://blog.test/1",
             "title": "Um <artigo>",
             "language": "pt",
@@ -75,6 +76,7 @@ async def test_the_report_has_every_text_and_the_result_counts_them(tmp_path: Pa
         },
         {
             "number": 2,
+            "subtask": 0,
             "url": "",
             "title": "",
             "language": "",

@@ -21,17 +21,17 @@ def collection_of(
     return dataclass_from(
         Collection,
         collection,
-        state=State(_word(collection_pb2.CollectionState, collection.state)),
+        state=State(word_of(collection_pb2.CollectionState, collection.state)),
         report_time=report_time,
         members=tuple(map(member_of, members)),
         listings=tuple(
-            dataclass_from(Listing, listing, failure=_failure(listing))
+            dataclass_from(Listing, listing, failure=failure_in(listing))
             for listing in collection.listings
         ),
         language_out=language_out,
         **more,
         language_out_name=described(language_out),
-        **{name: _time(collection, name) for name in ("create_time", "deadline", "end_time")},
+        **{name: time_of(collection, name) for name in ("create_time", "deadline", "end_time")},
     )
 
 
@@ -42,10 +42,10 @@ def member_of(member: collection_pb2.Member) -> Member:
         Member,
         member,
         url=member.source_url,
-        state=MemberState(_word(collection_pb2.MemberState, member.state)),
+        state=MemberState(word_of(collection_pb2.MemberState, member.state)),
         duration_seconds=seconds if member.HasField("duration") else None,
-        end_time=_time(member, "end_time"),
-        failure=_failure(member),
+        end_time=time_of(member, "end_time"),
+        failure=failure_in(member),
     )
 
 
@@ -54,16 +54,20 @@ def document_of(document: task_pb2.Document) -> Document:
     return dataclass_from(Document, document)
 
 
-def _failure(of: collection_pb2.Listing | collection_pb2.Member) -> Failure | None:
+def failure_in(
+    of: collection_pb2.Listing | collection_pb2.Member | task_pb2.Subtask,
+) -> Failure | None:
+    """Why something went wrong, as reports render it; None if it did not."""
     if not of.HasField("failure"):
         return None
-    return dataclass_from(Failure, of.failure, stage=_word(job_pb2.Stage, of.failure.stage))
+    return dataclass_from(Failure, of.failure, stage=word_of(job_pb2.Stage, of.failure.stage))
 
 
-def _time(message: Any, name: str) -> datetime | None:
+def time_of(message: Any, name: str) -> datetime | None:
+    """A time in UTC; None while the field is unset."""
     return getattr(message, name).ToDatetime(UTC) if message.HasField(name) else None
 
 
-def _word(enum: Any, number: int) -> str:
+def word_of(enum: Any, number: int) -> str:
     """The value without its prefix, in upper case; "" if it is unspecified."""
     return enum_name(enum.DESCRIPTOR, number).upper() if number else ""

@@ -30,14 +30,15 @@ def articles(address: str) -> list[dict[str, str]]:
 
 async def main() -> None:
     """Answers each task, and only then acknowledges it: what a crash interrupts comes again."""
-    key = os.environ.get("NATS_KEY")  # the file worker.nk of the broker
-    client = await nats.connect(os.environ["NATS_URL"], nkeys_seed=key)
+    client = await nats.connect(os.environ["NATS_URL"], nkeys_seed=os.environ.get("NATS_KEY"))
     stream = client.jetstream()
     queue = await stream.pull_subscribe_bind(TYPE, stream="YTC_QUEUES")
+    print(f"serving {TYPE}", flush=True)
     while True:
         try:
             [message] = await queue.fetch(1, timeout=10)
-        except TimeoutError:
+        except (TimeoutError, nats.errors.Error):  # nothing waits, or the queue is not made yet
+            await asyncio.sleep(1)
             continue
         asked = json.loads(message.data)
         task = asked["payload"]

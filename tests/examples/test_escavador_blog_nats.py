@@ -50,8 +50,13 @@ async def queue_of(bus: Bus, type_: str) -> AsyncIterator[None]:
 @asynccontextmanager
 async def program(broker: Broker) -> AsyncIterator[None]:
     environment = {**os.environ, "NATS_URL": broker.url, "NATS_KEY": broker.credentials}
-    process = await asyncio.create_subprocess_exec(sys.executable, PROGRAM, env=environment)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, PROGRAM, env=environment, stdout=asyncio.subprocess.PIPE
+    )
     try:
+        assert process.stdout
+        async with asyncio.timeout(60):
+            assert await process.stdout.readline() == b"serving blog\n"
         yield
     finally:
         await stop_process(process, 60)
@@ -83,8 +88,8 @@ async def test_a_task_is_answered_and_only_then_acknowledged(tmp_path: Path, sit
     async with (
         running_broker(tmp_path) as broker,
         connected(broker, limits=Limits(storage_bytes=STORAGE)) as bus,
-        queue_of(bus, "blog"),
         program(broker),
+        queue_of(bus, "blog"),  # made later: it waits for its queue
     ):
         good = await answer_to(bus, feed)
         bad = await answer_to(bus, f"{site.url}/nowhere")

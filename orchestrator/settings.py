@@ -15,6 +15,7 @@ from mesh.identity import Role
 from mesh.login_provider import faults, role_table
 from mesh.old_names import attempts_of, stage_addresses
 from mesh.settings import ServiceSettings, default_work_dir, scaled
+from mesh.type_names import listed_types
 from orchestrator.worker.retry import Schedule
 
 
@@ -265,10 +266,15 @@ class Settings(ServiceSettings):
         return role_table(self.oidc_roles)
 
     def check(self) -> None:
-        """Also refuses a login by a provider that cannot work, or is not safe."""
+        """Also refuses a login by a provider that is not safe, and lists of types that are none."""
         super().check()
         for fault in faults(self):
             raise InvalidRequestError(fault)
+        for name in ("collectors", "executors"):
+            try:
+                listed_types(getattr(self, name))
+            except InvalidRequestError as error:
+                raise InvalidRequestError(f"ORCHESTRATOR_{name.upper()}: {error}") from error
 
     @field_validator("oidc_roles")
     @classmethod

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -113,10 +113,9 @@ async def assembled(
         ) as bus,
         open_stages(settings) as stages,
         Provider.opened(settings) as provider,
-        AsyncExitStack() as opened,
+        open_types(settings, bus, stages) as types,
         asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted
     ):
-        types = await opened.enter_async_context(open_types(settings, bus, stages))
         core = build_core(settings, bus, stages)
         collections = build_collections(core)
         audit, login = Audit(bus), build_login(settings, bus, provider)

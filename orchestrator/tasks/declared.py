@@ -1,29 +1,23 @@
 """What a registration may say: names, addresses and numbers; types that the settings name."""
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from google.protobuf.duration import from_timedelta
 
-from mesh.addresses import is_numeric, split
 from mesh.errors import InvalidRequestError
 from mesh.messages import enum_word
 from mesh.reasons import Reason
+from mesh.type_names import check_addresses, check_name, listed_types
 from orchestrator.jobs.validation import check_duration
 from orchestrator.tasks.types import COLLECTOR, EXECUTOR, RoleId
 from orchestrator.tasks.validation import check_schema
 from ytcaption.v1 import admin_service_pb2, task_pb2
 
 GRPC, QUEUE = task_pb2.TASK_TRANSPORT_GRPC, task_pb2.TASK_TRANSPORT_QUEUE
-NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
-HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
-"""Of a machine or a container; nothing that a gRPC target would read as a scheme or a path."""
-MAX_ADDRESSES = 16
 MAX_IN_FLIGHT = 1000
 MAX_SECONDS = 86_400.0
 MAX_SUMMARY = 500
-QUEUE_WORD = "queue"
 
 
 def role_word(role: RoleId) -> str:
@@ -41,7 +35,7 @@ def check_role(role: RoleId) -> RoleId:
 def declared(request: admin_service_pb2.RegisterTypeRequest) -> task_pb2.RegisteredType:
     """The registration that a request asks for, as it is stored; raises if it can never work."""
     check_role(request.role)
-    _check_name(request.type)
+    check_name(request.type)
     if request.transport not in (GRPC, QUEUE):
         raise InvalidRequestError("transport must be GRPC or QUEUE")
     if request.transport == QUEUE and request.addresses:
@@ -72,39 +66,13 @@ def check_description(description: task_pb2.TypeDescription) -> None:
     check_schema(description.parameters_schema)
 
 
-def check_addresses(addresses: Sequence[str]) -> None:
-    """Raises unless these are addresses of replicas: host:port, [::1]:port, each once."""
-    if not 1 <= len(addresses) <= MAX_ADDRESSES:
-        raise InvalidRequestError(f"a service has from 1 to {MAX_ADDRESSES} addresses (host:port)")
-    if len(set(addresses)) < len(addresses):
-        raise InvalidRequestError("an address is there twice")
-    for address in addresses:
-        host, port = split(address)
-        written = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        known = is_numeric(host) or HOST_NAME.fullmatch(host)
-        if not known or not port or written != address:
-            raise InvalidRequestError(f"{address[:300]!r} is not host:port")
-
-
 def settled_types(collectors: str, executors: str) -> Iterator[task_pb2.RegisteredType]:
     """The types that the settings name; raises if one of them is not usable."""
     for role, text in ((COLLECTOR, collectors), (EXECUTOR, executors)):
-        seen: set[str] = set()
-        for entry in filter(None, (part.strip() for part in text.split(";"))):
-            name, separator, where = (part.strip() for part in entry.partition("="))
-            if not separator or name in seen:
-                raise InvalidRequestError(
-                    f"{entry[:100]!r}: each type once, as type=address,address or type={QUEUE_WORD}"
-                )
-            seen.add(name)
-            queued = where == QUEUE_WORD
-            yield declared(
-                admin_service_pb2.RegisterTypeRequest(
-                    type=name,
-                    role=role,
-                    transport=QUEUE if queued else GRPC,
-                    addresses=() if queued else [one.strip() for one in where.split(",")],
-                )
+        for name, addresses in listed_types(text).items():
+            transport = GRPC if addresses else QUEUE
+            yield task_pb2.RegisteredType(
+                type=name, role=role, transport=transport, addresses=addresses
             )
 
 
@@ -115,13 +83,6 @@ def unknown_type(role: RoleId, name: str, known: Sequence[str]) -> InvalidReques
     return InvalidRequestError(
         f"there is no {word} {name[:100]!r}; {there}", reason=Reason.TYPE_UNKNOWN
     )
-
-
-def _check_name(name: str) -> None:
-    if not NAME.fullmatch(name):
-        raise InvalidRequestError(
-            'type must have from 1 to 40 letters, digits, "-" and "_"; not ' + repr(name[:100])
-        )
 
 
 def _checked_timeout(request: admin_service_pb2.RegisterTypeRequest) -> timedelta:

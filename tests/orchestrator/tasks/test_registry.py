@@ -21,7 +21,7 @@ from orchestrator.tasks import registry as registry_module
 from orchestrator.tasks.declared import declared
 from orchestrator.tasks.registry import Registry
 from orchestrator.tasks.types import COLLECTOR, EXECUTOR, Registered
-from tests.orchestrator.conftest import connected
+from tests.orchestrator.conftest import Start, connected
 from tests.orchestrator.tasks.services import Stranger, collector, executor, recording, serving
 from tests.support.broker import running_broker
 from tests.support.client import Client, refusal
@@ -237,9 +237,17 @@ async def test_settings_name_types_with_their_replicas(broker_bus: Bus) -> None:
 @pytest.mark.parametrize(
     "text", ["blog", "blog=", "=host:1", "a b=host:1", "blog=host", "blog=queue;blog=host:1"]
 )
-async def test_settings_that_cannot_be_read_are_refused(broker_bus: Bus, text: str) -> None:
-    with pytest.raises(InvalidRequestError):
-        async with registry_on(broker_bus, collectors=text):
+@pytest.mark.parametrize("name", ["collectors", "executors"])
+def test_settings_that_cannot_be_read_are_refused_by_their_name(name: str, text: str) -> None:
+    with pytest.raises(InvalidRequestError, match=f"^ORCHESTRATOR_{name.upper()}: "):
+        Settings(**{name: text}).check()  # type: ignore[arg-type] # one of two texts
+
+
+async def test_an_orchestrator_with_a_built_in_type_in_its_settings_says_so_in_one_line(
+    start: Start,
+) -> None:
+    with pytest.raises(InvalidRequestError, match="the collector youtube is built in"):
+        async with start(collectors="youtube=queue"):
             pass
 
 

@@ -92,11 +92,15 @@ async def test_a_call_ends_after_the_time_of_its_type(broker_bus: Bus) -> None:
         serving(collector(script)) as address,
         collecting(broker_bus, address, task_seconds=0.5) as engine,
     ):
-        error = await failure_of(engine)
-        async with asyncio.timeout(60):
-            await script.cancelled.wait()
 
-    assert (error.reason, error.retryable) == (Reason.DEADLINE, True)
+        async def service_was_stopped() -> bool:
+            # On a busy machine the time may be over before the service has the call.
+            error = await failure_of(engine)
+            assert (error.reason, error.retryable) == (Reason.DEADLINE, True)
+            return script.cancelled.is_set()
+
+        await until(service_was_stopped)
+
     assert 0 < script.deadlines[0] <= 0.5
 
 

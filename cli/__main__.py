@@ -15,6 +15,7 @@ from cli.commands import (
     quota,
     tokens,
     transcribe,
+    types,
 )
 
 
@@ -50,6 +51,7 @@ for _subcommand in (
     owners.retention,
     tokens.token,
     quota.quota,
+    types.types,
     local.doctor,
     local.certs,
 ):

@@ -31,6 +31,7 @@ from gateway.routes import (
     page,
     pipeline,
     session,
+    types,
 )
 from gateway.settings import Settings, comma_separated
 from gateway.sse.feed import JobFeeds
@@ -52,6 +53,7 @@ ROUTERS = (
     dead_letters.router,
     admin.router,
     owners.router,
+    types.router,
     session.router,
 )
 

@@ -126,6 +126,7 @@ class Bus:
             await key_value(self.jetstream, self.names.tokens_bucket, limits)
             await key_value(self.jetstream, self.names.owners_bucket, limits)
             await key_value(self.jetstream, self.names.quotas_bucket, limits)
+            await key_value(self.jetstream, self.names.types_bucket, limits)
             self.artifacts = await object_store(self.jetstream, self.names.artifacts_bucket, limits)
             records = await self.jetstream.stream_info(self._place_of(BARRIER)[0])
             self._replicated = (records.config.num_replicas or 1) > 1

@@ -29,8 +29,12 @@ def current() -> str:
 
 def call_metadata() -> Metadata:
     """Metadata that carries the current correlation id, and our token, to the next service."""
-    found = current()
-    return (*(_to_metadata(found) if found else ()), *bearer_metadata())
+    return (*metadata_of(current()), *bearer_metadata())
+
+
+def metadata_of(correlation_id: str) -> Metadata:
+    """Metadata that carries this correlation id; nothing without one."""
+    return _to_metadata(correlation_id) if correlation_id else ()
 
 
 def _to_metadata(correlation_id: str) -> Metadata:

@@ -70,6 +70,7 @@ class Names:
         self.tokens_bucket = f"{prefix}_TOKENS"
         self.owners_bucket = f"{prefix}_OWNERS"
         self.quotas_bucket = f"{prefix}_QUOTAS"
+        self.types_bucket = f"{prefix}_TYPES"
         self._root = prefix.lower()
 
     def streams(self) -> list[str]:

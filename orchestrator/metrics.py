@@ -13,6 +13,9 @@ QUEUE_DEPTH = Gauge("ytcaption_queue_depth", "Jobs that wait or run.")
 CONSUMER_LAG = Gauge(
     "ytcaption_consumer_lag", "Messages a consumer has not finished.", ["consumer"]
 )
+TYPES_HEALTHY = Gauge(
+    "ytcaption_type_healthy", "Whether a registered service answers.", ["role", "type"]
+)
 DEAD_LETTERS = Gauge("ytcaption_dead_letters", "Dead letters.")
 
 JOB_SECONDS = Histogram(

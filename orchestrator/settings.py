@@ -15,6 +15,7 @@ from mesh.identity import Role
 from mesh.login_provider import faults, role_table
 from mesh.old_names import attempts_of, stage_addresses
 from mesh.settings import ServiceSettings, default_work_dir, scaled
+from mesh.type_names import listed_types
 from orchestrator.worker.retry import Schedule
 
 
@@ -195,6 +196,23 @@ class Settings(ServiceSettings):
     max_collections: int = Field(default=200, ge=1)
     """Collections this orchestrator keeps going at once."""
 
+    collectors: str = ""
+    """Collectors that are services: `type=address,address;type=queue`. `queue` in place of the
+    addresses: programs that take JSON messages from the queue of that type."""
+
+    executors: str = ""
+    """Executors, in the same form."""
+
+    types_token_file: str = ""
+    """File with the token that calls to collectors and executors carry; empty: they carry none."""
+
+    task_max_in_flight: int = Field(default=4, ge=1, le=1000)
+    """Tasks of one type under way at once over all orchestrators, where its registration names no
+    other number."""
+
+    task_seconds: float = Field(default=3600.0, gt=0, le=86_400)
+    """Longest an attempt of a task may take, where the registration of its type names no other."""
+
     quota_queued_jobs: int = Field(default=0, ge=0)
     """Jobs of one owner that may wait; one more is refused. 0 for this and the others: no limit."""
 
@@ -248,10 +266,15 @@ class Settings(ServiceSettings):
         return role_table(self.oidc_roles)
 
     def check(self) -> None:
-        """Also refuses a login by a provider that cannot work, or is not safe."""
+        """Also refuses a login by a provider that is not safe, and lists of types that are none."""
         super().check()
         for fault in faults(self):
             raise InvalidRequestError(fault)
+        for name in ("collectors", "executors"):
+            try:
+                listed_types(getattr(self, name))
+            except InvalidRequestError as error:
+                raise InvalidRequestError(f"ORCHESTRATOR_{name.upper()}: {error}") from error
 
     @field_validator("oidc_roles")
     @classmethod

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -28,7 +28,6 @@ from orchestrator.api.pipeline import PipelineServicer
 from orchestrator.api.quotas import QuotaServicer
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.controller import Dependencies
-from orchestrator.collections.discovery import Lister
 from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex, CollectionReader
 from orchestrator.collections.projection import Projections, members_at
@@ -69,6 +68,9 @@ from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.quotas.quotas import Quotas, defaults_of
 from orchestrator.quotas.records import QuotaStore
 from orchestrator.settings import Settings
+from orchestrator.tasks.builtin.table import built_in
+from orchestrator.tasks.listing import Lister
+from orchestrator.tasks.registry import Registry
 from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
 from orchestrator.webhooks.deliveries import Deliveries, resend_webhook
@@ -112,12 +114,13 @@ async def assembled(
         ) as bus,
         open_stages(settings) as stages,
         Provider.opened(settings) as provider,
+        open_types(settings, bus, stages) as types,
         asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted
     ):
         core = build_core(settings, bus, stages)
         collections = build_collections(core)
         audit, login = Audit(bus), build_login(settings, bus, provider)
-        admin, housekeeper = build_maintenance(core, collections, audit, login)
+        admin, housekeeper = build_maintenance(core, collections, audit, login, types)
         outbox = Outbox(bus, partial(members_at, core.service.storage.event_logs))
         inbox = Inbox(bus, collections.service.submission.create, core.service.storage.dead_letters)
         relay = Relay(bus, core.deliveries)
@@ -152,6 +155,8 @@ async def assembled(
             login.run,
             audit.run,
             core.quotas.run,
+            types.follow,
+            types.watch_health,
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
         tasks = [background.create_task(outlast(run, inf)) for run in work]
@@ -162,11 +167,23 @@ async def assembled(
                 await outlast(core.service.index.catch_up, inf)
                 await outlast(login.ready, inf)
                 await outlast(core.quotas.ready, inf)
+                await outlast(types.catch_up, inf)
 
             guard = login_guard(login, audit)
             yield services_of(core.service, admin, collections.service, guard, login), ready
         finally:
             await stop(*tasks)
+
+
+def open_types(
+    settings: Settings, bus: Bus, stages: Stages
+) -> AbstractAsyncContextManager[Registry]:
+    """The registry with every built-in type.
+
+    Executors of rooms that tasks may not import, such as the search's, are more arguments.
+    """
+    readiness = Readiness(stages, Capacity(bus, settings).until_free)
+    return Registry.opened(bus, settings, built_in(Lister(stages, readiness, settings), settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +313,7 @@ def build_collections(core: Core) -> Collections:
 
 
 def build_maintenance(
-    core: Core, collections: Collections, audit: Audit, login: Login
+    core: Core, collections: Collections, audit: Audit, login: Login, types: Registry
 ) -> tuple[AdminServicer, Housekeeper]:
     """Builds the engines of operators: statistics, health, dead letters, removal of any kind."""
     jobs = core.service
@@ -351,6 +368,7 @@ def build_maintenance(
             audit,
         ),
         owners=owners,
+        types=types,
         limits=stats.limits_of(settings),
         audit=audit,
     )

@@ -6,6 +6,7 @@ import pickle
 import sys
 from typing import BinaryIO
 
+from reports.model import Document
 from reports.pdf import PdfReport
 from reports.typesetting import main_fonts
 
@@ -14,13 +15,14 @@ NICENESS = 5
 
 
 def render(source: BinaryIO, target: BinaryIO) -> None:
-    """Reads the collection, then (member, text) pairs up to None; then writes the file."""
+    """Reads the collection, then (member or document, text) pairs up to None; then writes."""
     # fontTools logs a lot while it reads and subsets fonts.
     logging.disable(logging.WARNING)
     with main_fonts() as fonts:
         report = PdfReport(pickle.load(source), fonts)  # noqa: S301 - written by our parent
         while (pair := pickle.load(source)) is not None:  # noqa: S301
-            report.member(*pair)
+            write = report.document if isinstance(pair[0], Document) else report.member
+            write(*pair)
         target.write(report.end())
         target.flush()
 

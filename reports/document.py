@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from reports.model import Collection, Failure, Listing, Member, Text, Translation
+from reports.model import Collection, Document, Failure, Listing, Member, Text, Translation
 from reports.words import summary
 
 SCHEMA_VERSION = 1
@@ -16,6 +16,7 @@ class JsonReport:
 
     def __init__(self) -> None:
         self._first = True
+        self._documents = False
 
     def begin(self, collection: Collection) -> Iterator[str]:
         """The collection, up to the list of members."""
@@ -27,6 +28,15 @@ class JsonReport:
     def member(self, member: Member, text: Text) -> Iterator[str]:
         """One element of the list."""
         yield ("\n    " if self._first else ",\n    ") + _indented(_member(member, text), "    ")
+        self._first = False
+
+    def document(self, document: Document, text: Text) -> Iterator[str]:
+        """One element of a second list, of documents; there is none without any."""
+        if not self._documents:
+            yield ("" if self._first else "\n  ") + '],\n  "documents": ['
+            self._first = self._documents = True
+        found = {**asdict(document), "text": "\n\n".join(text.paragraphs)}
+        yield ("\n    " if self._first else ",\n    ") + _indented(found, "    ")
         self._first = False
 
     def end(self) -> Iterator[str]:

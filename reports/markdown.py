@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from reports import words
-from reports.model import Collection, Member, Text
+from reports.model import Collection, Document, Member, Text
 
 _SIGNS = re.compile(r"([\\`*_{}\[\]<>|~&#$@^!])")
 _ADDRESSES = re.compile(r"(?i)://|\bwww\.")
@@ -15,6 +15,9 @@ _BEGINNINGS = re.compile(r"^([-+=]|\d{1,9}(?=[.)]))")
 
 class MarkdownReport:
     """CommonMark with GitHub's tables."""
+
+    def __init__(self) -> None:
+        self._documents = False
 
     def begin(self, collection: Collection) -> Iterator[str]:
         """The collection and the table of its members."""
@@ -48,6 +51,19 @@ class MarkdownReport:
             yield f"\n*{plain(text.note)}*\n"
         for block in words.text_blocks(member, text):
             yield from _text_block(block)
+
+    def document(self, document: Document, text: Text) -> Iterator[str]:
+        """A heading, the document's fields, and its text."""
+        if not self._documents:
+            self._documents = True
+            yield "\n## Documents\n"
+        yield f"\n### {document.number}\\. {plain(words.document_name(document))}\n\n"
+        if address := words.link(document.url):
+            yield f"- Link: <{address}>\n"
+        for label, value in words.document_fields(document):
+            yield f"- {label}: {plain(value)}\n"
+        for paragraph in text.paragraphs:
+            yield f"\n{plain(paragraph)}\n"
 
     def end(self) -> Iterator[str]:
         """Yields nothing."""

@@ -71,6 +71,18 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """A text that a collector found, without the text. All of it is untrusted."""
+
+    number: int
+    subtask: int
+    url: str = ""
+    title: str = ""
+    language: str = ""
+    publish_date: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Translation:
     """The text of a member in another language."""
 

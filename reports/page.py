@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 
 from reports import words
-from reports.model import Collection, Member, Text
+from reports.model import Collection, Document, Member, Text
 
 _STYLE = files("reports").joinpath("page.css").read_text(encoding="utf-8")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -18,6 +18,9 @@ POLICY = (
 
 class HtmlReport:
     """A page with a table of contents; untrusted text is always escaped."""
+
+    def __init__(self) -> None:
+        self._documents = False
 
     def begin(self, collection: Collection) -> Iterator[str]:
         """Head, summary, fields and the table of contents."""
@@ -60,6 +63,22 @@ class HtmlReport:
             for block in words.text_blocks(member, text):
                 yield from _text_block(block)
         yield '<p class="back"><a href="#contents">Back to the contents</a></p>\n</article>\n'
+
+    def document(self, document: Document, text: Text) -> Iterator[str]:
+        """One article, after those of the members."""
+        if not self._documents:
+            self._documents = True
+            yield '<h2 id="documents">Documents</h2>\n'
+        number = document.number
+        yield (
+            f'<article id="d{number}" aria-labelledby="n{number}">\n'
+            f'<h3 id="n{number}" dir="auto">{number}. {_text(words.document_name(document))}</h3>'
+            f"\n<dl>\n<dt>Link</dt><dd>{_link(document.url)}</dd>\n"
+            f"{_fields(words.document_fields(document))}</dl>\n"
+        )
+        language = words.on_one_line(document.language)
+        yield from _text_block(words.TextBlock("", language, text.paragraphs))
+        yield '<p class="back"><a href="#top">Back to the top</a></p>\n</article>\n'
 
     def end(self) -> Iterator[str]:
         """Closes the page."""

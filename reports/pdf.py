@@ -6,7 +6,7 @@ from fpdf.enums import TableBordersLayout, TableHeadingsDisplay
 from fpdf.fonts import FontFace
 
 from reports import words
-from reports.model import Collection, Member, MemberState, State, Text
+from reports.model import Collection, Document, Member, MemberState, State, Text
 from reports.typesetting import DIM, INK, LINE, LINK, MARGIN, Colour, Font, Sheets
 
 COLOURS: dict[str, Colour] = {
@@ -41,7 +41,36 @@ class PdfReport:
         sheets.set_creation_date(collection.report_time.astimezone(UTC))
         sheets.add_page()
         self._places = {member.number: sheets.add_link() for member in collection.members}
+        self._documents = False
         self._begin()
+
+    def document(self, document: Document, text: Text) -> None:
+        """A heading, the document's fields, and its text."""
+        sheets = self._sheets
+        if not self._documents:
+            self._documents = True
+            sheets.add_page()
+            sheets.start_section("Documents")
+        elif sheets.will_page_break(MEMBER_ROOM):
+            sheets.add_page()
+        title = f"{document.number}. {words.document_name(document)}"
+        sheets.missing = 0
+        sheets.start_section(title, level=1)
+        sheets.style(13, bold=True)
+        sheets.write_on(title, 6.5)
+        sheets.style(9, DIM)
+        fields = [f"{label} {value}" for label, value in words.document_fields(document)]
+        if fields:
+            sheets.cells(fields, "  ·  ", 5)
+        sheets.style(9, LINK)
+        if document.url:
+            address = words.on_one_line(document.url)
+            sheets.write_on(address, 5, link=words.link(document.url) or None)
+        sheets.ln(2)
+        sheets.style(10)
+        self._text_block(words.TextBlock("", "", text.paragraphs))
+        self._note_missing_characters()
+        sheets.ln(6)
 
     def member(self, member: Member, text: Text) -> None:
         """A heading, the member's fields, and its text."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 from importlib.util import find_spec
 
-from reports.model import Collection, Member, Text
+from reports.model import Collection, Document, Member, Text
 
 CHUNK = 64 * 1024
 MAX_ERROR_BYTES = 4096
@@ -44,7 +44,7 @@ def require_pdf() -> None:
 
 
 async def render_pdf(
-    collection: Collection, members: AsyncIterator[tuple[Member, Text]]
+    collection: Collection, members: AsyncIterator[tuple[Member | Document, Text]]
 ) -> AsyncGenerator[bytes, None]:
     """The file in chunks. Reads one text at a time; closing the generator stops the process."""
     require_pdf()
@@ -73,7 +73,7 @@ async def render_pdf(
 
 
 async def _send(
-    process: Process, collection: Collection, members: AsyncIterator[tuple[Member, Text]]
+    process: Process, collection: Collection, members: AsyncIterator[tuple[Member | Document, Text]]
 ) -> None:
     assert process.stdin  # noqa: S101 - it is a pipe
     # A process that died explains itself on stderr.

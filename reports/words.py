@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
-from reports.model import Collection, Failure, Listing, Member, MemberState, State, Text
+from reports.model import Collection, Document, Failure, Listing, Member, MemberState, State, Text
 
 COLUMNS = ("#", "Title", "State", "Length", "Language", "Failure")
 """Columns of the table of recordings."""
@@ -112,6 +112,20 @@ def member_fields(member: Member, text: Text) -> list[tuple[str, str]]:
         ("Attempt", str(member.attempt) if member.attempt else ""),
         ("Ended", moment(member.end_time)),
         ("Job", member.job_id),
+    ]
+    return [(label, value) for label, value in known if value]
+
+
+def document_name(document: Document) -> str:
+    """Title of a document, else its address, else its number."""
+    return on_one_line(document.title) or on_one_line(document.url) or f"Document {document.number}"
+
+
+def document_fields(document: Document) -> list[tuple[str, str]]:
+    """Labels and values of what is known about a document, besides title and address."""
+    known = [
+        ("Language", on_one_line(document.language)),
+        ("Published", on_one_line(document.publish_date)),
     ]
     return [(label, value) for label, value in known if value]
 

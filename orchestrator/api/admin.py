@@ -21,6 +21,7 @@ from orchestrator.maintenance.log_files import LogFiles, LogsRemoved
 from orchestrator.maintenance.owners import OwnerStore
 from orchestrator.maintenance.reset import FactoryReset
 from orchestrator.maintenance.retention import Retention, moment_before
+from orchestrator.tasks.registry import Load, Registry
 from orchestrator.webhooks.deliveries import Deliveries
 from ytcaption.v1 import admin_service_pb2 as pb
 from ytcaption.v1 import admin_service_pb2_grpc as rpc
@@ -47,6 +48,8 @@ class AdminServicer(rpc.AdminServiceServicer):
     erasure: Erasure
     exports: OwnerExports
     owners: OwnerStore
+    types: Registry
+    task_load: Load | None = None
     began: float = field(default_factory=monotonic)
 
     async def GetStats(self, request: pb.GetStatsRequest, context: Any) -> pb.GetStatsResponse:
@@ -181,6 +184,20 @@ class AdminServicer(rpc.AdminServiceServicer):
         self, request: pb.ListOwnerRetentionsRequest, context: Any
     ) -> pb.ListOwnerRetentionsResponse:
         return pb.ListOwnerRetentionsResponse(retentions=await self.owners.retentions())
+
+    async def RegisterType(
+        self, request: pb.RegisterTypeRequest, context: Any
+    ) -> pb.RegisterTypeResponse:
+        return pb.RegisterTypeResponse(type=await self.types.register(request))
+
+    async def UnregisterType(
+        self, request: pb.UnregisterTypeRequest, context: Any
+    ) -> pb.UnregisterTypeResponse:
+        removed = await self.types.unregister(request.role, request.type)
+        return pb.UnregisterTypeResponse(removed=removed)
+
+    async def ListTypes(self, request: pb.ListTypesRequest, context: Any) -> pb.ListTypesResponse:
+        return pb.ListTypesResponse(types=await self.types.listed(request.role, self.task_load))
 
 
 def _erasure(state: ErasureState) -> pb.EraseOwnerResponse:

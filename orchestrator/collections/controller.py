@@ -15,7 +15,7 @@ from mesh.bus import outlast
 from mesh.errors import MeshError, NotFoundError
 from mesh.messages import enum_word
 from mesh.tasks import map_concurrently, stop
-from orchestrator.collections.discovery import Discovery, Listed, Lister
+from orchestrator.collections.discovery import Discovery, Listed
 from orchestrator.collections.fan_in import FanIn
 from orchestrator.collections.fan_out import FanOut
 from orchestrator.collections.index import CollectionIndex
@@ -37,6 +37,7 @@ from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.submission import Submission
 from orchestrator.metrics import COLLECTIONS_GATHERED
 from orchestrator.queue.capacity import Capacity
+from orchestrator.tasks.listing import Lister
 from ytcaption.v1 import collection_pb2, event_pb2
 
 log = get_logger(__name__)

@@ -1,25 +1,20 @@
 """Discovery: the addresses of a request, then the recordings that its sources list."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-import grpc
 from structlog import get_logger
 
-from mesh.correlation import call_metadata
 from mesh.errors import LimitExceededError, MeshError
 from mesh.messages import copy_shared
 from mesh.reasons import Reason
-from mesh.status import to_error
 from orchestrator.collections.members import PENDING
 from orchestrator.collections.projection import Projection
 from orchestrator.metrics import RETRIES
-from orchestrator.pipeline.stages import Stages, failure_of
-from orchestrator.settings import Settings
-from orchestrator.worker.readiness import Readiness
-from orchestrator.worker.retry import Backoff
+from orchestrator.pipeline.stages import failure_of
+from orchestrator.tasks.listing import Lister
 from ytcaption.v1 import collection_pb2, job_pb2, media_pb2
 from ytcaption.v1 import downloader_service_pb2 as downloader_pb
 
@@ -40,43 +35,6 @@ class Listed:
 
 Discovered = collection_pb2.Member | Listed | None
 """A new member without its number, the end of a listing, or None: every source was listed."""
-
-
-class Lister:
-    """Lists sources by way of the downloader."""
-
-    def __init__(self, stages: Stages, readiness: Readiness, settings: Settings) -> None:
-        self._stages = stages
-        self._readiness = readiness
-        self._settings = settings
-        self.backoff = Backoff(settings.retry_seconds, settings.retry_limit_seconds)
-        self.max_attempts = settings.max_attempts
-
-    async def listed(
-        self, request: downloader_pb.ResolveRequest
-    ) -> AsyncGenerator[downloader_pb.ResolveResponse, None]:
-        """Recordings as they are found; MeshError if the listing breaks off."""
-        circuit = self._stages.circuits[job_pb2.STAGE_DOWNLOAD]
-        async with circuit.permit() as passage:
-            call = self._stages.downloader.Resolve(
-                request, timeout=self._settings.job_seconds, metadata=call_metadata()
-            )
-            try:
-                async for response in call:
-                    passage.answered()
-                    yield response
-                passage.answered()
-            except grpc.aio.AioRpcError as error:
-                failure = to_error(error)
-                passage.failed(failure)
-                raise failure from error
-            finally:
-                call.cancel()
-
-    async def until_possible(self) -> None:
-        """Waits until the downloader is ready; costs no attempt."""
-        if not await self._readiness.can_fetch():
-            await self._readiness.until_can_fetch()
 
 
 class Discovery:

@@ -6,34 +6,31 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from mesh.errors import InternalError, NotFoundError, UnsupportedError
 from mesh.frames import framed
-from mesh.languages import described, tag_of
-from mesh.messages import dataclass_from, enum_name
+from mesh.languages import described
 from mesh.reasons import Reason
 from orchestrator.collections.projection import Projection, ReadProjection
 from orchestrator.jobs.caption_files import CaptionFile, CaptionReader, Tracks
 from orchestrator.jobs.captions import FormatId, format_for
 from orchestrator.jobs.store import JobStore, UnreadableError
+from orchestrator.tasks.report_model import collection_of
 from reports.archive import CaptionsZip, safe
 from reports.document import JsonReport
 from reports.markdown import MarkdownReport
 from reports.model import (
     Collection,
-    Failure,
-    Listing,
     Member,
     MemberState,
-    State,
     Text,
     Translation,
 )
 from reports.page import HtmlReport
 from reports.pdf_process import PdfError, PdfUnavailableError, render_pdf, require_pdf
 from reports.words import heading
-from ytcaption.v1 import collection_pb2, collection_service_pb2, job_pb2, media_pb2
+from ytcaption.v1 import collection_service_pb2, job_pb2, media_pb2
 
 Parts: TypeAlias = AsyncGenerator[bytes, None]
 ReportFormatId: TypeAlias = "collection_service_pb2.ReportFormat.ValueType"
@@ -179,50 +176,7 @@ class Reports:
 
 def report_collection(projection: Projection, report_time: datetime) -> Collection:
     """The collection and its members as reports render them, without the texts."""
-    collection = projection.collection
-    language_out = tag_of(collection.options.language_out)
-    return dataclass_from(
-        Collection,
-        collection,
-        state=State(_word(collection_pb2.CollectionState, collection.state)),
-        report_time=report_time,
-        members=tuple(map(_member, projection.members)),
-        listings=tuple(
-            dataclass_from(Listing, listing, failure=_failure(listing))
-            for listing in collection.listings
-        ),
-        language_out=language_out,
-        language_out_name=described(language_out),
-        **{name: _time(collection, name) for name in ("create_time", "deadline", "end_time")},
-    )
-
-
-def _member(member: collection_pb2.Member) -> Member:
-    seconds = member.duration.ToTimedelta().total_seconds()
-    return dataclass_from(
-        Member,
-        member,
-        url=member.source_url,
-        state=MemberState(_word(collection_pb2.MemberState, member.state)),
-        duration_seconds=seconds if member.HasField("duration") else None,
-        end_time=_time(member, "end_time"),
-        failure=_failure(member),
-    )
-
-
-def _failure(of: collection_pb2.Listing | collection_pb2.Member) -> Failure | None:
-    if not of.HasField("failure"):
-        return None
-    return dataclass_from(Failure, of.failure, stage=_word(job_pb2.Stage, of.failure.stage))
-
-
-def _time(message: Any, name: str) -> datetime | None:
-    return getattr(message, name).ToDatetime(UTC) if message.HasField(name) else None
-
-
-def _word(enum: Any, number: int) -> str:
-    """The value without its prefix, in upper case; "" if it is unspecified."""
-    return enum_name(enum.DESCRIPTOR, number).upper() if number else ""
+    return collection_of(projection.collection, projection.members, report_time)
 
 
 def _translation(file: CaptionFile) -> Translation:

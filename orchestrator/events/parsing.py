@@ -23,7 +23,8 @@ from orchestrator.events.parameters import (
     Strict,
     request_of,
 )
-from orchestrator.events.source_types import TYPE_WORD, Named, NothingNamedError, named
+from orchestrator.events.source_types import TYPE_WORD, NothingNamedError, named
+from orchestrator.tasks.source_names import Named
 from ytcaption.v1 import event_pb2
 from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
 

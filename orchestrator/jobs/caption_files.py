@@ -118,7 +118,10 @@ async def _file(
 
 
 def _stem(job: job_pb2.Job) -> str:
+    return stem_of(PurePath(job.source.upload.file_name).stem or job.media.title, job.job_id)
+
+
+def stem_of(name: str, otherwise: str) -> str:
     """A readable file name without folders or characters special to a shell or terminal."""
-    name = PurePath(job.source.upload.file_name).stem or job.media.title
     safe = "".join(c if c.isalnum() or c in " ._-()" else "_" for c in name).strip(" .")
-    return safe[:120] or job.job_id
+    return safe[:120] or otherwise

@@ -1,4 +1,4 @@
-"""Circuit breaker of one stage: after some failures in a row only one call at a time is tried.
+"""Circuit breaker of a stage, collector or executor: after failures one call at a time is tried.
 
 Only silence counts as a failure: whatever a stage says about a job is an answer.
 """
@@ -15,7 +15,14 @@ from orchestrator.worker.retry import Backoff
 
 log = get_logger(__name__)
 
-COUNTED = frozenset({Reason.STAGE_UNAVAILABLE, Reason.DEADLINE})
+COUNTED = frozenset(
+    {
+        Reason.STAGE_UNAVAILABLE,
+        Reason.COLLECTOR_UNAVAILABLE,
+        Reason.EXECUTOR_UNAVAILABLE,
+        Reason.DEADLINE,
+    }
+)
 LONGEST_OPEN_SECONDS = 30.0
 
 

@@ -124,6 +124,13 @@ def test_tokens_are_made_listed_and_revoked(said: dict[str, str]) -> None:
         assert code in said[name]
 
 
+def test_a_type_is_registered_listed_and_taken_back(said: dict[str, str]) -> None:
+    assert json.loads(said["RegisterType"])["type"]["removable"] is True
+    listed = {one["type"] for one in json.loads(said["ListTypes"])["types"]}
+    assert listed >= {"noticias", "youtube", "url", "legendas", "relatorio"}
+    assert json.loads(said["UnregisterType"]) == {"removed": True}
+
+
 def test_every_call_of_the_public_services_is_shown_once() -> None:
     named = [_name(command) for command in COMMANDS]
     public = (

@@ -22,8 +22,11 @@ def message_of(random: Random, descriptor: Any, depth: int = 0) -> Any:
     for field in descriptor.fields:
         if random.random() < 0.4:
             continue
-        if field.is_repeated:
-            count = random.choice((1, 2, 3, 120))
+        # Values of JSON nest: many of them, each with many, would be too many.
+        count = random.choice((1, 2, 3, 120) if depth < 2 else (1, 2))
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            _fill_map(random, message, field, depth, count)
+        elif field.is_repeated:
             values = [value_of(random, field, depth) for _ in range(count)]
             getattr(message, field.name).extend(values)
         elif field.message_type is not None:
@@ -31,6 +34,17 @@ def message_of(random: Random, descriptor: Any, depth: int = 0) -> Any:
         else:
             setattr(message, field.name, value_of(random, field, depth))
     return message
+
+
+def _fill_map(random: Random, message: Any, field: Any, depth: int, count: int) -> None:
+    entries, parts = getattr(message, field.name), field.message_type.fields_by_name
+    for _ in range(count):
+        key = f"{value_of(random, parts['key'], depth)}{random.randrange(1000)}"
+        value = value_of(random, parts["value"], depth)
+        if parts["value"].message_type is None:
+            entries[key] = value
+        else:
+            entries[key].CopyFrom(value)
 
 
 def value_of(random: Random, field: Any, depth: int) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import grpc
 
 from mesh.errors import InvalidRequestError, MeshError, NotFoundError
+from mesh.messages import copy_shared
 from mesh.reasons import Reason
 from mesh.server import Service, running_server
 from tests.support.collection_updates import (
@@ -28,7 +29,7 @@ from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
 from ytcaption.v1 import audit_pb2 as audit_pb
 from ytcaption.v1 import auth_service_pb2 as auth_pb
 from ytcaption.v1 import auth_service_pb2_grpc as auth_rpc
-from ytcaption.v1 import collection_pb2, quota_pb2
+from ytcaption.v1 import collection_pb2, quota_pb2, task_pb2
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import collection_service_pb2_grpc as collection_rpc
 from ytcaption.v1 import job_pb2 as job_pb
@@ -335,6 +336,7 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
         self.erased: list[admin_pb.EraseOwnerRequest] = []
         self.remarks: list[str] = []
         self.retentions: dict[str, owner_pb.OwnerRetention] = {}
+        self.types: dict[tuple[int, str], task_pb2.RegisteredType] = {}
 
     async def ListWebhookDeliveries(
         self, request: admin_pb.ListWebhookDeliveriesRequest, context: Any
@@ -413,6 +415,25 @@ class FakeAdmin(admin_rpc.AdminServiceServicer):
         self, request: admin_pb.ListOwnerRetentionsRequest, context: Any
     ) -> admin_pb.ListOwnerRetentionsResponse:
         return admin_pb.ListOwnerRetentionsResponse(retentions=self.retentions.values())
+
+    async def RegisterType(
+        self, request: admin_pb.RegisterTypeRequest, context: Any
+    ) -> admin_pb.RegisterTypeResponse:
+        found = task_pb2.RegisteredType(healthy=True, removable=True)
+        copy_shared(request, found)
+        self.types[request.role, request.type] = found
+        return admin_pb.RegisterTypeResponse(type=found)
+
+    async def UnregisterType(
+        self, request: admin_pb.UnregisterTypeRequest, context: Any
+    ) -> admin_pb.UnregisterTypeResponse:
+        removed = self.types.pop((request.role, request.type), None) is not None
+        return admin_pb.UnregisterTypeResponse(removed=removed)
+
+    async def ListTypes(
+        self, request: admin_pb.ListTypesRequest, context: Any
+    ) -> admin_pb.ListTypesResponse:
+        return admin_pb.ListTypesResponse(types=self.types.values())
 
     async def GetHealth(
         self, request: admin_pb.GetHealthRequest, context: Any

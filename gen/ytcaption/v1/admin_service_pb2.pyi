@@ -14,6 +14,7 @@ from ytcaption.v1 import audit_pb2 as _audit_pb2
 from ytcaption.v1 import job_pb2 as _job_pb2
 from ytcaption.v1 import media_pb2 as _media_pb2
 from ytcaption.v1 import owner_pb2 as _owner_pb2
+from ytcaption.v1 import task_pb2 as _task_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -1059,3 +1060,173 @@ class DeliveryAttempt(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeliveryAttempt: _TypeAlias = DeliveryAttempt  # noqa: Y015
+
+@_typing.final
+class RegisterTypeRequest(_message.Message):
+    """What to register."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TYPE_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    TRANSPORT_FIELD_NUMBER: _builtins.int
+    ADDRESSES_FIELD_NUMBER: _builtins.int
+    MAX_IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    TIMEOUT_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    type: _builtins.str
+    """Letters, digits, "-" and "_", at most 40."""
+    role: _task_pb2.TaskRole.ValueType
+    """COLLECTOR or EXECUTOR."""
+    transport: _task_pb2.TaskTransport.ValueType
+    """GRPC or QUEUE."""
+    max_in_flight: _builtins.int
+    """Tasks under way at once over all orchestrators; 0 means the service's setting."""
+    @_builtins.property
+    def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Its replicas (host:port), for GRPC; at most 16."""
+
+    @_builtins.property
+    def timeout(self) -> _duration_pb2.Duration:
+        """An attempt ends after this long. Unset: the service's setting."""
+
+    @_builtins.property
+    def description(self) -> _task_pb2.TypeDescription:
+        """What it is, for QUEUE, where it cannot be asked."""
+
+    def __init__(
+        self,
+        *,
+        type: _builtins.str = ...,
+        role: _task_pb2.TaskRole.ValueType = ...,
+        transport: _task_pb2.TaskTransport.ValueType = ...,
+        addresses: _abc.Iterable[_builtins.str] | None = ...,
+        max_in_flight: _builtins.int = ...,
+        timeout: _duration_pb2.Duration | None = ...,
+        description: _task_pb2.TypeDescription | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "timeout", b"timeout"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "description", b"description", "max_in_flight", b"max_in_flight", "role", b"role", "timeout", b"timeout", "transport", b"transport", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RegisterTypeRequest: _TypeAlias = RegisterTypeRequest  # noqa: Y015
+
+@_typing.final
+class RegisterTypeResponse(_message.Message):
+    """What was registered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TYPE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def type(self) -> _task_pb2.RegisteredType:
+        """As it is now."""
+
+    def __init__(
+        self,
+        *,
+        type: _task_pb2.RegisteredType | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["type", b"type"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RegisterTypeResponse: _TypeAlias = RegisterTypeResponse  # noqa: Y015
+
+@_typing.final
+class UnregisterTypeRequest(_message.Message):
+    """What to take back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TYPE_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    type: _builtins.str
+    """Its name."""
+    role: _task_pb2.TaskRole.ValueType
+    """COLLECTOR or EXECUTOR."""
+    def __init__(
+        self,
+        *,
+        type: _builtins.str = ...,
+        role: _task_pb2.TaskRole.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["role", b"role", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnregisterTypeRequest: _TypeAlias = UnregisterTypeRequest  # noqa: Y015
+
+@_typing.final
+class UnregisterTypeResponse(_message.Message):
+    """What is left."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REMOVED_FIELD_NUMBER: _builtins.int
+    removed: _builtins.bool
+    """Whether it was registered."""
+    def __init__(
+        self,
+        *,
+        removed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["removed", b"removed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnregisterTypeResponse: _TypeAlias = UnregisterTypeResponse  # noqa: Y015
+
+@_typing.final
+class ListTypesRequest(_message.Message):
+    """Which types."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    role: _task_pb2.TaskRole.ValueType
+    """Only these; UNSPECIFIED means both."""
+    def __init__(
+        self,
+        *,
+        role: _task_pb2.TaskRole.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTypesRequest: _TypeAlias = ListTypesRequest  # noqa: Y015
+
+@_typing.final
+class ListTypesResponse(_message.Message):
+    """The types, by role and name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TYPES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def types(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.RegisteredType]:
+        """At most 200."""
+
+    def __init__(
+        self,
+        *,
+        types: _abc.Iterable[_task_pb2.RegisteredType] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["types", b"types"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListTypesResponse: _TypeAlias = ListTypesResponse  # noqa: Y015

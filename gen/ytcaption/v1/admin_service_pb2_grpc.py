@@ -100,6 +100,21 @@ class AdminServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsResponse.FromString,
                 _registered_method=True)
+        self.RegisterType = channel.unary_unary(
+                '/ytcaption.v1.AdminService/RegisterType',
+                request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.RegisterTypeRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.RegisterTypeResponse.FromString,
+                _registered_method=True)
+        self.UnregisterType = channel.unary_unary(
+                '/ytcaption.v1.AdminService/UnregisterType',
+                request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.UnregisterTypeRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.UnregisterTypeResponse.FromString,
+                _registered_method=True)
+        self.ListTypes = channel.unary_unary(
+                '/ytcaption.v1.AdminService/ListTypes',
+                request_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListTypesRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListTypesResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer:
@@ -200,6 +215,29 @@ class AdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RegisterType(self, request, context):
+        """Registers a collector or an executor, durably and for all orchestrators, or replaces its registration.
+
+        One that is called over gRPC has to answer Describe now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnregisterType(self, request, context):
+        """Takes back a registration. Tasks of it that have not ended fail.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTypes(self, request, context):
+        """Lists the collectors and executors that collections may name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -267,6 +305,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ListOwnerRetentions,
                     request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsResponse.SerializeToString,
+            ),
+            'RegisterType': grpc.unary_unary_rpc_method_handler(
+                    servicer.RegisterType,
+                    request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.RegisterTypeRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.RegisterTypeResponse.SerializeToString,
+            ),
+            'UnregisterType': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnregisterType,
+                    request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.UnregisterTypeRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.UnregisterTypeResponse.SerializeToString,
+            ),
+            'ListTypes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTypes,
+                    request_deserializer=ytcaption_dot_v1_dot_admin__service__pb2.ListTypesRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_admin__service__pb2.ListTypesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -621,6 +674,87 @@ class AdminService:
             '/ytcaption.v1.AdminService/ListOwnerRetentions',
             ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsRequest.SerializeToString,
             ytcaption_dot_v1_dot_admin__service__pb2.ListOwnerRetentionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RegisterType(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.AdminService/RegisterType',
+            ytcaption_dot_v1_dot_admin__service__pb2.RegisterTypeRequest.SerializeToString,
+            ytcaption_dot_v1_dot_admin__service__pb2.RegisterTypeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnregisterType(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.AdminService/UnregisterType',
+            ytcaption_dot_v1_dot_admin__service__pb2.UnregisterTypeRequest.SerializeToString,
+            ytcaption_dot_v1_dot_admin__service__pb2.UnregisterTypeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTypes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.AdminService/ListTypes',
+            ytcaption_dot_v1_dot_admin__service__pb2.ListTypesRequest.SerializeToString,
+            ytcaption_dot_v1_dot_admin__service__pb2.ListTypesResponse.FromString,
             options,
             channel_credentials,
             insecure,

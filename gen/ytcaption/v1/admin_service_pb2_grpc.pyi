@@ -46,6 +46,15 @@ class AdminServiceStub:
     """Sets how long ended jobs and settled collections of one owner are kept."""
     ListOwnerRetentions: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListOwnerRetentionsRequest, _admin_service_pb2.ListOwnerRetentionsResponse]
     """Lists the owners whose things are kept for a time of their own, by name."""
+    RegisterType: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RegisterTypeRequest, _admin_service_pb2.RegisterTypeResponse]
+    """Registers a collector or an executor, durably and for all orchestrators, or replaces its registration.
+
+    One that is called over gRPC has to answer Describe now.
+    """
+    UnregisterType: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.UnregisterTypeRequest, _admin_service_pb2.UnregisterTypeResponse]
+    """Takes back a registration. Tasks of it that have not ended fail."""
+    ListTypes: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListTypesRequest, _admin_service_pb2.ListTypesResponse]
+    """Lists the collectors and executors that collections may name."""
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """For the people who run the mesh."""
@@ -157,5 +166,32 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_admin_service_pb2.ListOwnerRetentionsRequest, _abc.Awaitable[_admin_service_pb2.ListOwnerRetentionsResponse]],
     ) -> _abc.Awaitable[_admin_service_pb2.ListOwnerRetentionsResponse]:
         """Lists the owners whose things are kept for a time of their own, by name."""
+
+    @_abc_1.abstractmethod
+    def RegisterType(
+        self,
+        request: _admin_service_pb2.RegisterTypeRequest,
+        context: _aio.ServicerContext[_admin_service_pb2.RegisterTypeRequest, _abc.Awaitable[_admin_service_pb2.RegisterTypeResponse]],
+    ) -> _abc.Awaitable[_admin_service_pb2.RegisterTypeResponse]:
+        """Registers a collector or an executor, durably and for all orchestrators, or replaces its registration.
+
+        One that is called over gRPC has to answer Describe now.
+        """
+
+    @_abc_1.abstractmethod
+    def UnregisterType(
+        self,
+        request: _admin_service_pb2.UnregisterTypeRequest,
+        context: _aio.ServicerContext[_admin_service_pb2.UnregisterTypeRequest, _abc.Awaitable[_admin_service_pb2.UnregisterTypeResponse]],
+    ) -> _abc.Awaitable[_admin_service_pb2.UnregisterTypeResponse]:
+        """Takes back a registration. Tasks of it that have not ended fail."""
+
+    @_abc_1.abstractmethod
+    def ListTypes(
+        self,
+        request: _admin_service_pb2.ListTypesRequest,
+        context: _aio.ServicerContext[_admin_service_pb2.ListTypesRequest, _abc.Awaitable[_admin_service_pb2.ListTypesResponse]],
+    ) -> _abc.Awaitable[_admin_service_pb2.ListTypesResponse]:
+        """Lists the collectors and executors that collections may name."""
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _aio.Server) -> None: ...

@@ -11,6 +11,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ytcaption.v1 import job_pb2 as _job_pb2
+from ytcaption.v1 import task_pb2 as _task_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -129,6 +130,10 @@ class Collection(_message.Message):
     CANCEL_NOTE_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
+    SOURCE_SPECS_FIELD_NUMBER: _builtins.int
+    EXECUTORS_FIELD_NUMBER: _builtins.int
+    SUBTASK_COUNT_FIELD_NUMBER: _builtins.int
+    DOCUMENT_COUNT_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """UUIDv7 chosen by the server."""
     correlation_id: _builtins.str
@@ -163,6 +168,10 @@ class Collection(_message.Message):
     """Subject of the token it was made with; empty without a login. Others do not see it, but operators do."""
     group: _builtins.str
     """Group of tokens that it is shared with: they see it and use it like their own. Empty: none."""
+    subtask_count: _builtins.int
+    """Subtasks so far."""
+    document_count: _builtins.int
+    """Documents found so far."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Playlists, channels and searches that were asked for; single recordings are members only."""
@@ -195,6 +204,14 @@ class Collection(_message.Message):
     def listings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Listing]:
         """How the listing of each source went, in the order of `sources`."""
 
+    @_builtins.property
+    def source_specs(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.SourceSpec]:
+        """What collectors were asked for, besides `sources`."""
+
+    @_builtins.property
+    def executors(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.ExecutorSpec]:
+        """What executors were asked for."""
+
     def __init__(
         self,
         *,
@@ -223,10 +240,14 @@ class Collection(_message.Message):
         cancel_note: _builtins.str = ...,
         owner: _builtins.str = ...,
         group: _builtins.str = ...,
+        source_specs: _abc.Iterable[_task_pb2.SourceSpec] | None = ...,
+        executors: _abc.Iterable[_task_pb2.ExecutorSpec] | None = ...,
+        subtask_count: _builtins.int = ...,
+        document_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "deadline", b"deadline", "end_time", b"end_time", "options", b"options", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "counts", b"counts", "create_time", b"create_time", "deadline", b"deadline", "discovery_complete", b"discovery_complete", "end_time", b"end_time", "from_date", b"from_date", "group", b"group", "late_count", b"late_count", "listings", b"listings", "max_in_flight", b"max_in_flight", "member_count", b"member_count", "options", b"options", "owner", b"owner", "priority", b"priority", "settled", b"settled", "sources", b"sources", "state", b"state", "title", b"title", "to_date", b"to_date", "update_time", b"update_time", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "cancel_note", b"cancel_note", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "counts", b"counts", "create_time", b"create_time", "deadline", b"deadline", "discovery_complete", b"discovery_complete", "document_count", b"document_count", "end_time", b"end_time", "executors", b"executors", "from_date", b"from_date", "group", b"group", "late_count", b"late_count", "listings", b"listings", "max_in_flight", b"max_in_flight", "member_count", b"member_count", "options", b"options", "owner", b"owner", "priority", b"priority", "settled", b"settled", "source_specs", b"source_specs", "sources", b"sources", "state", b"state", "subtask_count", b"subtask_count", "title", b"title", "to_date", b"to_date", "update_time", b"update_time", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

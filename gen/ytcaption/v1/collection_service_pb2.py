@@ -26,9 +26,10 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from ytcaption.v1 import collection_pb2 as ytcaption_dot_v1_dot_collection__pb2
 from ytcaption.v1 import job_pb2 as ytcaption_dot_v1_dot_job__pb2
 from ytcaption.v1 import media_pb2 as ytcaption_dot_v1_dot_media__pb2
+from ytcaption.v1 import task_pb2 as ytcaption_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%ytcaption/v1/collection_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dytcaption/v1/collection.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\"\xab\x03\n\x17\x43reateCollectionRequest\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rmax_in_flight\x18\x04 \x01(\x05\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x06 \x01(\t\x12\x11\n\tfrom_date\x18\x07 \x01(\t\x12\x0f\n\x07to_date\x18\x08 \x01(\t\x12\x13\n\x0bmax_members\x18\t \x01(\x05\x12\x13\n\x0bwebhook_url\x18\n \x01(\t\x12\x11\n\taddresses\x18\x0b \x03(\t\x12\x0e\n\x06period\x18\x0c \x01(\t\x12\r\n\x05title\x18\r \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x0e \x01(\t\x12(\n\x08priority\x18\x0f \x01(\x0e\x32\x16.ytcaption.v1.Priority\x12\r\n\x05\x66orce\x18\x10 \x01(\x08\x12\x12\n\x05group\x18\x11 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_group\"H\n\x18\x43reateCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\"T\n\x14GetCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x85\x01\n\x15GetCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\x12%\n\x07members\x18\x02 \x03(\x0b\x32\x14.ytcaption.v1.Member\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"?\n\x16ListCollectionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x17ListCollectionsResponse\x12-\n\x0b\x63ollections\x18\x01 \x03(\x0b\x32\x18.ytcaption.v1.Collection\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"@\n\x17WatchCollectionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"b\n\x18WatchCollectionsResponse\x12-\n\x0b\x63ollections\x18\x01 \x03(\x0b\x32\x18.ytcaption.v1.Collection\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"G\n\x16WatchCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x04\"\xbf\x01\n\x17WatchCollectionResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12.\n\ncollection\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.CollectionH\x00\x12&\n\x06member\x18\x03 \x01(\x0b\x32\x14.ytcaption.v1.MemberH\x00\x12\x30\n\x08progress\x18\x04 \x01(\x0b\x32\x1c.ytcaption.v1.MemberProgressH\x00\x42\x08\n\x06update\">\n\x17\x43\x61ncelCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"H\n\x18\x43\x61ncelCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\"0\n\x17\x44\x65leteCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\"0\n\x18\x44\x65leteCollectionResponse\x12\x14\n\x0cjobs_removed\x18\x01 \x01(\x04\"\x8a\x01\n\x10GetReportRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12*\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x1a.ytcaption.v1.ReportFormat\x12\x33\n\x0e\x63\x61ption_format\x18\x03 \x01(\x0e\x32\x1b.ytcaption.v1.CaptionFormat\"I\n\x11GetReportResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x11\n\tfile_name\x18\x03 \x01(\t*\xa7\x01\n\x0cReportFormat\x12\x1d\n\x19REPORT_FORMAT_UNSPECIFIED\x10\x00\x12\x16\n\x12REPORT_FORMAT_JSON\x10\x01\x12\x1a\n\x16REPORT_FORMAT_MARKDOWN\x10\x02\x12\x16\n\x12REPORT_FORMAT_HTML\x10\x03\x12\x15\n\x11REPORT_FORMAT_PDF\x10\x04\x12\x15\n\x11REPORT_FORMAT_ZIP\x10\x05\x32\x9c\x06\n\x11\x43ollectionService\x12\x61\n\x10\x43reateCollection\x12%.ytcaption.v1.CreateCollectionRequest\x1a&.ytcaption.v1.CreateCollectionResponse\x12]\n\rGetCollection\x12\".ytcaption.v1.GetCollectionRequest\x1a#.ytcaption.v1.GetCollectionResponse\"\x03\x90\x02\x01\x12\x63\n\x0fListCollections\x12$.ytcaption.v1.ListCollectionsRequest\x1a%.ytcaption.v1.ListCollectionsResponse\"\x03\x90\x02\x01\x12\x63\n\x10WatchCollections\x12%.ytcaption.v1.WatchCollectionsRequest\x1a&.ytcaption.v1.WatchCollectionsResponse0\x01\x12`\n\x0fWatchCollection\x12$.ytcaption.v1.WatchCollectionRequest\x1a%.ytcaption.v1.WatchCollectionResponse0\x01\x12\x61\n\x10\x43\x61ncelCollection\x12%.ytcaption.v1.CancelCollectionRequest\x1a&.ytcaption.v1.CancelCollectionResponse\x12\x66\n\x10\x44\x65leteCollection\x12%.ytcaption.v1.DeleteCollectionRequest\x1a&.ytcaption.v1.DeleteCollectionResponse\"\x03\x90\x02\x02\x12N\n\tGetReport\x12\x1e.ytcaption.v1.GetReportRequest\x1a\x1f.ytcaption.v1.GetReportResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%ytcaption/v1/collection_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dytcaption/v1/collection.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\x1a\x17ytcaption/v1/task.proto\"\x8a\x04\n\x17\x43reateCollectionRequest\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rmax_in_flight\x18\x04 \x01(\x05\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x06 \x01(\t\x12\x11\n\tfrom_date\x18\x07 \x01(\t\x12\x0f\n\x07to_date\x18\x08 \x01(\t\x12\x13\n\x0bmax_members\x18\t \x01(\x05\x12\x13\n\x0bwebhook_url\x18\n \x01(\t\x12\x11\n\taddresses\x18\x0b \x03(\t\x12\x0e\n\x06period\x18\x0c \x01(\t\x12\r\n\x05title\x18\r \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x0e \x01(\t\x12(\n\x08priority\x18\x0f \x01(\x0e\x32\x16.ytcaption.v1.Priority\x12\r\n\x05\x66orce\x18\x10 \x01(\x08\x12\x12\n\x05group\x18\x11 \x01(\tH\x00\x88\x01\x01\x12.\n\x0csource_specs\x18\x12 \x03(\x0b\x32\x18.ytcaption.v1.SourceSpec\x12-\n\texecutors\x18\x13 \x03(\x0b\x32\x1a.ytcaption.v1.ExecutorSpecB\x08\n\x06_group\"H\n\x18\x43reateCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\"T\n\x14GetCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x85\x01\n\x15GetCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\x12%\n\x07members\x18\x02 \x03(\x0b\x32\x14.ytcaption.v1.Member\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"?\n\x16ListCollectionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x17ListCollectionsResponse\x12-\n\x0b\x63ollections\x18\x01 \x03(\x0b\x32\x18.ytcaption.v1.Collection\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"@\n\x17WatchCollectionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"b\n\x18WatchCollectionsResponse\x12-\n\x0b\x63ollections\x18\x01 \x03(\x0b\x32\x18.ytcaption.v1.Collection\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"G\n\x16WatchCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x04\"\x95\x02\n\x17WatchCollectionResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12.\n\ncollection\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.CollectionH\x00\x12&\n\x06member\x18\x03 \x01(\x0b\x32\x14.ytcaption.v1.MemberH\x00\x12\x30\n\x08progress\x18\x04 \x01(\x0b\x32\x1c.ytcaption.v1.MemberProgressH\x00\x12(\n\x07subtask\x18\x05 \x01(\x0b\x32\x15.ytcaption.v1.SubtaskH\x00\x12*\n\x08\x64ocument\x18\x06 \x01(\x0b\x32\x16.ytcaption.v1.DocumentH\x00\x42\x08\n\x06update\">\n\x17\x43\x61ncelCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"H\n\x18\x43\x61ncelCollectionResponse\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\"0\n\x17\x44\x65leteCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\"0\n\x18\x44\x65leteCollectionResponse\x12\x14\n\x0cjobs_removed\x18\x01 \x01(\x04\"\x8a\x01\n\x10GetReportRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12*\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x1a.ytcaption.v1.ReportFormat\x12\x33\n\x0e\x63\x61ption_format\x18\x03 \x01(\x0e\x32\x1b.ytcaption.v1.CaptionFormat\"I\n\x11GetReportResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x11\n\tfile_name\x18\x03 \x01(\t\"S\n\x13ListSubtasksRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"X\n\x14ListSubtasksResponse\x12\'\n\x08subtasks\x18\x01 \x03(\x0b\x32\x15.ytcaption.v1.Subtask\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"T\n\x14ListDocumentsRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"[\n\x15ListDocumentsResponse\x12)\n\tdocuments\x18\x01 \x03(\x0b\x32\x16.ytcaption.v1.Document\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"L\n\x14GetResultFileRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0f\n\x07subtask\x18\x02 \x01(\r\x12\x0c\n\x04name\x18\x03 \x01(\t\"N\n\x15GetResultFileResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\x12&\n\x04\x66ile\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.ResultFile*\xa7\x01\n\x0cReportFormat\x12\x1d\n\x19REPORT_FORMAT_UNSPECIFIED\x10\x00\x12\x16\n\x12REPORT_FORMAT_JSON\x10\x01\x12\x1a\n\x16REPORT_FORMAT_MARKDOWN\x10\x02\x12\x16\n\x12REPORT_FORMAT_HTML\x10\x03\x12\x15\n\x11REPORT_FORMAT_PDF\x10\x04\x12\x15\n\x11REPORT_FORMAT_ZIP\x10\x05\x32\xb3\x08\n\x11\x43ollectionService\x12\x61\n\x10\x43reateCollection\x12%.ytcaption.v1.CreateCollectionRequest\x1a&.ytcaption.v1.CreateCollectionResponse\x12]\n\rGetCollection\x12\".ytcaption.v1.GetCollectionRequest\x1a#.ytcaption.v1.GetCollectionResponse\"\x03\x90\x02\x01\x12\x63\n\x0fListCollections\x12$.ytcaption.v1.ListCollectionsRequest\x1a%.ytcaption.v1.ListCollectionsResponse\"\x03\x90\x02\x01\x12\x63\n\x10WatchCollections\x12%.ytcaption.v1.WatchCollectionsRequest\x1a&.ytcaption.v1.WatchCollectionsResponse0\x01\x12`\n\x0fWatchCollection\x12$.ytcaption.v1.WatchCollectionRequest\x1a%.ytcaption.v1.WatchCollectionResponse0\x01\x12\x61\n\x10\x43\x61ncelCollection\x12%.ytcaption.v1.CancelCollectionRequest\x1a&.ytcaption.v1.CancelCollectionResponse\x12\x66\n\x10\x44\x65leteCollection\x12%.ytcaption.v1.DeleteCollectionRequest\x1a&.ytcaption.v1.DeleteCollectionResponse\"\x03\x90\x02\x02\x12N\n\tGetReport\x12\x1e.ytcaption.v1.GetReportRequest\x1a\x1f.ytcaption.v1.GetReportResponse0\x01\x12Z\n\x0cListSubtasks\x12!.ytcaption.v1.ListSubtasksRequest\x1a\".ytcaption.v1.ListSubtasksResponse\"\x03\x90\x02\x01\x12]\n\rListDocuments\x12\".ytcaption.v1.ListDocumentsRequest\x1a#.ytcaption.v1.ListDocumentsResponse\"\x03\x90\x02\x01\x12Z\n\rGetResultFile\x12\".ytcaption.v1.GetResultFileRequest\x1a#.ytcaption.v1.GetResultFileResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,40 +42,56 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COLLECTIONSERVICE'].methods_by_name['ListCollections']._serialized_options = b'\220\002\001'
   _globals['_COLLECTIONSERVICE'].methods_by_name['DeleteCollection']._loaded_options = None
   _globals['_COLLECTIONSERVICE'].methods_by_name['DeleteCollection']._serialized_options = b'\220\002\002'
-  _globals['_REPORTFORMAT']._serialized_start=1946
-  _globals['_REPORTFORMAT']._serialized_end=2113
-  _globals['_CREATECOLLECTIONREQUEST']._serialized_start=169
-  _globals['_CREATECOLLECTIONREQUEST']._serialized_end=596
-  _globals['_CREATECOLLECTIONRESPONSE']._serialized_start=598
-  _globals['_CREATECOLLECTIONRESPONSE']._serialized_end=670
-  _globals['_GETCOLLECTIONREQUEST']._serialized_start=672
-  _globals['_GETCOLLECTIONREQUEST']._serialized_end=756
-  _globals['_GETCOLLECTIONRESPONSE']._serialized_start=759
-  _globals['_GETCOLLECTIONRESPONSE']._serialized_end=892
-  _globals['_LISTCOLLECTIONSREQUEST']._serialized_start=894
-  _globals['_LISTCOLLECTIONSREQUEST']._serialized_end=957
-  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_start=959
-  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_end=1056
-  _globals['_WATCHCOLLECTIONSREQUEST']._serialized_start=1058
-  _globals['_WATCHCOLLECTIONSREQUEST']._serialized_end=1122
-  _globals['_WATCHCOLLECTIONSRESPONSE']._serialized_start=1124
-  _globals['_WATCHCOLLECTIONSRESPONSE']._serialized_end=1222
-  _globals['_WATCHCOLLECTIONREQUEST']._serialized_start=1224
-  _globals['_WATCHCOLLECTIONREQUEST']._serialized_end=1295
-  _globals['_WATCHCOLLECTIONRESPONSE']._serialized_start=1298
-  _globals['_WATCHCOLLECTIONRESPONSE']._serialized_end=1489
-  _globals['_CANCELCOLLECTIONREQUEST']._serialized_start=1491
-  _globals['_CANCELCOLLECTIONREQUEST']._serialized_end=1553
-  _globals['_CANCELCOLLECTIONRESPONSE']._serialized_start=1555
-  _globals['_CANCELCOLLECTIONRESPONSE']._serialized_end=1627
-  _globals['_DELETECOLLECTIONREQUEST']._serialized_start=1629
-  _globals['_DELETECOLLECTIONREQUEST']._serialized_end=1677
-  _globals['_DELETECOLLECTIONRESPONSE']._serialized_start=1679
-  _globals['_DELETECOLLECTIONRESPONSE']._serialized_end=1727
-  _globals['_GETREPORTREQUEST']._serialized_start=1730
-  _globals['_GETREPORTREQUEST']._serialized_end=1868
-  _globals['_GETREPORTRESPONSE']._serialized_start=1870
-  _globals['_GETREPORTRESPONSE']._serialized_end=1943
-  _globals['_COLLECTIONSERVICE']._serialized_start=2116
-  _globals['_COLLECTIONSERVICE']._serialized_end=2912
+  _globals['_COLLECTIONSERVICE'].methods_by_name['ListSubtasks']._loaded_options = None
+  _globals['_COLLECTIONSERVICE'].methods_by_name['ListSubtasks']._serialized_options = b'\220\002\001'
+  _globals['_COLLECTIONSERVICE'].methods_by_name['ListDocuments']._loaded_options = None
+  _globals['_COLLECTIONSERVICE'].methods_by_name['ListDocuments']._serialized_options = b'\220\002\001'
+  _globals['_REPORTFORMAT']._serialized_start=2664
+  _globals['_REPORTFORMAT']._serialized_end=2831
+  _globals['_CREATECOLLECTIONREQUEST']._serialized_start=194
+  _globals['_CREATECOLLECTIONREQUEST']._serialized_end=716
+  _globals['_CREATECOLLECTIONRESPONSE']._serialized_start=718
+  _globals['_CREATECOLLECTIONRESPONSE']._serialized_end=790
+  _globals['_GETCOLLECTIONREQUEST']._serialized_start=792
+  _globals['_GETCOLLECTIONREQUEST']._serialized_end=876
+  _globals['_GETCOLLECTIONRESPONSE']._serialized_start=879
+  _globals['_GETCOLLECTIONRESPONSE']._serialized_end=1012
+  _globals['_LISTCOLLECTIONSREQUEST']._serialized_start=1014
+  _globals['_LISTCOLLECTIONSREQUEST']._serialized_end=1077
+  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_start=1079
+  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_end=1176
+  _globals['_WATCHCOLLECTIONSREQUEST']._serialized_start=1178
+  _globals['_WATCHCOLLECTIONSREQUEST']._serialized_end=1242
+  _globals['_WATCHCOLLECTIONSRESPONSE']._serialized_start=1244
+  _globals['_WATCHCOLLECTIONSRESPONSE']._serialized_end=1342
+  _globals['_WATCHCOLLECTIONREQUEST']._serialized_start=1344
+  _globals['_WATCHCOLLECTIONREQUEST']._serialized_end=1415
+  _globals['_WATCHCOLLECTIONRESPONSE']._serialized_start=1418
+  _globals['_WATCHCOLLECTIONRESPONSE']._serialized_end=1695
+  _globals['_CANCELCOLLECTIONREQUEST']._serialized_start=1697
+  _globals['_CANCELCOLLECTIONREQUEST']._serialized_end=1759
+  _globals['_CANCELCOLLECTIONRESPONSE']._serialized_start=1761
+  _globals['_CANCELCOLLECTIONRESPONSE']._serialized_end=1833
+  _globals['_DELETECOLLECTIONREQUEST']._serialized_start=1835
+  _globals['_DELETECOLLECTIONREQUEST']._serialized_end=1883
+  _globals['_DELETECOLLECTIONRESPONSE']._serialized_start=1885
+  _globals['_DELETECOLLECTIONRESPONSE']._serialized_end=1933
+  _globals['_GETREPORTREQUEST']._serialized_start=1936
+  _globals['_GETREPORTREQUEST']._serialized_end=2074
+  _globals['_GETREPORTRESPONSE']._serialized_start=2076
+  _globals['_GETREPORTRESPONSE']._serialized_end=2149
+  _globals['_LISTSUBTASKSREQUEST']._serialized_start=2151
+  _globals['_LISTSUBTASKSREQUEST']._serialized_end=2234
+  _globals['_LISTSUBTASKSRESPONSE']._serialized_start=2236
+  _globals['_LISTSUBTASKSRESPONSE']._serialized_end=2324
+  _globals['_LISTDOCUMENTSREQUEST']._serialized_start=2326
+  _globals['_LISTDOCUMENTSREQUEST']._serialized_end=2410
+  _globals['_LISTDOCUMENTSRESPONSE']._serialized_start=2412
+  _globals['_LISTDOCUMENTSRESPONSE']._serialized_end=2503
+  _globals['_GETRESULTFILEREQUEST']._serialized_start=2505
+  _globals['_GETRESULTFILEREQUEST']._serialized_end=2581
+  _globals['_GETRESULTFILERESPONSE']._serialized_start=2583
+  _globals['_GETRESULTFILERESPONSE']._serialized_end=2661
+  _globals['_COLLECTIONSERVICE']._serialized_start=2834
+  _globals['_COLLECTIONSERVICE']._serialized_end=3909
 # @@protoc_insertion_point(module_scope)

@@ -12,6 +12,7 @@ from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ytcaption.v1 import collection_pb2 as _collection_pb2
 from ytcaption.v1 import job_pb2 as _job_pb2
 from ytcaption.v1 import media_pb2 as _media_pb2
+from ytcaption.v1 import task_pb2 as _task_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -82,6 +83,8 @@ class CreateCollectionRequest(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     FORCE_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
+    SOURCE_SPECS_FIELD_NUMBER: _builtins.int
+    EXECUTORS_FIELD_NUMBER: _builtins.int
     max_in_flight: _builtins.int
     """Members in flight at once; 0 means the service's setting."""
     request_id: _builtins.str
@@ -126,6 +129,14 @@ class CreateCollectionRequest(_message.Message):
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Recordings: each is one member, and is not searched for others. With `sources`, at least one."""
 
+    @_builtins.property
+    def source_specs(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.SourceSpec]:
+        """What collectors are to find; one subtask each, side by side; at most 20."""
+
+    @_builtins.property
+    def executors(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.ExecutorSpec]:
+        """What executors are to make of it; at most 20."""
+
     def __init__(
         self,
         *,
@@ -146,10 +157,12 @@ class CreateCollectionRequest(_message.Message):
         priority: _job_pb2.Priority.ValueType = ...,
         force: _builtins.bool = ...,
         group: _builtins.str | None = ...,
+        source_specs: _abc.Iterable[_task_pb2.SourceSpec] | None = ...,
+        executors: _abc.Iterable[_task_pb2.ExecutorSpec] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_group", b"_group", "group", b"group", "options", b"options", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_group", b"_group", "addresses", b"addresses", "caller", b"caller", "correlation_id", b"correlation_id", "force", b"force", "from_date", b"from_date", "group", b"group", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "period", b"period", "priority", b"priority", "request_id", b"request_id", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_group", b"_group", "addresses", b"addresses", "caller", b"caller", "correlation_id", b"correlation_id", "executors", b"executors", "force", b"force", "from_date", b"from_date", "group", b"group", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "period", b"period", "priority", b"priority", "request_id", b"request_id", "source_specs", b"source_specs", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__group: _TypeAlias = _typing.Literal["group"]  # noqa: Y015
     _WhichOneofArgType__group: _TypeAlias = _typing.Literal["_group", b"_group"]  # noqa: Y015
@@ -389,6 +402,8 @@ class WatchCollectionResponse(_message.Message):
     COLLECTION_FIELD_NUMBER: _builtins.int
     MEMBER_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
+    SUBTASK_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Position in the stored story; 0 for what is not part of it."""
     @_builtins.property
@@ -403,6 +418,14 @@ class WatchCollectionResponse(_message.Message):
     def progress(self) -> _collection_pb2.MemberProgress:
         """Live figures of one member."""
 
+    @_builtins.property
+    def subtask(self) -> _task_pb2.Subtask:
+        """One subtask changed."""
+
+    @_builtins.property
+    def document(self) -> _task_pb2.Document:
+        """A document was found; without its text."""
+
     def __init__(
         self,
         *,
@@ -410,12 +433,14 @@ class WatchCollectionResponse(_message.Message):
         collection: _collection_pb2.Collection | None = ...,
         member: _collection_pb2.Member | None = ...,
         progress: _collection_pb2.MemberProgress | None = ...,
+        subtask: _task_pb2.Subtask | None = ...,
+        document: _task_pb2.Document | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection", "member", b"member", "progress", b"progress", "update", b"update"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection", "document", b"document", "member", b"member", "progress", b"progress", "subtask", b"subtask", "update", b"update"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection", "member", b"member", "progress", b"progress", "sequence", b"sequence", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection", b"collection", "document", b"document", "member", b"member", "progress", b"progress", "sequence", b"sequence", "subtask", b"subtask", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_update: _TypeAlias = _typing.Literal["collection", "member", "progress"]  # noqa: Y015
+    _WhichOneofReturnType_update: _TypeAlias = _typing.Literal["collection", "member", "progress", "subtask", "document"]  # noqa: Y015
     _WhichOneofArgType_update: _TypeAlias = _typing.Literal["update", b"update"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_update) -> _WhichOneofReturnType_update | None: ...
 
@@ -574,3 +599,177 @@ class GetReportResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetReportResponse: _TypeAlias = GetReportResponse  # noqa: Y015
+
+@_typing.final
+class ListSubtasksRequest(_message.Message):
+    """Whose subtasks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    page_size: _builtins.int
+    """At most this many; 0 means 50, more than 200 means 200."""
+    page_token: _builtins.str
+    """`next_page_token` of the previous page; empty means the first."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSubtasksRequest: _TypeAlias = ListSubtasksRequest  # noqa: Y015
+
+@_typing.final
+class ListSubtasksResponse(_message.Message):
+    """One page of subtasks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUBTASKS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def subtasks(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.Subtask]:
+        """By number."""
+
+    def __init__(
+        self,
+        *,
+        subtasks: _abc.Iterable[_task_pb2.Subtask] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "subtasks", b"subtasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSubtasksResponse: _TypeAlias = ListSubtasksResponse  # noqa: Y015
+
+@_typing.final
+class ListDocumentsRequest(_message.Message):
+    """Whose documents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    page_size: _builtins.int
+    """At most this many; 0 means 50, more than 200 means 200. A page ends earlier before it is too large."""
+    page_token: _builtins.str
+    """`next_page_token` of the previous page; empty means the first."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDocumentsRequest: _TypeAlias = ListDocumentsRequest  # noqa: Y015
+
+@_typing.final
+class ListDocumentsResponse(_message.Message):
+    """One page of documents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def documents(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.Document]:
+        """By number."""
+
+    def __init__(
+        self,
+        *,
+        documents: _abc.Iterable[_task_pb2.Document] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDocumentsResponse: _TypeAlias = ListDocumentsResponse  # noqa: Y015
+
+@_typing.final
+class GetResultFileRequest(_message.Message):
+    """Which file."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    SUBTASK_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    subtask: _builtins.int
+    """The subtask's place in it."""
+    name: _builtins.str
+    """The file's name."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        subtask: _builtins.int = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "name", b"name", "subtask", b"subtask"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetResultFileRequest: _TypeAlias = GetResultFileRequest  # noqa: Y015
+
+@_typing.final
+class GetResultFileResponse(_message.Message):
+    """One frame of a file."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHUNK_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
+    chunk: _builtins.bytes
+    """Bytes in order, at most 64 KiB."""
+    @_builtins.property
+    def file(self) -> _task_pb2.ResultFile:
+        """What it is; in the first response only."""
+
+    def __init__(
+        self,
+        *,
+        chunk: _builtins.bytes = ...,
+        file: _task_pb2.ResultFile | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "file", b"file"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetResultFileResponse: _TypeAlias = GetResultFileResponse  # noqa: Y015

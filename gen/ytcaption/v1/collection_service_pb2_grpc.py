@@ -75,6 +75,21 @@ class CollectionServiceStub:
                 request_serializer=ytcaption_dot_v1_dot_collection__service__pb2.GetReportRequest.SerializeToString,
                 response_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.GetReportResponse.FromString,
                 _registered_method=True)
+        self.ListSubtasks = channel.unary_unary(
+                '/ytcaption.v1.CollectionService/ListSubtasks',
+                request_serializer=ytcaption_dot_v1_dot_collection__service__pb2.ListSubtasksRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.ListSubtasksResponse.FromString,
+                _registered_method=True)
+        self.ListDocuments = channel.unary_unary(
+                '/ytcaption.v1.CollectionService/ListDocuments',
+                request_serializer=ytcaption_dot_v1_dot_collection__service__pb2.ListDocumentsRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.ListDocumentsResponse.FromString,
+                _registered_method=True)
+        self.GetResultFile = channel.unary_stream(
+                '/ytcaption.v1.CollectionService/GetResultFile',
+                request_serializer=ytcaption_dot_v1_dot_collection__service__pb2.GetResultFileRequest.SerializeToString,
+                response_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.GetResultFileResponse.FromString,
+                _registered_method=True)
 
 
 class CollectionServiceServicer:
@@ -140,6 +155,27 @@ class CollectionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListSubtasks(self, request, context):
+        """Lists the subtasks of a collection: what its collectors and executors do.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDocuments(self, request, context):
+        """Lists the documents its collectors found.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetResultFile(self, request, context):
+        """Streams a file an executor made.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CollectionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -182,6 +218,21 @@ def add_CollectionServiceServicer_to_server(servicer, server):
                     servicer.GetReport,
                     request_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.GetReportRequest.FromString,
                     response_serializer=ytcaption_dot_v1_dot_collection__service__pb2.GetReportResponse.SerializeToString,
+            ),
+            'ListSubtasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSubtasks,
+                    request_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.ListSubtasksRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_collection__service__pb2.ListSubtasksResponse.SerializeToString,
+            ),
+            'ListDocuments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDocuments,
+                    request_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.ListDocumentsRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_collection__service__pb2.ListDocumentsResponse.SerializeToString,
+            ),
+            'GetResultFile': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetResultFile,
+                    request_deserializer=ytcaption_dot_v1_dot_collection__service__pb2.GetResultFileRequest.FromString,
+                    response_serializer=ytcaption_dot_v1_dot_collection__service__pb2.GetResultFileResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -401,6 +452,87 @@ class CollectionService:
             '/ytcaption.v1.CollectionService/GetReport',
             ytcaption_dot_v1_dot_collection__service__pb2.GetReportRequest.SerializeToString,
             ytcaption_dot_v1_dot_collection__service__pb2.GetReportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSubtasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.CollectionService/ListSubtasks',
+            ytcaption_dot_v1_dot_collection__service__pb2.ListSubtasksRequest.SerializeToString,
+            ytcaption_dot_v1_dot_collection__service__pb2.ListSubtasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDocuments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ytcaption.v1.CollectionService/ListDocuments',
+            ytcaption_dot_v1_dot_collection__service__pb2.ListDocumentsRequest.SerializeToString,
+            ytcaption_dot_v1_dot_collection__service__pb2.ListDocumentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetResultFile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ytcaption.v1.CollectionService/GetResultFile',
+            ytcaption_dot_v1_dot_collection__service__pb2.GetResultFileRequest.SerializeToString,
+            ytcaption_dot_v1_dot_collection__service__pb2.GetResultFileResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,12 @@ class CollectionServiceStub:
     """Removes every trace of a collection and its members; one that runs is cancelled first."""
     GetReport: _aio.UnaryStreamMultiCallable[_collection_service_pb2.GetReportRequest, _collection_service_pb2.GetReportResponse]
     """Streams one report over all members."""
+    ListSubtasks: _aio.UnaryUnaryMultiCallable[_collection_service_pb2.ListSubtasksRequest, _collection_service_pb2.ListSubtasksResponse]
+    """Lists the subtasks of a collection: what its collectors and executors do."""
+    ListDocuments: _aio.UnaryUnaryMultiCallable[_collection_service_pb2.ListDocumentsRequest, _collection_service_pb2.ListDocumentsResponse]
+    """Lists the documents its collectors found."""
+    GetResultFile: _aio.UnaryStreamMultiCallable[_collection_service_pb2.GetResultFileRequest, _collection_service_pb2.GetResultFileResponse]
+    """Streams a file an executor made."""
 
 class CollectionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Many recordings under one request; each member is an ordinary job."""
@@ -109,5 +115,29 @@ class CollectionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_collection_service_pb2.GetReportRequest, _abc.AsyncIterator[_collection_service_pb2.GetReportResponse]],
     ) -> _abc.AsyncIterator[_collection_service_pb2.GetReportResponse]:
         """Streams one report over all members."""
+
+    @_abc_1.abstractmethod
+    def ListSubtasks(
+        self,
+        request: _collection_service_pb2.ListSubtasksRequest,
+        context: _aio.ServicerContext[_collection_service_pb2.ListSubtasksRequest, _abc.Awaitable[_collection_service_pb2.ListSubtasksResponse]],
+    ) -> _abc.Awaitable[_collection_service_pb2.ListSubtasksResponse]:
+        """Lists the subtasks of a collection: what its collectors and executors do."""
+
+    @_abc_1.abstractmethod
+    def ListDocuments(
+        self,
+        request: _collection_service_pb2.ListDocumentsRequest,
+        context: _aio.ServicerContext[_collection_service_pb2.ListDocumentsRequest, _abc.Awaitable[_collection_service_pb2.ListDocumentsResponse]],
+    ) -> _abc.Awaitable[_collection_service_pb2.ListDocumentsResponse]:
+        """Lists the documents its collectors found."""
+
+    @_abc_1.abstractmethod
+    def GetResultFile(
+        self,
+        request: _collection_service_pb2.GetResultFileRequest,
+        context: _aio.ServicerContext[_collection_service_pb2.GetResultFileRequest, _abc.AsyncIterator[_collection_service_pb2.GetResultFileResponse]],
+    ) -> _abc.AsyncIterator[_collection_service_pb2.GetResultFileResponse]:
+        """Streams a file an executor made."""
 
 def add_CollectionServiceServicer_to_server(servicer: CollectionServiceServicer, server: _aio.Server) -> None: ...

@@ -13,6 +13,7 @@ from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ytcaption.v1 import collection_pb2 as _collection_pb2
 from ytcaption.v1 import job_pb2 as _job_pb2
 from ytcaption.v1 import media_pb2 as _media_pb2
+from ytcaption.v1 import task_pb2 as _task_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -62,6 +63,10 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     """Every member of a collection has ended, or its deadline passed: this is the aggregate."""
     EVENT_TYPE_COLLECTION_SETTLED: _EventType.ValueType  # 23
     """No member of a collection can change any more; its last event."""
+    EVENT_TYPE_SUBTASK_CHANGED: _EventType.ValueType  # 24
+    """A subtask of a collection was made, or stands elsewhere than before."""
+    EVENT_TYPE_DOCUMENT_FOUND: _EventType.ValueType  # 25
+    """A collector found a document."""
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper):
     """Everything that can happen. The first four are the original contract between collectors and executors."""
@@ -98,6 +103,10 @@ EVENT_TYPE_COLLECTION_GATHERED: EventType.ValueType  # 22
 """Every member of a collection has ended, or its deadline passed: this is the aggregate."""
 EVENT_TYPE_COLLECTION_SETTLED: EventType.ValueType  # 23
 """No member of a collection can change any more; its last event."""
+EVENT_TYPE_SUBTASK_CHANGED: EventType.ValueType  # 24
+"""A subtask of a collection was made, or stands elsewhere than before."""
+EVENT_TYPE_DOCUMENT_FOUND: EventType.ValueType  # 25
+"""A collector found a document."""
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 @_typing.final
@@ -126,6 +135,8 @@ class Event(_message.Message):
     JOB_FINISHED_FIELD_NUMBER: _builtins.int
     MEMBER_CHANGED_FIELD_NUMBER: _builtins.int
     COLLECTION_CHANGED_FIELD_NUMBER: _builtins.int
+    SUBTASK_CHANGED_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FOUND_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
     """UUIDv7; the same event never has two."""
     correlation_id: _builtins.str
@@ -194,6 +205,14 @@ class Event(_message.Message):
     def collection_changed(self) -> Global___CollectionChanged:
         """For COLLECTION_CHANGED, COLLECTION_GATHERED and COLLECTION_SETTLED."""
 
+    @_builtins.property
+    def subtask_changed(self) -> Global___SubtaskChanged:
+        """For SUBTASK_CHANGED."""
+
+    @_builtins.property
+    def document_found(self) -> Global___DocumentFound:
+        """For DOCUMENT_FOUND."""
+
     def __init__(
         self,
         *,
@@ -217,12 +236,14 @@ class Event(_message.Message):
         job_finished: Global___JobFinished | None = ...,
         member_changed: Global___MemberChanged | None = ...,
         collection_changed: Global___CollectionChanged | None = ...,
+        subtask_changed: Global___SubtaskChanged | None = ...,
+        document_found: Global___DocumentFound | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_changed", b"collection_changed", "collection_result", b"collection_result", "execution_result", b"execution_result", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "media_found", b"media_found", "member_changed", b"member_changed", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "timestamp", b"timestamp"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_changed", b"collection_changed", "collection_result", b"collection_result", "document_found", b"document_found", "execution_result", b"execution_result", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "media_found", b"media_found", "member_changed", b"member_changed", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "subtask_changed", b"subtask_changed", "timestamp", b"timestamp"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_changed", b"collection_changed", "collection_id", b"collection_id", "collection_result", b"collection_result", "correlation_id", b"correlation_id", "event_id", b"event_id", "execution_result", b"execution_result", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "job_id", b"job_id", "media_found", b"media_found", "member_changed", b"member_changed", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "timestamp", b"timestamp", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_changed", b"collection_changed", "collection_id", b"collection_id", "collection_result", b"collection_result", "correlation_id", b"correlation_id", "document_found", b"document_found", "event_id", b"event_id", "execution_result", b"execution_result", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "job_id", b"job_id", "media_found", b"media_found", "member_changed", b"member_changed", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "subtask_changed", b"subtask_changed", "timestamp", b"timestamp", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["start_collection", "collection_result", "start_execution", "execution_result", "job_accepted", "attempt_started", "stage_changed", "media_found", "segment_settled", "attempt_failed", "job_finished", "member_changed", "collection_changed"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["start_collection", "collection_result", "start_execution", "execution_result", "job_accepted", "attempt_started", "stage_changed", "media_found", "segment_settled", "attempt_failed", "job_finished", "member_changed", "collection_changed", "subtask_changed", "document_found"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -251,6 +272,8 @@ class StartCollection(_message.Message):
     FORCE_FIELD_NUMBER: _builtins.int
     OWNER_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
+    SOURCE_SPECS_FIELD_NUMBER: _builtins.int
+    EXECUTORS_FIELD_NUMBER: _builtins.int
     max_in_flight: _builtins.int
     """Members in flight at once; 0 means the service's setting."""
     from_date: _builtins.str
@@ -293,6 +316,14 @@ class StartCollection(_message.Message):
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Recordings of a collection."""
 
+    @_builtins.property
+    def source_specs(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.SourceSpec]:
+        """What collectors are to find, besides `sources` and `addresses`."""
+
+    @_builtins.property
+    def executors(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.ExecutorSpec]:
+        """What executors are to make of it."""
+
     def __init__(
         self,
         *,
@@ -313,10 +344,12 @@ class StartCollection(_message.Message):
         force: _builtins.bool = ...,
         owner: _builtins.str = ...,
         group: _builtins.str = ...,
+        source_specs: _abc.Iterable[_task_pb2.SourceSpec] | None = ...,
+        executors: _abc.Iterable[_task_pb2.ExecutorSpec] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "caller", b"caller", "force", b"force", "from_date", b"from_date", "group", b"group", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "owner", b"owner", "period", b"period", "priority", b"priority", "request_id", b"request_id", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "caller", b"caller", "executors", b"executors", "force", b"force", "from_date", b"from_date", "group", b"group", "max_in_flight", b"max_in_flight", "max_members", b"max_members", "options", b"options", "owner", b"owner", "period", b"period", "priority", b"priority", "request_id", b"request_id", "source_specs", b"source_specs", "sources", b"sources", "timeout", b"timeout", "title", b"title", "to_date", b"to_date", "webhook_url", b"webhook_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -687,3 +720,51 @@ class CollectionChanged(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CollectionChanged: _TypeAlias = CollectionChanged  # noqa: Y015
+
+@_typing.final
+class SubtaskChanged(_message.Message):
+    """A subtask of a collection was made, or stands elsewhere than before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUBTASK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def subtask(self) -> _task_pb2.Subtask:
+        """The subtask as it now stands."""
+
+    def __init__(
+        self,
+        *,
+        subtask: _task_pb2.Subtask | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["subtask", b"subtask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["subtask", b"subtask"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubtaskChanged: _TypeAlias = SubtaskChanged  # noqa: Y015
+
+@_typing.final
+class DocumentFound(_message.Message):
+    """A collector found a document."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def document(self) -> _task_pb2.Document:
+        """The document."""
+
+    def __init__(
+        self,
+        *,
+        document: _task_pb2.Document | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["document", b"document"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DocumentFound: _TypeAlias = DocumentFound  # noqa: Y015

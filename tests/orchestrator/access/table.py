@@ -25,6 +25,7 @@ from ytcaption.v1 import (
     pipeline_service_pb2,
     quota_pb2,
     quota_service_pb2,
+    task_pb2,
     token_pb2,
 )
 from ytcaption.v1 import admin_service_pb2 as admin_pb
@@ -103,6 +104,8 @@ NO_LETTER = Reason.DEAD_LETTER_NOT_FOUND
 THING, LIST, OWNER, CALLER, MESH, OPEN = About
 SRT, JSON = media_pb2.CAPTION_FORMAT_SRT, collection_pb.REPORT_FORMAT_JSON
 QUEUED = quota_pb2.QUOTA_LIMIT_QUEUED_JOBS
+ASKED_TYPE = "asked"
+"""The type that is registered and taken back."""
 
 
 def _of_collection(kind: Any, **fields: Any) -> Request:
@@ -197,6 +200,21 @@ ASKED: dict[str, Rpc] = {
         MESH, lambda own: admin_pb.SetOwnerRetentionRequest(owner=own.owner)
     ),
     "AdminService/ListOwnerRetentions": Rpc(MESH, lambda _: admin_pb.ListOwnerRetentionsRequest()),
+    "AdminService/RegisterType": Rpc(
+        MESH,
+        lambda _: admin_pb.RegisterTypeRequest(
+            type=ASKED_TYPE,
+            role=task_pb2.TASK_ROLE_COLLECTOR,
+            transport=task_pb2.TASK_TRANSPORT_QUEUE,
+        ),
+    ),
+    "AdminService/ListTypes": Rpc(CALLER, lambda _: admin_pb.ListTypesRequest()),
+    "AdminService/UnregisterType": Rpc(
+        MESH,
+        lambda _: admin_pb.UnregisterTypeRequest(
+            type=ASKED_TYPE, role=task_pb2.TASK_ROLE_COLLECTOR
+        ),
+    ),
     "AuthService/CreateToken": Rpc(
         MESH,
         lambda own: auth_pb.CreateTokenRequest(subject=own.owner, role=token_pb2.ROLE_READER),
@@ -249,6 +267,9 @@ REQUESTS: dict[str, Route] = {
     "POST /admin/cleanup": Route(lambda _: "?dry_run=true"),
     "POST /admin/factory-reset": Route(
         body={"json": {"confirmation": "ERASE EVERYTHING", "dry_run": True}}
+    ),
+    "POST /admin/types": Route(
+        body={"json": {"type": ASKED_TYPE, "role": "collector", "transport": "queue"}}
     ),
     "GET /owners/export": Route(lambda own: f"?owner={own.owner}"),
     "DELETE /owners": Route(

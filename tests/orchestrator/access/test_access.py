@@ -17,6 +17,7 @@ from tests.orchestrator.access.conftest import token_for
 from tests.orchestrator.access.table import (
     ANSWERED,
     ASKED,
+    ASKED_TYPE,
     LEFT_OUT,
     NOTHING,
     REQUESTS,
@@ -184,7 +185,13 @@ async def request_route(
     """The answer as a cell says it, and its body: of an endless one the first event."""
     method, path = route.split(" ")
     letter = things.letter if method == "DELETE" else things.dead
-    named = {"job_id": things.job, "collection_id": things.collection, "letter_id": letter}
+    named = {
+        "job_id": things.job,
+        "collection_id": things.collection,
+        "letter_id": letter,
+        "role": "collector",
+        "type": ASKED_TYPE,
+    }
     asked = REQUESTS.get(route, Route())
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     place = path.format(**named, format="srt") + asked.query(things)

@@ -6,7 +6,8 @@ import pytest
 from yt_dlp.extractor.youtube import YoutubeIE, YoutubePlaylistIE, YoutubeTabIE
 
 from mesh.errors import InvalidRequestError
-from orchestrator.events.source_types import MAX_FOUND, NothingNamedError
+from orchestrator.events.source_types import NothingNamedError
+from orchestrator.tasks.source_names import MAX_FOUND
 from tests.orchestrator.events.incoming import asked
 from tests.orchestrator.events.starting import event
 from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest

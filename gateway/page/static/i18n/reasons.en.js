@@ -16,6 +16,9 @@ export default {
   PAGE_NOT_FOUND: ["There is nothing at this address of the service.", "Check it; the list of all of them is under /docs."],
   COLLECTION_NOT_FOUND: ["There is no such collection.", "It may have been deleted."],
   EVENT_MALFORMED: ["An event that should start a collection could not be read.", "Send it again, corrected."],
+  TYPE_UNKNOWN: ["There is no collector or executor of this name.", "Choose one of those that are registered."],
+  PARAMETERS_INVALID: ["A parameter of a source or of a result has a value it cannot have.", "Change it and send it again."],
+  SCHEMA_INVALID: ["This collector or executor describes its parameters in a way that cannot be used.", "Ask those who run it."],
   WEBHOOKS_OFF: ["Webhooks are switched off here.", "Leave the webhook out, or ask the operator to set a secret for signing."],
   ARTIFACT_NOT_FOUND: ["This file is not kept.", "It may have been removed to make room."],
   DEAD_LETTER_NOT_FOUND: ["There is no such letter.", "It may have been replayed already."],
@@ -66,6 +69,11 @@ export default {
   DRM_PROTECTED: ["This recording is protected against copying.", "It cannot be captioned."],
   LIVE_STREAM: ["This is a live broadcast, which has no end yet.", "Come back when it is a recording."],
   NOT_YET_AVAILABLE: ["This video is announced, but not published yet.", "Come back after its premiere."],
+
+  COLLECTOR_UNAVAILABLE: ["A collector does not answer.", "It is tried again by itself."],
+  COLLECTOR_FAILED: ["A collector refused.", "Its message says why."],
+  EXECUTOR_UNAVAILABLE: ["An executor does not answer.", "It is tried again by itself."],
+  EXECUTOR_FAILED: ["An executor refused.", "Its message says why."],
 
   NO_AUDIO: ["There is no sound in this recording.", "Choose one in which somebody speaks."],
   NOT_MEDIA: ["This is not a recording.", "Check the file or the address: a web page may have come instead."],

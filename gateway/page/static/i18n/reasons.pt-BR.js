@@ -16,6 +16,9 @@ export default {
   PAGE_NOT_FOUND: ["Não há nada neste endereço do serviço.", "Confira-o; a lista de todos está em /docs."],
   COLLECTION_NOT_FOUND: ["Não existe essa coleção.", "Ela pode ter sido excluída."],
   EVENT_MALFORMED: ["Um evento que deveria iniciar uma coleção não pôde ser lido.", "Envie-o de novo, corrigido."],
+  TYPE_UNKNOWN: ["Não existe escavador nem executador com esse nome.", "Escolha um dos que estão registrados."],
+  PARAMETERS_INVALID: ["Um parâmetro de uma fonte ou de um resultado tem um valor impossível.", "Mude-o e envie de novo."],
+  SCHEMA_INVALID: ["Este escavador ou executador descreve seus parâmetros de um modo que não serve.", "Fale com quem cuida dele."],
   WEBHOOKS_OFF: ["Os webhooks estão desligados aqui.", "Deixe o webhook de fora, ou peça ao operador um segredo para assiná-los."],
   ARTIFACT_NOT_FOUND: ["Este arquivo não está guardado.", "Ele pode ter sido removido para abrir espaço."],
   DEAD_LETTER_NOT_FOUND: ["Não existe essa carta.", "Ela pode já ter sido repetida."],
@@ -66,6 +69,11 @@ export default {
   DRM_PROTECTED: ["Esta gravação é protegida contra cópia.", "Ela não pode ser legendada."],
   LIVE_STREAM: ["Isto é uma transmissão ao vivo, que ainda não tem fim.", "Volte quando for uma gravação."],
   NOT_YET_AVAILABLE: ["Este vídeo foi anunciado, mas ainda não publicado.", "Volte depois da estreia."],
+
+  COLLECTOR_UNAVAILABLE: ["Um escavador não responde.", "Ele será chamado de novo sozinho."],
+  COLLECTOR_FAILED: ["Um escavador recusou.", "A mensagem dele diz por quê."],
+  EXECUTOR_UNAVAILABLE: ["Um executador não responde.", "Ele será chamado de novo sozinho."],
+  EXECUTOR_FAILED: ["Um executador recusou.", "A mensagem dele diz por quê."],
 
   NO_AUDIO: ["Não há som nesta gravação.", "Escolha uma em que alguém fale."],
   NOT_MEDIA: ["Isto não é uma gravação.", "Confira o arquivo ou o endereço: pode ter vindo uma página da web."],

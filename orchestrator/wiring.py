@@ -26,6 +26,7 @@ from orchestrator.api.auth import AuthServicer, login_guard
 from orchestrator.api.collections import CollectionServicer
 from orchestrator.api.pipeline import PipelineServicer
 from orchestrator.api.quotas import QuotaServicer
+from orchestrator.api.search import SearchServicer
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.controller import Dependencies
 from orchestrator.collections.discovery import Lister
@@ -67,6 +68,8 @@ from orchestrator.queue.capacity import Capacity
 from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.quotas.quotas import Quotas, defaults_of
 from orchestrator.quotas.records import QuotaStore
+from orchestrator.search.follower import Follower
+from orchestrator.search.searching import CaptionSearch
 from orchestrator.settings import Settings
 from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
@@ -89,6 +92,8 @@ from ytcaption.v1 import (
     pipeline_service_pb2_grpc,
     quota_service_pb2,
     quota_service_pb2_grpc,
+    search_service_pb2,
+    search_service_pb2_grpc,
 )
 
 
@@ -151,6 +156,7 @@ async def assembled(
             login.run,
             audit.run,
             core.quotas.run,
+            core.search.follower.run,
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
         tasks = [background.create_task(outlast(run, inf)) for run in work]
@@ -163,8 +169,12 @@ async def assembled(
                 await outlast(core.quotas.ready, inf)
 
             guard = login_guard(login, audit)
-            yield services_of(core.service, admin, collections.service, guard, login), ready
+            yield (
+                services_of(core.service, admin, collections.service, core.search, guard, login),
+                ready,
+            )
         finally:
+            core.search.close()
             await stop(*tasks)
 
 
@@ -182,6 +192,7 @@ class Core:
     runner: Runner
     collection_queue: CollectionQueue
     deliveries: Deliveries
+    search: CaptionSearch
 
 
 def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
@@ -221,6 +232,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     )
     dedup = Dedup(storage, settings, partial(selected_models, stages))
     submission = Submission(storage, queue, settings, quotas, capacity)
+    reading = CaptionReader(storage.artifacts, storage.event_logs)
     service = PipelineServicer(
         settings=settings,
         storage=storage,
@@ -236,7 +248,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         control=JobControl(
             storage, queue, feeds.until_ended, partial(forget_webhooks, bus), quotas.keep_audio
         ),
-        reading=CaptionReader(storage.artifacts, storage.event_logs),
+        reading=reading,
     )
     return Core(
         service=service,
@@ -249,6 +261,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         runner=Runner(storage, settings, queue, pipeline, readiness, dedup, replays, quotas),
         collection_queue=collection_queue,
         deliveries=deliveries,
+        search=CaptionSearch(index, Follower(index, reading, settings.work_dir / "search")),
     )
 
 
@@ -317,6 +330,7 @@ def build_maintenance(
         quotas=core.quota_store,
         audit=audit,
         compaction=Compaction(bus),
+        scrub_search=core.search.follower.scrub,
     )
     log_files = LogFiles(Path(settings.log_dir) if settings.log_dir else None)
     admin = AdminServicer(
@@ -336,6 +350,7 @@ def build_maintenance(
             inventory,
             collection_control,
             log_files,
+            core.search.follower.scrub,
         ),
         erasure=erasure,
         exports=OwnerExports(
@@ -366,10 +381,11 @@ def build_login(settings: Settings, bus: Bus, provider: Provider | None) -> Logi
     )
 
 
-def services_of(
+def services_of(  # noqa: PLR0913 # one for each service, and what guards them
     jobs: PipelineServicer,
     admin: AdminServicer,
     collections: CollectionServicer,
+    search: CaptionSearch,
     guard: Guard,
     login: Login,
 ) -> list[Service]:
@@ -400,6 +416,11 @@ def services_of(
             quota_service_pb2.DESCRIPTOR.services_by_name["QuotaService"],
             quota_service_pb2_grpc.add_QuotaServiceServicer_to_server,
             QuotaServicer(jobs.quotas),
+        ),
+        Service.of(
+            search_service_pb2.DESCRIPTOR.services_by_name["SearchService"],
+            search_service_pb2_grpc.add_SearchServiceServicer_to_server,
+            SearchServicer(search),
         ),
     ]
     return [replace(service, guard=guard) for service in services]

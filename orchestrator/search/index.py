@@ -84,7 +84,7 @@ class Recording:
 
     job_id: str
     mark: int
-    """Stands for what was read: another one is read again."""
+    """When the job ended, in nanoseconds: with another one it is read again."""
     owner: str
     group: str
     collection_id: str
@@ -119,6 +119,7 @@ class Hit:
     """One passage that matches."""
 
     job_id: str
+    mark: int
     title: str
     source: str
     collection_id: str
@@ -179,6 +180,8 @@ class SearchIndex:
         self.path = place / FILE
         self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         self._writer: sqlite3.Connection | None = None
+        self._generation = 0
+        """Readers of a file that was replaced are closed, not used again."""
         try:
             _remove_unused(folder, place)
             self._open()
@@ -224,7 +227,7 @@ class SearchIndex:
     def _is_current(self) -> bool:
         try:
             with closing(self._write.execute("SELECT version FROM about")) as cursor:
-                return cursor.fetchone() == (VERSION,)
+                return bool(cursor.fetchone() == (VERSION,))
         except sqlite3.OperationalError:  # no such table
             return False
 
@@ -253,6 +256,7 @@ class SearchIndex:
         os.close(self._lock)
 
     def _close_connections(self) -> None:
+        self._generation += 1
         with suppress(Empty):
             while True:
                 self._idle.get_nowait().close()
@@ -321,7 +325,7 @@ class SearchIndex:
 
     def count(self, owner: str | None = None, groups: Collection[str] = ()) -> int:
         """Recordings in the index of an owner, or shared with one of the groups; in any thread."""
-        sql, values = "SELECT count(*) FROM recordings", ()
+        sql, values = "SELECT count(*) FROM recordings", tuple[str, ...]()
         if owner is not None:
             holes = ",".join("?" * len(groups))
             sql += f" WHERE owner = ? OR (team <> '' AND team IN ({holes}))"  # only "?"
@@ -334,6 +338,7 @@ class SearchIndex:
 
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:
+        generation = self._generation
         try:
             connection = self._idle.get_nowait()
         except Empty:
@@ -349,7 +354,10 @@ class SearchIndex:
         except BaseException:
             connection.close()
             raise
-        self._idle.put(connection)
+        if generation == self._generation:
+            self._idle.put(connection)
+        else:
+            connection.close()
 
     @contextmanager
     def _snapshot(self, search: Search) -> Iterator[sqlite3.Connection]:
@@ -379,13 +387,15 @@ def _found(connection: sqlite3.Connection, search: Search) -> Hits:
 
 def _hit(connection: sqlite3.Connection, passage: int, search: Search) -> Hit | None:
     sql = """
-        SELECT job, title, source, collection, text, own, start, until, language, translated, times
+        SELECT job, mark, title, source, collection, text, own, start, until, language, translated,
+            times
         FROM passages JOIN recordings ON recordings.id = passages.recording
         WHERE passages.id = ?
     """
     with closing(connection.execute(sql, (passage,))) as cursor:
         row = cursor.fetchone()
-    job_id, title, source, collection, text, own, start, until, language, translated, times = row
+    job_id, mark, title, source, collection, text, own, start, until, language, *rest = row
+    translated, times = rest
     if not search.visible(job_id):
         return None
     shown = snippet(text, own, matches_of(search.query, text))
@@ -394,6 +404,7 @@ def _hit(connection: sqlite3.Connection, passage: int, search: Search) -> Hit | 
     moment = time_at(unpack(times), shown.place)
     return Hit(
         job_id=job_id,
+        mark=mark,
         title=title,
         source=source,
         collection_id=collection,

@@ -30,12 +30,14 @@ from ytcaption.v1 import (
     media_pb2,
     pipeline_service_pb2,
     quota_service_pb2,
+    search_service_pb2,
     token_pb2,
 )
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import auth_service_pb2 as auth_pb
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
+from ytcaption.v1 import search_service_pb2 as search_pb
 
 RPCS: dict[str, Any] = {
     f"{service.name}/{method.name}": method
@@ -45,6 +47,7 @@ RPCS: dict[str, Any] = {
         admin_service_pb2,
         auth_service_pb2,
         quota_service_pb2,
+        search_service_pb2,
     )
     for service in contract.DESCRIPTOR.services_by_name.values()
     for method in service.methods
@@ -116,6 +119,9 @@ OF_ONE_OWNER: dict[str, Ask] = {
             collection_id=own.collection, format=collection_pb.REPORT_FORMAT_JSON
         ),
         NO_COLLECTION,
+    ),
+    "SearchService/Search": Ask(
+        lambda _: search_pb.SearchRequest(query="word"), shows=lambda own: own.job
     ),
     "AdminService/ListDeadLetters": Ask(
         lambda _: admin_pb.ListDeadLettersRequest(), shows=lambda own: own.dead
@@ -208,8 +214,13 @@ async def things_of(client: Client, script: Script, hook: str) -> Things:
         listed = await client.admin.ListDeadLetters(admin_pb.ListDeadLettersRequest())
         return any(one.job_id == dead.job_id for one in listed.dead_letters)
 
+    async def is_found() -> bool:
+        found = await client.search("word")
+        return found.indexed >= 2 and not found.behind
+
     await until(is_logged)
     await until(is_dead)
+    await until(is_found)
     return Things(job.job_id, dead.job_id, made.collection_id)
 
 

@@ -131,7 +131,7 @@ class Follower:
                 return await self._in_thread(SearchIndex, self._folder)
             except UnsupportedError as error:
                 self._fault = error
-                log.error("nothing can be searched", error=str(error))
+                log.warning("nothing can be searched", error=str(error))
                 await asyncio.Event().wait()
             except (sqlite3.Error, OSError, UnavailableError) as error:
                 self._fault = UnavailableError(

@@ -314,14 +314,7 @@ class SearchIndex:
     def find(self, search: Search) -> Hits:
         """The best passages from an offset on, as they were at one moment; in any thread."""
         with self._snapshot(search) as connection:
-            try:
-                return _found(connection, search)
-            except sqlite3.OperationalError as error:
-                if search.given_up:
-                    raise UnavailableError(
-                        "the search was given up", reason=Reason.DEADLINE
-                    ) from error
-                raise
+            return _found(connection, search)
 
     def count(self, owner: str | None = None, groups: Collection[str] = ()) -> int:
         """Recordings in the index of an owner, or shared with one of the groups; in any thread."""

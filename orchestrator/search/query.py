@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from mesh.errors import InvalidRequestError
 from orchestrator.search.words import MAX_WORD, folded, normalized, runs
@@ -66,7 +67,6 @@ def _term(text: str) -> Term | None:
     """The words of a part as they are indexed; None if it has none."""
     cut, prefix = text.removesuffix("*"), text.endswith("*")
     found: list[str] = []
-    width = 0
     parts = list(runs(cut))
     for place, run in enumerate(parts):
         last = place + 1 == len(parts)
@@ -74,7 +74,7 @@ def _term(text: str) -> Term | None:
             found += [word] if (word := folded(run.text)[:MAX_WORD]) else []
             continue
         chars = [folded(char) or char for char in run.text]
-        found += [a + b for a, b in zip(chars, chars[1:], strict=False)]
+        found += [first + second for first, second in pairwise(chars)]
         if not last:
             found.append(chars[-1])
         elif len(chars) == 1:  # the beginning of a pair
@@ -85,4 +85,4 @@ def _term(text: str) -> Term | None:
         return Term(tuple(found))
     if prefix and len(found[-1]) < MIN_PREFIX:
         raise InvalidRequestError(f"{text!r}: a beginning has at least {MIN_PREFIX} characters")
-    return Term(tuple(found), prefix=prefix, width=0)
+    return Term(tuple(found), prefix=prefix)

@@ -68,6 +68,8 @@ class Follower:
         self._index: SearchIndex | None = None
         self._fault: MeshError | None = None
         """Why there is no index."""
+        self._decided = asyncio.Event()
+        """Set once there is an index, or a fault."""
         self._thread: ThreadPoolExecutor | None = None
         self._changed: dict[str, None] = {}
         """Jobs whose records changed, to be compared with the index; the newest last."""
@@ -88,6 +90,11 @@ class Follower:
                 "the index is being opened", reason=Reason.STORAGE_UNAVAILABLE
             )
         return self._index
+
+    async def opened(self) -> SearchIndex:
+        """The index once it is open; MeshError that says why it cannot be."""
+        await self._decided.wait()
+        return self.index
 
     def note(self, job_id: str) -> None:
         """A job was made, changed or removed."""
@@ -113,7 +120,8 @@ class Follower:
         """Runs until cancelled."""
         thread = self._thread = ThreadPoolExecutor(1, "search-writer", initializer=_give_way)
         try:
-            self._index = await self._opened()
+            self._index = await self._open()
+            self._decided.set()
             await self._compare_everything()
             while True:
                 await self._work.wait()
@@ -125,19 +133,21 @@ class Follower:
                 thread.submit(closing.close)  # after what the thread does now
             thread.shutdown(wait=False)
 
-    async def _opened(self) -> SearchIndex:
+    async def _open(self) -> SearchIndex:
         while True:
             try:
                 return await self._in_thread(SearchIndex, self._folder)
             except UnsupportedError as error:
                 self._fault = error
                 log.warning("nothing can be searched", error=str(error))
+                self._decided.set()
                 await asyncio.Event().wait()
             except (sqlite3.Error, OSError, UnavailableError) as error:
                 self._fault = UnavailableError(
                     "the index cannot be opened", reason=Reason.STORAGE_UNAVAILABLE
                 )
                 log.warning("the index cannot be opened", error=str(error))
+            self._decided.set()
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _compare_everything(self) -> None:

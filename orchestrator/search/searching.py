@@ -64,9 +64,16 @@ class CaptionSearch:
             size=_size(size),
             visible=self._visible_in(scope),
         )
-        index = self.follower.index
-        await self._jobs.catch_up()  # what was deleted before this call is not found any more
-        hits, indexed = await self._in_thread(index, search, scope)
+        try:
+            async with asyncio.timeout(SEARCH_SECONDS):
+                index = await self.follower.opened()
+                # What was deleted before this call is not found any more.
+                await self._jobs.catch_up()
+                hits, indexed = await self._in_thread(index, search, scope)
+        except TimeoutError as error:
+            raise TimedOutError(
+                f"the search took over {SEARCH_SECONDS:.0f} s", reason=Reason.DEADLINE
+            ) from error
         return Found(hits, indexed, self.follower.behind(scope))
 
     def _visible_in(self, scope: Scope) -> Callable[[str], bool]:
@@ -78,12 +85,7 @@ class CaptionSearch:
         """Ends the search in its thread, too, when the caller goes or it takes too long."""
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(SEARCH_SECONDS):
-                return await loop.run_in_executor(self._threads, _search, index, search, scope)
-        except TimeoutError as error:
-            raise TimedOutError(
-                f"the search took over {SEARCH_SECONDS:.0f} s", reason=Reason.DEADLINE
-            ) from error
+            return await loop.run_in_executor(self._threads, _search, index, search, scope)
         except sqlite3.Error as error:
             self.follower.distrust()
             raise UnavailableError(

@@ -13,6 +13,7 @@ from cli.commands import (
     local,
     owners,
     quota,
+    search,
     tokens,
     transcribe,
 )
@@ -34,6 +35,7 @@ for _subcommand in (
     jobs.captions,
     jobs.cancel,
     jobs.delete,
+    search.search,
     collections.collect,
     collections.collections,
     collections.collection,

@@ -30,6 +30,7 @@ from gateway.routes import (
     owners,
     page,
     pipeline,
+    search,
     session,
 )
 from gateway.settings import Settings, comma_separated
@@ -52,6 +53,7 @@ ROUTERS = (
     dead_letters.router,
     admin.router,
     owners.router,
+    search.router,
     session.router,
 )
 

@@ -124,7 +124,10 @@ class FactoryReset:
             for stream, subject, mark in marks:
                 await self.bus.purge(stream, subject, until=mark)
         orphans = await self.orphans.remove(MIN_AGE)
-        await self.scrub_search()
+        try:
+            await self.scrub_search()
+        except MeshError as error:
+            errors.append(f"search index: {error}")
         return Removed(
             jobs=len(deleted),
             collections=collections,

@@ -236,10 +236,11 @@ class Follower:
 
     async def scrub(self) -> None:
         """Removes jobs that are deleted by now, and every byte of theirs from the disk."""
-        await self._jobs.catch_up()
-        if isinstance(self._fault, UnsupportedError):
+        try:
+            index = await self.opened()
+        except UnsupportedError:
             return
-        index = self.index
+        await self._jobs.catch_up()
         async with self._turn:
             gone = [id_ for id_ in self._changed if self._jobs.state(id_) is None]
             if gone:

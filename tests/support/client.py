@@ -92,9 +92,12 @@ class Client:
         """Waits for the end; returns the job as it ended."""
         return (await self.events(job_id))[-1].job_finished.job
 
-    async def search(self, query: str, **fields: Any) -> search_pb.SearchResponse:
+    async def search(
+        self, query: str, *, timeout: float | None = None, **fields: Any
+    ) -> search_pb.SearchResponse:
         """One page of what is found."""
-        return await self.searching.Search(search_pb.SearchRequest(query=query, **fields))
+        request = search_pb.SearchRequest(query=query, **fields)
+        return await self.searching.Search(request, timeout=timeout)
 
     async def text(self, job_id: str) -> str:
         """The transcript, one segment a line."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def says(text: str) -> job_pb2.JobOptions:
     return job_pb2.JobOptions(initial_prompt=text)
 
 
-async def captioned(client: Client, text: str, **fields: object) -> job_pb2.Job:
+async def captioned(client: Client, text: str, **fields: Any) -> job_pb2.Job:
     made = await client.create(options=says(text), **fields)
     return await client.finished(made.job_id)
 
@@ -51,7 +52,7 @@ async def caught_up(client: Client, jobs: int) -> None:
     await until(is_there)
 
 
-async def ids(client: Client, query: str, **fields: object) -> list[str]:
+async def ids(client: Client, query: str, **fields: Any) -> list[str]:
     return [hit.job_id for hit in (await client.search(query, **fields)).hits]
 
 
@@ -202,7 +203,7 @@ async def test_a_search_tells_nothing_of_other_owners_but_of_the_own_group(
         hers, shared = await captioned(ana, "private"), await captioned(cid, "private")
         await caught_up(admin, 2)
 
-        async def seen(client: Client, **fields: object) -> tuple[list[str], int, int, str]:
+        async def seen(client: Client, **fields: Any) -> tuple[list[str], int, int, str]:
             found = await client.search("private", **fields)
             return (
                 [hit.job_id for hit in found.hits],
@@ -337,7 +338,10 @@ async def test_a_factory_reset_leaves_no_word_on_the_disk(client: Client, tmp_pa
     await captioned(client, "qsecretz")
     await caught_up(client, 1)
     folder = tmp_path / "work" / "search"
-    holds = lambda: any(b"qsecretz" in path.read_bytes() for path in folder.rglob("index*"))  # noqa: E731
+
+    def holds() -> bool:
+        return any(b"qsecretz" in path.read_bytes() for path in folder.rglob("index*"))
+
     assert holds()
 
     request = admin_pb.FactoryResetRequest(confirmation="ERASE EVERYTHING")

@@ -45,6 +45,8 @@ TAKE_AT_ONCE = 16
 READ_AT_ONCE = 4
 AGAIN_SECONDS = 5.0
 """After a transcript could not be read, or the index not be written."""
+SCRUB_SECONDS = 600.0
+"""What is deleted is off the disk of every orchestrator this long after, at the latest."""
 NICENESS = 10
 """Captioning goes before."""
 MAX_TITLE = 1000
@@ -80,6 +82,8 @@ class Follower:
         self._work = asyncio.Event()
         self._turn = asyncio.Lock()
         self._broken = False
+        self._scrub_at: float | None = None
+        """When the next scrub is due; None while nothing was removed."""
         jobs.also_notify(self.note)
 
     @property
@@ -124,9 +128,13 @@ class Follower:
             self._decided.set()
             await self._compare_everything()
             while True:
-                await self._work.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(self._scrub_at):
+                        await self._work.wait()
                 self._work.clear()
                 await self._catch_up()
+                if self._scrub_at is not None and _now() >= self._scrub_at:
+                    await self._scrub_now()
         finally:
             if self._index is not None:
                 closing, self._index = self._index, None
@@ -192,6 +200,7 @@ class Follower:
         found = await self._in_thread(_outdated, self.index, records)
         if found.removed:
             await self._in_thread(self.index.change, (), found.removed)
+            self._scrub_at = self._scrub_at or _now() + SCRUB_SECONDS
         for id_, data in records.items():
             if self._jobs.stored(id_) is data:  # else it changed meanwhile, and is compared again
                 self._changed.pop(id_, None)
@@ -253,6 +262,14 @@ class Follower:
                 raise UnavailableError(
                     "the index cannot be written now", reason=Reason.STORAGE_UNAVAILABLE
                 ) from error
+            self._scrub_at = None
+
+    async def _scrub_now(self) -> None:
+        try:
+            await self.scrub()
+        except MeshError as error:
+            log.warning("the index is scrubbed later", error=str(error))
+            self._scrub_at = _now() + SCRUB_SECONDS
 
     async def _measure(self) -> None:
         with suppress(sqlite3.Error):
@@ -264,6 +281,10 @@ class Follower:
             raise UnavailableError("the index is closed", reason=Reason.STORAGE_UNAVAILABLE)
         call = partial(act, *arguments)
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _give_way() -> None:

@@ -260,6 +260,24 @@ async def test_an_orchestrator_with_another_folder_finds_what_others_captioned(
         await caught_up(two, 0)
 
 
+async def test_what_is_deleted_goes_from_the_disk_of_every_orchestrator(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "SCRUB_SECONDS", 0.05)
+    folders = [tmp_path / "work" / "search", tmp_path / "other" / "search"]
+
+    def holds(folder: Path) -> bool:
+        return any(b"qsecretz" in path.read_bytes() for path in folder.rglob("index*"))
+
+    async with start() as one, start(work_dir=tmp_path / "other") as two:
+        job = await captioned(one, "qsecretz")
+        await caught_up(one, 1)
+        await caught_up(two, 1)
+        assert all(map(holds, folders))
+        await one.delete(job.job_id)
+        await until(lambda: not any(map(holds, folders)))
+
+
 async def test_a_transcript_that_cannot_be_read_now_is_indexed_later(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

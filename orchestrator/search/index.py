@@ -66,6 +66,8 @@ FILE = "index.db"
 MAX_SLOTS = 64
 BUSY_SECONDS = 60.0
 AGAIN_SECONDS = 0.05
+MOST_RANKED = 5000
+"""Passages that are ranked; of more that match, those that were taken in last."""
 CHECK_STEPS = 20_000
 """Steps of SQLite between two looks whether a search was given up."""
 WRITER = (
@@ -365,7 +367,13 @@ class SearchIndex:
 
 
 def _found(connection: sqlite3.Connection, search: Search) -> Hits:
-    ranked = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT -1 OFFSET ?"
+    # Without the limit two words that are everywhere would cost a walk through everything.
+    ranked = f"""
+        SELECT id FROM (
+            SELECT rowid AS id, rank AS score FROM words
+            WHERE words MATCH ? ORDER BY rowid DESC LIMIT {MOST_RANKED}
+        ) ORDER BY score, id DESC LIMIT -1 OFFSET ?
+    """  # noqa: S608 # a number of ours
     hits: list[Hit] = []
     place = search.offset
     with closing(connection.execute(ranked, (search.expression, search.offset))) as rows:

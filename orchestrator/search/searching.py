@@ -12,11 +12,11 @@ from mesh.identity import ALL, Scope, current
 from mesh.reasons import Reason
 from orchestrator.jobs.index import JobIndex
 from orchestrator.search.follower import Follower
-from orchestrator.search.index import Filter, Hits, Search, SearchIndex
+from orchestrator.search.index import MOST_RANKED, Filter, Hits, Search, SearchIndex
 from orchestrator.search.query import parse
 
 USUAL_PAGE, MAX_PAGE = 20, 100
-MAX_DEPTH = 10_000
+MAX_DEPTH = MOST_RANKED
 """Passages that can be paged through."""
 AT_ONCE = 4
 SEARCH_SECONDS = 10.0

@@ -264,3 +264,13 @@ def test_times_are_packed_without_loss() -> None:
     assert unpack(pack(times)) == times
     assert time_at(times, 3) == 78
     assert time_at(times, 200_000) == 86_400_000
+
+
+def test_of_very_many_matches_the_last_taken_in_are_ranked(
+    index: SearchIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MOST_RANKED", 3)
+    index.change([recording(f"job{number}", "word " + "other " * number) for number in range(6)])
+
+    assert jobs(index, "word") == ["job3", "job4", "job5"]
+    assert jobs(index, "word", job_id="job0") == ["job0"]

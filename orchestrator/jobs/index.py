@@ -281,8 +281,8 @@ class JobIndex:
             root, dot, rest = key.partition(".")
             if not dot:
                 self._table.apply(key, data, change.sequence)
-                for take in self._notified:
-                    take(key)
+                for notify in self._notified:
+                    notify(key)
             elif take := self._others.get(root):
                 take(rest, data, change.sequence)
             self.sequence = change.sequence

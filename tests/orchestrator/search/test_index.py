@@ -33,7 +33,14 @@ def transcript(texts: Texts, language: str = "en", **fields: Any) -> Transcript:
 
 def recording(job_id: str, *texts: str | Segment, **fields: Any) -> Recording:
     language = fields.pop("language", "en")
-    usual = {"owner": "", "group": "", "collection_id": "", "title": "", "source": "", "mark": 1}
+    usual: dict[str, Any] = {
+        "owner": "",
+        "group": "",
+        "collection_id": "",
+        "title": "",
+        "source": "",
+        "mark": 1,
+    }
     made = tuple(passages(transcript(texts, language, language_out=fields.pop("language_out", ""))))
     return Recording(job_id=job_id, passages=made, **(usual | fields))
 

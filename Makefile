@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
 
-.PHONY: run test test-tls test-browser check setup bench bench-collections bench-denoise bench-download bench-e2e bench-http bench-memory bench-mutated bench-quality chaos chaos-cluster chaos-disk load soak clean
+.PHONY: run test test-tls test-browser check setup bench bench-collections bench-denoise bench-download bench-e2e bench-http bench-memory bench-mutated bench-quality bench-search chaos chaos-cluster chaos-disk load soak clean
 
 run: $(READY)
 	$(BIN)/ytcaption transcribe "$(SOURCE)" --output "$(OUT)"
@@ -54,6 +54,9 @@ bench-http: $(READY)
 
 bench-collections: $(READY)
 	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.collections $(ARGS)
+
+bench-search: $(READY)
+	GRPC_VERBOSITY=ERROR $(BIN)/python -m benchmarks.search $(ARGS)
 
 chaos: $(READY)
 	$(BIN)/python -m benchmarks.chaos $(ARGS)

@@ -26,6 +26,7 @@ from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.media_pb2 import ModelPreparation
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 from ytcaption.v1.quota_service_pb2_grpc import QuotaServiceStub
+from ytcaption.v1.search_service_pb2_grpc import SearchServiceStub
 from ytcaption.v1.transcriber_service_pb2 import GetModelStateRequest
 from ytcaption.v1.transcriber_service_pb2_grpc import TranscriberServiceStub
 
@@ -61,6 +62,7 @@ class Server:
     collections: CollectionServiceStub
     auth: AuthServiceStub
     quotas: QuotaServiceStub
+    searching: SearchServiceStub
 
 
 def open_channel(address: str, tls: Tls = PLAIN) -> grpc.aio.Channel:
@@ -95,6 +97,7 @@ async def connected(address: str, tls: Tls = PLAIN, token: str = "") -> AsyncIte
                 CollectionServiceStub(channel),
                 AuthServiceStub(channel),
                 QuotaServiceStub(channel),
+                SearchServiceStub(channel),
             )
     except grpc.aio.AioRpcError as error:
         if _is_unanswered(error) and (why := await _tls_trouble(error, address, tls)):

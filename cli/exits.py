@@ -10,6 +10,7 @@ class Exit(IntEnum):
 
     OK = 0
     JOB_FAILED = 1
+    NOTHING_FOUND = 1
     USAGE = 2
     REFUSED = 3
     UNAVAILABLE = 4
@@ -24,7 +25,7 @@ HELP = """\
 \b
 Exit codes:
   0    success
-  1    the job failed or was cancelled, or `doctor` found something missing
+  1    the job failed or was cancelled, `doctor` found something missing, or `search` found nothing
   2    usage error: an unknown command or option, or a value that does not parse
   3    bad input, or refused: no such file or job, an option the mesh does not support
   4    the server or a part of the mesh is unreachable or cannot work

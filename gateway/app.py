@@ -30,6 +30,7 @@ from gateway.routes import (
     owners,
     page,
     pipeline,
+    search,
     session,
     types,
 )
@@ -54,6 +55,7 @@ ROUTERS = (
     admin.router,
     owners.router,
     types.router,
+    search.router,
     session.router,
 )
 

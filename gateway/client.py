@@ -26,12 +26,14 @@ from ytcaption.v1.auth_service_pb2_grpc import AuthServiceStub
 from ytcaption.v1.collection_service_pb2_grpc import CollectionServiceStub
 from ytcaption.v1.pipeline_service_pb2_grpc import PipelineServiceStub
 from ytcaption.v1.quota_service_pb2_grpc import QuotaServiceStub
+from ytcaption.v1.search_service_pb2_grpc import SearchServiceStub
 
 PIPELINE = "ytcaption.v1.PipelineService"
 ADMIN = "ytcaption.v1.AdminService"
 COLLECTIONS = "ytcaption.v1.CollectionService"
 AUTH = "ytcaption.v1.AuthService"
 QUOTAS = "ytcaption.v1.QuotaService"
+SEARCH = "ytcaption.v1.SearchService"
 UNARY_SECONDS = 30.0
 DELETION_SECONDS = 3600.0
 """Deadline of bulk deletions: jobs are deleted one by one, and there may be many."""
@@ -58,6 +60,7 @@ class Orchestrator:
     collections: CollectionServiceStub
     auth: AuthServiceStub
     quotas: QuotaServiceStub
+    search: SearchServiceStub
 
     async def job(self, job_id: str) -> job_pb2.Job:
         """Fetches a job."""
@@ -178,6 +181,7 @@ async def connect(addresses: str, tls: Tls = PLAIN) -> AsyncIterator[Orchestrato
         open_channel(addresses, COLLECTIONS, tls=tls) as collections,
         open_channel(addresses, AUTH, tls=tls) as auth,
         open_channel(addresses, QUOTAS, tls=tls) as quotas,
+        open_channel(addresses, SEARCH, tls=tls) as search,
     ):
         yield Orchestrator(
             PipelineServiceStub(pipeline),
@@ -185,4 +189,5 @@ async def connect(addresses: str, tls: Tls = PLAIN) -> AsyncIterator[Orchestrato
             CollectionServiceStub(collections),
             AuthServiceStub(auth),
             QuotaServiceStub(quotas),
+            SearchServiceStub(search),
         )

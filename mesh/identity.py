@@ -72,6 +72,7 @@ METHODS: dict[str, Role] = {
     "AuthService/CompleteLogin": Role.ANYONE,
     "QuotaService/GetQuota": Role.READER,
     "QuotaService/SetQuota": Role.ADMIN,
+    "SearchService/Search": Role.READER,
 }
 """The least role for each method; one that is missing may be called by no role."""
 

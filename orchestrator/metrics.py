@@ -53,6 +53,11 @@ STAGE_SECONDS = Histogram(
 SEGMENTS = Counter("ytcaption_segments", "Segments settled.")
 MEDIA_SECONDS = Counter("ytcaption_media_seconds", "Media time of jobs that succeeded.")
 
+SEARCH_INDEXED = Gauge("ytcaption_search_indexed", "Recordings in this orchestrator's index.")
+SEARCH_BEHIND = Gauge(
+    "ytcaption_search_behind", "Recordings that ended and are not in the index yet."
+)
+
 WEBHOOK_ATTEMPTS = Counter(
     "ytcaption_webhook_attempts", "Attempts to deliver a webhook.", ["outcome"]
 )

@@ -26,6 +26,7 @@ from orchestrator.api.auth import AuthServicer, login_guard
 from orchestrator.api.collections import CollectionServicer
 from orchestrator.api.pipeline import PipelineServicer
 from orchestrator.api.quotas import QuotaServicer
+from orchestrator.api.search import SearchServicer
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.controller import Dependencies
 from orchestrator.collections.feed import CollectionFeed
@@ -67,10 +68,14 @@ from orchestrator.queue.capacity import Capacity
 from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.quotas.quotas import Quotas, defaults_of
 from orchestrator.quotas.records import QuotaStore
+from orchestrator.search.executor import DESCRIPTION, KIND, SearchExecutor
+from orchestrator.search.follower import Follower
+from orchestrator.search.searching import CaptionSearch
 from orchestrator.settings import Settings
 from orchestrator.tasks.builtin.table import built_in
 from orchestrator.tasks.listing import Lister
 from orchestrator.tasks.registry import Registry
+from orchestrator.tasks.types import EXECUTOR, Registered
 from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
 from orchestrator.webhooks.deliveries import Deliveries, resend_webhook
@@ -92,6 +97,9 @@ from ytcaption.v1 import (
     pipeline_service_pb2_grpc,
     quota_service_pb2,
     quota_service_pb2_grpc,
+    search_service_pb2,
+    search_service_pb2_grpc,
+    task_pb2,
 )
 
 
@@ -114,10 +122,10 @@ async def assembled(
         ) as bus,
         open_stages(settings) as stages,
         Provider.opened(settings) as provider,
-        open_types(settings, bus, stages) as types,
+        open_core(settings, bus, stages) as core,
+        open_types(core) as types,
         asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted
     ):
-        core = build_core(settings, bus, stages)
         collections = build_collections(core)
         audit, login = Audit(bus), build_login(settings, bus, provider)
         admin, housekeeper = build_maintenance(core, collections, audit, login, types)
@@ -157,6 +165,7 @@ async def assembled(
             core.quotas.run,
             types.follow,
             types.watch_health,
+            core.search.follower.run,
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
         tasks = [background.create_task(outlast(run, inf)) for run in work]
@@ -170,20 +179,12 @@ async def assembled(
                 await outlast(types.catch_up, inf)
 
             guard = login_guard(login, audit)
-            yield services_of(core.service, admin, collections.service, guard, login), ready
+            yield (
+                services_of(core.service, admin, collections.service, core.search, guard, login),
+                ready,
+            )
         finally:
             await stop(*tasks)
-
-
-def open_types(
-    settings: Settings, bus: Bus, stages: Stages
-) -> AbstractAsyncContextManager[Registry]:
-    """The registry with every built-in type.
-
-    Executors of rooms that tasks may not import, such as the search's, are more arguments.
-    """
-    readiness = Readiness(stages, Capacity(bus, settings).until_free)
-    return Registry.opened(bus, settings, built_in(Lister(stages, readiness, settings), settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +201,7 @@ class Core:
     runner: Runner
     collection_queue: CollectionQueue
     deliveries: Deliveries
+    search: CaptionSearch
 
 
 def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
@@ -239,6 +241,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     )
     dedup = Dedup(storage, settings, partial(selected_models, stages))
     submission = Submission(storage, queue, settings, quotas, capacity)
+    reading = CaptionReader(storage.artifacts, storage.event_logs)
     service = PipelineServicer(
         settings=settings,
         storage=storage,
@@ -254,7 +257,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         control=JobControl(
             storage, queue, feeds.until_ended, partial(forget_webhooks, bus), quotas.keep_audio
         ),
-        reading=CaptionReader(storage.artifacts, storage.event_logs),
+        reading=reading,
     )
     return Core(
         service=service,
@@ -267,7 +270,34 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         runner=Runner(storage, settings, queue, pipeline, readiness, dedup, replays, quotas),
         collection_queue=collection_queue,
         deliveries=deliveries,
+        search=CaptionSearch(index, Follower(index, reading, settings.work_dir / "search")),
     )
+
+
+@asynccontextmanager
+async def open_core(settings: Settings, bus: Bus, stages: Stages) -> AsyncIterator[Core]:
+    """Everything a job needs; ends the threads of the search."""
+    core = build_core(settings, bus, stages)
+    try:
+        yield core
+    finally:
+        core.search.close()
+
+
+def open_types(core: Core) -> AbstractAsyncContextManager[Registry]:
+    """The registry with every built-in type."""
+    settings = core.service.settings
+    search = Registered(
+        type=KIND,
+        role=EXECUTOR,
+        transport=task_pb2.TASK_TRANSPORT_BUILT_IN,
+        max_in_flight=settings.task_max_in_flight,
+        timeout_seconds=settings.task_seconds,
+        description=DESCRIPTION,
+        executor=SearchExecutor(core.search.follower),
+    )
+    types = built_in(Lister(core.stages, core.readiness, settings), settings, search)
+    return Registry.opened(core.service.storage.bus, settings, types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +366,7 @@ def build_maintenance(
         quotas=core.quota_store,
         audit=audit,
         compaction=Compaction(bus),
+        scrub_search=core.search.follower.scrub,
     )
     log_files = LogFiles(Path(settings.log_dir) if settings.log_dir else None)
     admin = AdminServicer(
@@ -355,6 +386,7 @@ def build_maintenance(
             inventory,
             collection_control,
             log_files,
+            core.search.follower.scrub,
         ),
         erasure=erasure,
         exports=OwnerExports(
@@ -386,10 +418,11 @@ def build_login(settings: Settings, bus: Bus, provider: Provider | None) -> Logi
     )
 
 
-def services_of(
+def services_of(  # noqa: PLR0913 # one for each service, and what guards them
     jobs: PipelineServicer,
     admin: AdminServicer,
     collections: CollectionServicer,
+    search: CaptionSearch,
     guard: Guard,
     login: Login,
 ) -> list[Service]:
@@ -420,6 +453,11 @@ def services_of(
             quota_service_pb2.DESCRIPTOR.services_by_name["QuotaService"],
             quota_service_pb2_grpc.add_QuotaServiceServicer_to_server,
             QuotaServicer(jobs.quotas),
+        ),
+        Service.of(
+            search_service_pb2.DESCRIPTOR.services_by_name["SearchService"],
+            search_service_pb2_grpc.add_SearchServiceServicer_to_server,
+            SearchServicer(search),
         ),
     ]
     return [replace(service, guard=guard) for service in services]

@@ -4,10 +4,12 @@ import asyncio
 import os
 import platform
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
@@ -54,6 +56,7 @@ async def examine(*, as_json: bool) -> Exit:
         check_js_runtime,
         partial(_package, "whisper", WHISPER, f"{WHISPER} ", f"pip install {WHISPER}"),
         check_weights,
+        check_search,
         check_disk,
     )
     findings = [await asyncio.to_thread(check) for check in checks]
@@ -143,6 +146,18 @@ def _cached_models() -> list[str]:
     models = cache.glob("models--*faster-whisper-*/snapshots/*/model.bin")
     names = {path.parents[2].name.partition("faster-whisper-")[2] for path in models}
     return [f"{name} (hub cache)" for name in sorted(names)]
+
+
+def check_search() -> Finding:
+    """Searches in captions need FTS5, which some builds of SQLite lack; nothing else does."""
+    version = sqlite3.sqlite_version
+    with closing(sqlite3.connect(":memory:")) as database:
+        try:
+            database.execute("CREATE VIRTUAL TABLE tried USING fts5 (text)").close()
+        except sqlite3.OperationalError:
+            detail = f"SQLite {version} without FTS5; captions cannot be searched"
+            return Finding("search", "warning", detail, "use a Python whose SQLite has FTS5")
+    return Finding("search", "ok", f"SQLite {version} with FTS5")
 
 
 def check_disk() -> Finding:

@@ -43,6 +43,7 @@ ROUTES: dict[str, str] = {
     "GET /owners/retention": "AdminService/ListOwnerRetentions",
     "PUT /owners/retention": "AdminService/SetOwnerRetention",
     "GET /session": "AuthService/GetCaller",
+    "GET /search": "SearchService/Search",
     "GET /quota": "QuotaService/GetQuota",
     "GET /health": "AdminService/GetHealth",
     "GET /live": OPEN,

@@ -62,7 +62,7 @@ class CaptionReader:
     ) -> CaptionFile:
         """All captions of a finished job, or those settled so far."""
         made = format_for(job, format_, word_cues=word_cues)
-        spoken = await self._transcript(job)
+        spoken = await self.transcript(job)
         if translated:
             return await _translated(job, made, spoken, cue_rules)
         return await _file(job, made, spoken, cue_rules, _stem(job))
@@ -70,13 +70,14 @@ class CaptionReader:
     async def tracks(self, job: job_pb2.Job, format_: FormatId) -> Tracks:
         """The captions as spoken and, if any were translated, those too."""
         made, cue_rules = format_for(job, format_), media_pb2.CueRules()
-        spoken = await self._transcript(job)
+        spoken = await self.transcript(job)
         return Tracks(
             await _file(job, made, spoken, cue_rules, _stem(job)),
             await _translated(job, made, spoken, cue_rules) if is_translated(spoken) else None,
         )
 
-    async def _transcript(self, job: job_pb2.Job) -> Transcript:
+    async def transcript(self, job: job_pb2.Job) -> Transcript:
+        """The transcript that captions are rendered from."""
         try:
             stored = await self._artifacts.transcript(job.job_id)
         except NotFoundError:

@@ -125,6 +125,11 @@ class RecordTable(ABC, Generic[GroupT]):
         known = self._records.get(id_)
         return known[0] if known else None
 
+    def includes(self, id_: str, scope: Scope) -> bool:
+        """Whether a record is there, and in the scope."""
+        known = self._owners.get(id_)
+        return known is not None and scope.includes(*known)
+
     def counts(self) -> dict[GroupT, int]:
         """The number of records in each group."""
         return {group: len(ids) for group, ids in self._by_group.items() if ids}
@@ -228,9 +233,19 @@ class JobIndex:
         """A job's record as last read; the same object until it changes."""
         self.state = self._table.group
         """The state of a job as last read; None if there was none."""
+        self.includes = self._table.includes
+        """Whether a job was there as last read, and in a scope; in any thread."""
         self.catch_up = SingleFlight(self._read)
         """Reads everything acknowledged before the call."""
         self._others: dict[str, Callable[[str, bytes, int], None]] = {}
+        self._notified: list[Callable[[str], None]] = []
+
+    def also_notify(self, take: Callable[[str], None]) -> None:
+        """Calls `take` with the id of each job that was made, changed or removed, once read.
+
+        Called before the first reading.
+        """
+        self._notified.append(take)
 
     def also_read(self, root: str, take: Callable[[str, bytes, int], None]) -> None:
         """Passes on changes of other keys under `root`, with revisions; b"" for a removed one.
@@ -266,6 +281,8 @@ class JobIndex:
             root, dot, rest = key.partition(".")
             if not dot:
                 self._table.apply(key, data, change.sequence)
+                for notify in self._notified:
+                    notify(key)
             elif take := self._others.get(root):
                 take(rest, data, change.sequence)
             self.sequence = change.sequence

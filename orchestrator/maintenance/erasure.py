@@ -10,7 +10,8 @@ why:
 3. Files and events are overwritten one by one. The records stay, as they name them.
 4. Once the outbox and the webhook relay have settled what they had taken: published events,
    webhooks, delivery log, dead letters.
-5. The records, last: until then an interrupted erasure finds everything again; then the quota.
+5. The records, last: until then an interrupted erasure finds everything again; then the quota, and
+   the search index of this orchestrator. Others follow the records, and scrub theirs, too.
 6. What was replaced or removed before is dropped from the broker's files (`compaction`).
 
 Then it looks again; work that was accepted meanwhile, such as a replay by an operator, goes too.
@@ -18,7 +19,7 @@ Then it looks again; work that was accepted meanwhile, such as a replay by an op
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -115,6 +116,8 @@ class Erasure:
     quotas: QuotaStore
     audit: Audit
     compaction: Compaction
+    scrub_search: Callable[[], Awaitable[None]]
+    """Takes jobs that are gone out of the search index, and off its disk."""
 
     async def dry_run(self, owner: str, confirmation: str) -> ErasureState:
         """Counts what an erasure would remove now."""
@@ -268,6 +271,7 @@ class Erasure:
                 reason=Reason.STAGE_UNAVAILABLE,
             )
         await self.quotas.forget(owner)
+        await self.scrub_search()
         await self._remove_scratch(state)
         await self._compact(owner, state)
 

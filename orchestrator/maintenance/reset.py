@@ -1,6 +1,7 @@
 """Factory reset: removes everything of ours in every service, and nothing else."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -58,6 +59,8 @@ class FactoryReset:
     inventory: Inventory
     collections: CollectionControl
     log_files: LogFiles
+    scrub_search: Callable[[], Awaitable[None]]
+    """Takes jobs that are gone out of the search index, and off its disk."""
 
     async def run(self, confirmation: str, *, dry_run: bool) -> list[ServiceReset]:
         """Resets every service; one that fails is reported and does not stop the others."""
@@ -121,6 +124,10 @@ class FactoryReset:
             for stream, subject, mark in marks:
                 await self.bus.purge(stream, subject, until=mark)
         orphans = await self.orphans.remove(MIN_AGE)
+        try:
+            await self.scrub_search()
+        except MeshError as error:
+            errors.append(f"search index: {error}")
         return Removed(
             jobs=len(deleted),
             collections=collections,

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 SECONDS = 60
@@ -37,6 +38,16 @@ class ApiClient:
         """Waits until the job has ended; returns the same id."""
         self._until(job_id, lambda job: job["state"] in END_STATES)
         return job_id
+
+    def found(self, words: str, job_id: str) -> dict[str, Any]:
+        """The best passage of a job for these words, once it is in the index."""
+        path = f"/search?{urlencode({'q': words, 'job_id': job_id})}"
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            if hits := self._request("GET", path)["hits"]:
+                return dict(hits[0])
+            time.sleep(0.1)
+        raise TimeoutError(words)
 
     def runs(self, job_id: str, stage: str) -> None:
         """Waits until the stored job says that a stage runs: events are faster than that."""

@@ -67,7 +67,7 @@ async def test_the_doctor_reports_every_check() -> None:
     findings = {one["name"]: one for one in map(json.loads, ended.out.splitlines())}
     assert set(findings) == {
         *("python", "ffmpeg", "nats-server", "yt-dlp", "deno"),
-        *("whisper", "weights", "disk", "ports"),
+        *("whisper", "weights", "search", "disk", "ports"),
     }
     missing = any(one["verdict"] == "missing" for one in findings.values())
     assert ended.code == (1 if missing else 0)

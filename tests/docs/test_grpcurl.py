@@ -20,6 +20,7 @@ from ytcaption.v1 import (
     collection_service_pb2,
     pipeline_service_pb2,
     quota_service_pb2,
+    search_service_pb2,
 )
 
 COMMANDS = [
@@ -139,6 +140,7 @@ def test_every_call_of_the_public_services_is_shown_once() -> None:
         admin_service_pb2,
         auth_service_pb2,
         quota_service_pb2,
+        search_service_pb2,
     )
     calls = {
         method.name

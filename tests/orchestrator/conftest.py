@@ -128,6 +128,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         "jobs.control.STOP_SECONDS",
         "queue.capacity.TIMEOUT_SECONDS",
         "quotas.quotas.CLOSE_SECONDS",
+        "search.searching.SEARCH_SECONDS",
     ):
         monkeypatch.setattr(f"orchestrator.{name}", ANSWER_SECONDS)
     # What happens after a while happens in tests that ask for it, not in tests that take long.

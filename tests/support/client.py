@@ -16,6 +16,8 @@ from ytcaption.v1 import event_pb2, job_pb2, media_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
 from ytcaption.v1 import quota_service_pb2_grpc as quota_rpc
+from ytcaption.v1 import search_service_pb2 as search_pb
+from ytcaption.v1 import search_service_pb2_grpc as search_rpc
 
 URL = "http://example.test/talk.mp3"
 
@@ -55,6 +57,7 @@ class Client:
         self.collections = collection_rpc.CollectionServiceStub(channel)
         self.admin = admin_rpc.AdminServiceStub(channel)
         self.quotas = quota_rpc.QuotaServiceStub(channel)
+        self.searching = search_rpc.SearchServiceStub(channel)
 
     def with_token(self, token: str) -> "Client":
         """The same server, called with a token."""
@@ -88,6 +91,13 @@ class Client:
     async def finished(self, job_id: str) -> job_pb2.Job:
         """Waits for the end; returns the job as it ended."""
         return (await self.events(job_id))[-1].job_finished.job
+
+    async def search(
+        self, query: str, *, timeout: float | None = None, **fields: Any
+    ) -> search_pb.SearchResponse:
+        """One page of what is found."""
+        request = search_pb.SearchRequest(query=query, **fields)
+        return await self.searching.Search(request, timeout=timeout)
 
     async def text(self, job_id: str) -> str:
         """The transcript, one segment a line."""

@@ -39,6 +39,8 @@ from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import pipeline_service_pb2_grpc as rpc
 from ytcaption.v1 import quota_service_pb2 as quota_api
 from ytcaption.v1 import quota_service_pb2_grpc as quota_rpc
+from ytcaption.v1 import search_service_pb2 as search_pb
+from ytcaption.v1 import search_service_pb2_grpc as search_rpc
 from ytcaption.v1 import token_pb2 as token_pb
 
 
@@ -549,12 +551,35 @@ class FakeQuotas(quota_rpc.QuotaServiceServicer):
         return quota_api.SetQuotaResponse(owner=request.owner, quotas=self.quotas)
 
 
-def services(  # one fake of each kind
+class FakeSearch(search_rpc.SearchServiceServicer):
+    """Answers with its hits, two a page; remembers what was asked."""
+
+    def __init__(self, hits: Sequence[search_pb.SearchHit] = (), behind: int = 0) -> None:
+        self.asked: list[search_pb.SearchRequest] = []
+        self.hits = hits
+        self.behind = behind
+
+    async def Search(
+        self, request: search_pb.SearchRequest, context: Any
+    ) -> search_pb.SearchResponse:
+        self.asked.append(request)
+        begin = int(request.page_token or 0)
+        end = begin + min(2, request.page_size or 2)
+        return search_pb.SearchResponse(
+            hits=self.hits[begin:end],
+            next_page_token=str(end) if end < len(self.hits) else "",
+            indexed=7,
+            behind=self.behind,
+        )
+
+
+def services(  # noqa: PLR0913 # one fake of each kind
     pipeline: FakePipeline | None = None,
     admin: FakeAdmin | None = None,
     collections: FakeCollections | None = None,
     tokens: Sequence[token_pb.Token] = (),
     quotas: FakeQuotas | None = None,
+    search: FakeSearch | None = None,
 ) -> list[Service]:
     return [
         Service.of(
@@ -582,6 +607,11 @@ def services(  # one fake of each kind
             quota_rpc.add_QuotaServiceServicer_to_server,
             quotas or FakeQuotas(),
         ),
+        Service.of(
+            search_pb.DESCRIPTOR.services_by_name["SearchService"],
+            search_rpc.add_SearchServiceServicer_to_server,
+            search or FakeSearch(),
+        ),
     ]
 
 
@@ -593,8 +623,9 @@ async def serving(  # noqa: PLR0913 # one fake of each kind
     collections: FakeCollections | None = None,
     tokens: Sequence[token_pb.Token] = (),
     quotas: FakeQuotas | None = None,
+    search: FakeSearch | None = None,
 ) -> AsyncIterator[str]:
     """Serves the fakes; yields their address."""
-    parts = services(pipeline, admin, collections, tokens, quotas)
+    parts = services(pipeline, admin, collections, tokens, quotas, search)
     async with running_server(parts, listen, grace_seconds=0) as server:
         yield f"127.0.0.1:{server.port}"

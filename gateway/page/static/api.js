@@ -83,6 +83,7 @@ export const getCues = (id, translated) =>
 export const cancelJob = (id) => call(path(id, "/cancel"), { method: "POST" });
 export const retryJob = (id) => call(path(id, "/retry"), { method: "POST" });
 export const deleteJob = (id) => call(path(id), { method: "DELETE" });
+export const searchCaptions = (query) => call("search", { query });
 export const listDeadLetters = (query) => call("dead-letters", { query });
 export const replayDeadLetter = (id) => call(letter(id, "/replay"), { method: "POST" });
 export const deleteDeadLetter = (id) => call(letter(id), { method: "DELETE" });

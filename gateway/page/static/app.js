@@ -11,12 +11,14 @@ import { collectionsView } from "./views/collections.js";
 import { deadLettersView } from "./views/deadletters.js";
 import { jobView } from "./views/job.js";
 import { jobsView } from "./views/jobs.js";
+import { searchView } from "./views/search.js";
 import { startView } from "./views/start.js";
 
 const ROUTES = [
   [/^\/$/, startView],
   [/^\/jobs$/, jobsView],
   [/^\/job\/([^/]+)$/, jobView],
+  [/^\/search$/, searchView],
   [/^\/collect$/, collectView],
   [/^\/collections$/, collectionsView],
   [/^\/collection\/([^/]+)$/, collectionView],
@@ -38,6 +40,7 @@ const ANYWHERE = {
   "/": search,
   n: () => go("/"),
   j: () => go("/jobs"),
+  s: () => go("/search"),
   c: () => go("/collections"),
 };
 

@@ -35,7 +35,7 @@ export function route(outlet, routes, arrived) {
     scrollTo(0, 0);
     arrived(path);
     // Moves focus so that a screen reader announces the view; not when the page opens.
-    if (!first) outlet.querySelector("h1")?.focus({ preventScroll: true });
+    if (!first) arrival(outlet)?.focus({ preventScroll: true });
     first = false;
   }
 
@@ -43,6 +43,9 @@ export function route(outlet, routes, arrived) {
   turn();
   return turn;
 }
+
+/** Where a view wants its reader; a heading, unless it is there to be written in. */
+const arrival = (outlet) => outlet.querySelector("[data-arrive]") ?? outlet.querySelector("h1");
 
 function match(routes, path) {
   for (const [pattern, build] of routes) {

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ytcaption/v1/search_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"~\n\rSearchRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x10\n\x08language\x18\x04 \x01(\t\x12\x15\n\rcollection_id\x18\x05 \x01(\t\x12\x0e\n\x06job_id\x18\x06 \x01(\t\"q\n\x0eSearchResponse\x12%\n\x04hits\x18\x01 \x03(\x0b\x32\x17.ytcaption.v1.SearchHit\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07indexed\x18\x03 \x01(\x04\x12\x0e\n\x06\x62\x65hind\x18\x04 \x01(\x04\"\xc3\x02\n\tSearchHit\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12/\n\x0cstart_offset\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nend_offset\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07snippet\x18\x06 \x01(\t\x12+\n\x07matches\x18\x07 \x03(\x0b\x32\x1a.ytcaption.v1.SnippetRange\x12\x10\n\x08language\x18\x08 \x01(\t\x12\x15\n\rcollection_id\x18\t \x01(\t\x12,\n\x08\x65nd_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ntranslated\x18\x0b \x01(\x08\"*\n\x0cSnippetRange\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r2Y\n\rSearchService\x12H\n\x06Search\x12\x1b.ytcaption.v1.SearchRequest\x1a\x1c.ytcaption.v1.SearchResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ytcaption/v1/search_service.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"~\n\rSearchRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x10\n\x08language\x18\x04 \x01(\t\x12\x15\n\rcollection_id\x18\x05 \x01(\t\x12\x0e\n\x06job_id\x18\x06 \x01(\t\"q\n\x0eSearchResponse\x12%\n\x04hits\x18\x01 \x03(\x0b\x32\x17.ytcaption.v1.SearchHit\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07indexed\x18\x03 \x01(\x04\x12\x0e\n\x06\x62\x65hind\x18\x04 \x01(\x04\"\xf4\x02\n\tSearchHit\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12/\n\x0cstart_offset\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12-\n\nend_offset\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07snippet\x18\x06 \x01(\t\x12+\n\x07matches\x18\x07 \x03(\x0b\x32\x1a.ytcaption.v1.SnippetRange\x12\x10\n\x08language\x18\x08 \x01(\t\x12\x15\n\rcollection_id\x18\t \x01(\t\x12,\n\x08\x65nd_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ntranslated\x18\x0b \x01(\x08\x12/\n\x0cmatch_offset\x18\x0c \x01(\x0b\x32\x19.google.protobuf.Duration\"*\n\x0cSnippetRange\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r2Y\n\rSearchService\x12H\n\x06Search\x12\x1b.ytcaption.v1.SearchRequest\x1a\x1c.ytcaption.v1.SearchResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,9 +40,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SEARCHRESPONSE']._serialized_start=244
   _globals['_SEARCHRESPONSE']._serialized_end=357
   _globals['_SEARCHHIT']._serialized_start=360
-  _globals['_SEARCHHIT']._serialized_end=683
-  _globals['_SNIPPETRANGE']._serialized_start=685
-  _globals['_SNIPPETRANGE']._serialized_end=727
-  _globals['_SEARCHSERVICE']._serialized_start=729
-  _globals['_SEARCHSERVICE']._serialized_end=818
+  _globals['_SEARCHHIT']._serialized_end=732
+  _globals['_SNIPPETRANGE']._serialized_start=734
+  _globals['_SNIPPETRANGE']._serialized_end=776
+  _globals['_SEARCHSERVICE']._serialized_start=778
+  _globals['_SEARCHSERVICE']._serialized_end=867
 # @@protoc_insertion_point(module_scope)

@@ -33,17 +33,17 @@ class SearchRequest(_message.Message):
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
     JOB_ID_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """Words, all of which have to be there; "a phrase" in quotation marks; a beginning, such as capt*; -word excludes.
-    At most 500 characters. Case and accents do not matter.
+    """Words, all of which have to be in one passage; "a phrase" in quotation marks; a beginning, such as capt*; -word
+    excludes. At most 500 characters and 32 words and phrases. Case and accents do not matter.
     """
     page_size: _builtins.int
     """At most this many; 0 means 20, more than 100 means 100."""
     page_token: _builtins.str
-    """`next_page_token` of the previous page; empty means the first."""
+    """`next_page_token` of the previous page of the same query; empty means the first."""
     language: _builtins.str
-    """Only recordings in this language, a BCP-47 tag; "pt" includes "pt-BR". Empty means all."""
+    """Only passages in this language, a BCP-47 tag; "pt" includes "pt-BR". Empty means all."""
     collection_id: _builtins.str
-    """Only this collection. Empty means all."""
+    """Only recordings of this collection. Empty means all."""
     job_id: _builtins.str
     """Only this job. Empty means all."""
     def __init__(
@@ -77,9 +77,9 @@ class SearchResponse(_message.Message):
     next_page_token: _builtins.str
     """Empty on the last page."""
     indexed: _builtins.int
-    """Recordings that are in the index."""
+    """Recordings in the index of the orchestrator that answers, of what the caller may see."""
     behind: _builtins.int
-    """Recordings that have captions and are not in the index yet."""
+    """Recordings that ended and that it has still to take in, of what the caller may see."""
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___SearchHit]:
         """Best first."""
@@ -117,6 +117,7 @@ class SearchHit(_message.Message):
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     TRANSLATED_FIELD_NUMBER: _builtins.int
+    MATCH_OFFSET_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job whose captions have it."""
     title: _builtins.str
@@ -124,7 +125,7 @@ class SearchHit(_message.Message):
     source: _builtins.str
     """Address of the recording, or the name of the uploaded file."""
     snippet: _builtins.str
-    """The passage, untrusted text."""
+    """The part of the passage that matches, untrusted text; "…" stands for what was left out."""
     language: _builtins.str
     """BCP-47 tag of the language of the passage; may be empty."""
     collection_id: _builtins.str
@@ -133,7 +134,7 @@ class SearchHit(_message.Message):
     """Whether the passage is a translation."""
     @_builtins.property
     def start_offset(self) -> _duration_pb2.Duration:
-        """When it is said, from the beginning of the recording."""
+        """When the passage begins, from the beginning of the recording."""
 
     @_builtins.property
     def end_offset(self) -> _duration_pb2.Duration:
@@ -141,11 +142,17 @@ class SearchHit(_message.Message):
 
     @_builtins.property
     def matches(self) -> _containers.RepeatedCompositeFieldContainer[Global___SnippetRange]:
-        """Where in `snippet` the words are that match."""
+        """Where in `snippet` the words are that match, in order."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
         """When the job ended."""
+
+    @_builtins.property
+    def match_offset(self) -> _duration_pb2.Duration:
+        """When the first of `matches` is said: where to begin to listen. Exact where the job was run with word_timestamps,
+        else estimated within the sentence.
+        """
 
     def __init__(
         self,
@@ -161,10 +168,11 @@ class SearchHit(_message.Message):
         collection_id: _builtins.str = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         translated: _builtins.bool = ...,
+        match_offset: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "end_time", b"end_time", "start_offset", b"start_offset"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "end_time", b"end_time", "match_offset", b"match_offset", "start_offset", b"start_offset"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "end_offset", b"end_offset", "end_time", b"end_time", "job_id", b"job_id", "language", b"language", "matches", b"matches", "snippet", b"snippet", "source", b"source", "start_offset", b"start_offset", "title", b"title", "translated", b"translated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "end_offset", b"end_offset", "end_time", b"end_time", "job_id", b"job_id", "language", b"language", "match_offset", b"match_offset", "matches", b"matches", "snippet", b"snippet", "source", b"source", "start_offset", b"start_offset", "title", b"title", "translated", b"translated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -49,7 +49,8 @@ class SearchServiceServicer:
     def Search(self, request, context):
         """Returns the passages that match best, of what the caller may see.
 
-        A job is found from a moment after it has ended until it is removed.
+        A job is found from a moment after it has ended until it is deleted. What GetCaptions answers about it is searched,
+        its translation too.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

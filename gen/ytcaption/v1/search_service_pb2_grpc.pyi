@@ -19,7 +19,8 @@ class SearchServiceStub:
     Search: _aio.UnaryUnaryMultiCallable[_search_service_pb2.SearchRequest, _search_service_pb2.SearchResponse]
     """Returns the passages that match best, of what the caller may see.
 
-    A job is found from a moment after it has ended until it is removed.
+    A job is found from a moment after it has ended until it is deleted. What GetCaptions answers about it is searched,
+    its translation too.
     """
 
 class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -33,7 +34,8 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_search_service_pb2.SearchResponse]:
         """Returns the passages that match best, of what the caller may see.
 
-        A job is found from a moment after it has ended until it is removed.
+        A job is found from a moment after it has ended until it is deleted. What GetCaptions answers about it is searched,
+        its translation too.
         """
 
 def add_SearchServiceServicer_to_server(servicer: SearchServiceServicer, server: _aio.Server) -> None: ...

@@ -39,8 +39,13 @@ async def things_of(owner: str, client: Client, admin: Client, script: Script, h
         listed = await client.admin.ListDeadLetters(admin_pb.ListDeadLettersRequest())
         return {dead.job_id, letter.job_id} <= {one.job_id for one in listed.dead_letters}
 
+    async def is_found() -> bool:
+        found = await client.search("word")
+        return found.indexed >= 2 and not found.behind
+
     await until(is_logged)
     await until(are_dead)
+    await until(is_found)
     spare = (await token_for(admin, owner)).token.token_id
     return Things(owner, job.job_id, dead.job_id, letter.job_id, made.collection_id, spare)
 

@@ -25,6 +25,7 @@ from ytcaption.v1 import (
     pipeline_service_pb2,
     quota_pb2,
     quota_service_pb2,
+    search_service_pb2,
     task_pb2,
     token_pb2,
 )
@@ -33,6 +34,7 @@ from ytcaption.v1 import auth_service_pb2 as auth_pb
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 from ytcaption.v1 import quota_service_pb2 as quota_pb
+from ytcaption.v1 import search_service_pb2 as search_pb
 
 RPCS: dict[str, Any] = {
     f"{service.name}/{method.name}": method
@@ -42,6 +44,7 @@ RPCS: dict[str, Any] = {
         admin_service_pb2,
         auth_service_pb2,
         quota_service_pb2,
+        search_service_pb2,
     )
     for service in contract.DESCRIPTOR.services_by_name.values()
     for method in service.methods
@@ -170,6 +173,9 @@ ASKED: dict[str, Rpc] = {
     "CollectionService/GetReport": Rpc(
         THING, _of_collection(collection_pb.GetReportRequest, format=JSON), NO_COLLECTION
     ),
+    "SearchService/Search": Rpc(
+        LIST, lambda _: search_pb.SearchRequest(query="word"), shows=lambda own: own.job
+    ),
     "AdminService/GetStats": Rpc(MESH, lambda _: admin_pb.GetStatsRequest()),
     "AdminService/GetHealth": Rpc(OPEN, lambda _: admin_pb.GetHealthRequest()),
     "AdminService/Cleanup": Rpc(MESH, lambda _: admin_pb.CleanupRequest(dry_run=True)),
@@ -271,6 +277,7 @@ REQUESTS: dict[str, Route] = {
     "POST /admin/types": Route(
         body={"json": {"type": ASKED_TYPE, "role": "collector", "transport": "queue"}}
     ),
+    "GET /search": Route(lambda _: "?q=word"),
     "GET /owners/export": Route(lambda own: f"?owner={own.owner}"),
     "DELETE /owners": Route(
         lambda own: f"?owner={own.owner}&confirmation=ERASE+{own.owner}&dry_run=true"

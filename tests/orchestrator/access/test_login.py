@@ -36,6 +36,7 @@ from ytcaption.v1 import (
     job_pb2,
     pipeline_service_pb2,
     quota_service_pb2,
+    search_service_pb2,
     token_pb2,
 )
 from ytcaption.v1 import auth_service_pb2 as pb
@@ -47,6 +48,7 @@ PUBLIC = (
     admin_service_pb2,
     auth_service_pb2,
     quota_service_pb2,
+    search_service_pb2,
 )
 RPCS = {
     f"{service.name}/{method.name}": method

@@ -52,6 +52,7 @@ const KEYS = [
   [["E"], "help.edit"],
   [["N"], "help.new"],
   [["J"], "help.jobs"],
+  [["S"], "help.searchAll"],
   [["C"], "help.collections"],
   [["?"], "help.help"],
 ];

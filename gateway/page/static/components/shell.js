@@ -13,6 +13,7 @@ const THEME_DRAWINGS = { auto: "auto", light: "sun", dark: "moon" };
 const WAYS = [
   ["/", "nav.new", "plus"],
   ["/jobs", "nav.jobs", "list"],
+  ["/search", "nav.search", "search"],
   ["/collections", "nav.collections", "grid"],
   ["/dead-letters", "nav.dead", "inbox"],
 ];

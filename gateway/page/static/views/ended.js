@@ -13,7 +13,8 @@ import { warnings } from "../components/warnings.js";
 import { button, h, isTyping, show } from "../dom.js";
 import { t } from "../i18n.js";
 
-export function endedPart(job, { retry }) {
+/** `from` seconds on, and in the translation, where an address says so. */
+export function endedPart(job, { retry, from = 0, translated = false }) {
   const again = button({
     text: t(job.state === "failed" ? "job.retry" : "job.again"),
     drawing: "retry",
@@ -31,7 +32,8 @@ export function endedPart(job, { retry }) {
   }
   parts.push(warnings(job.warnings));
   if (hasText) {
-    study = studyPart(job, job.state === "succeeded" ? again : null);
+    const begin = { from, translated: translated && Boolean(job.language_out) };
+    study = studyPart(job, job.state === "succeeded" ? again : null, begin);
     parts.push(study.element);
   } else {
     if (job.state === "succeeded") parts.push(empty("ear", t("job.silent"), "", again));
@@ -41,13 +43,13 @@ export function endedPart(job, { retry }) {
 }
 
 /** Player and transcript side by side, one clock for both. */
-function studyPart(job, again) {
+function studyPart(job, again, begin) {
   const play = player(job, moved);
   const tools = h("div", { class: "text-tools" });
   const place = h("div", { class: "text-place" }, skeleton(8));
   const files = downloads(job, () => state);
   const state = { cues: [], edits: new Edits(job.job_id, "spoken"), translated: false };
-  const variant = variants(job, load);
+  const variant = variants(job, load, begin.translated);
   let text = null;
 
   async function load(translated) {
@@ -120,7 +122,8 @@ function studyPart(job, again) {
   }
 
   addEventListener("keydown", pressed);
-  load(false);
+  if (begin.from > 0) play.seek(begin.from);
+  load(begin.translated);
   return {
     element: h(
       "div",
@@ -157,7 +160,7 @@ function studyPart(job, again) {
 }
 
 /** As spoken or translated, if there are both. */
-function variants(job, chosen) {
+function variants(job, chosen, begin) {
   const option = (translated) =>
     h(
       "label",
@@ -165,7 +168,7 @@ function variants(job, chosen) {
       h("input", {
         type: "radio",
         name: "variant",
-        checked: !translated,
+        checked: translated === begin,
         on: { change: () => chosen(translated) },
       }),
       h("span", { text: t(translated ? "text.translation" : "text.original") }),

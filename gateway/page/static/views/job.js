@@ -14,7 +14,7 @@ import { runningPart } from "./running.js";
 
 const AGAIN_MS = 3000;
 
-export function jobView(_query, jobId) {
+export function jobView(query, jobId) {
   const head = header();
   const body = h("div", { class: "job-body" }, skeleton(6));
   const element = h("div", { class: "job" }, head.element, body);
@@ -42,7 +42,9 @@ export function jobView(_query, jobId) {
   function end(job, news) {
     describe(job);
     if (news && job.state === "succeeded") toast(t("job.ended"));
-    change(endedPart(job, { retry: () => retried(job) }));
+    const from = Number(query.get("t"));
+    const translated = query.get("text") === "translated";
+    change(endedPart(job, { retry: () => retried(job), from, translated }));
   }
 
   function describe(job) {

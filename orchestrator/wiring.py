@@ -113,13 +113,13 @@ async def assembled(
         ) as bus,
         open_stages(settings) as stages,
         Provider.opened(settings) as provider,
-        open_types(settings, bus, stages) as types,
+        open_types(settings, bus, stages) as registry,
         asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted
     ):
         core = build_core(settings, bus, stages)
         collections = build_collections(core)
         audit, login = Audit(bus), build_login(settings, bus, provider)
-        admin, housekeeper = build_maintenance(core, collections, audit, login, types)
+        admin, housekeeper = build_maintenance(core, collections, audit, login, registry)
         outbox = Outbox(bus, partial(members_at, core.service.storage.event_logs))
         inbox = Inbox(bus, collections.service.submission.create, core.service.storage.dead_letters)
         relay = Relay(bus, core.deliveries)
@@ -154,8 +154,8 @@ async def assembled(
             login.run,
             audit.run,
             core.quotas.run,
-            types.follow,
-            types.watch_health,
+            registry.follow,
+            registry.watch_health,
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
         tasks = [background.create_task(outlast(run, inf)) for run in work]
@@ -166,7 +166,7 @@ async def assembled(
                 await outlast(core.service.index.catch_up, inf)
                 await outlast(login.ready, inf)
                 await outlast(core.quotas.ready, inf)
-                await outlast(types.catch_up, inf)
+                await outlast(registry.catch_up, inf)
 
             guard = login_guard(login, audit)
             yield services_of(core.service, admin, collections.service, guard, login), ready
@@ -312,7 +312,7 @@ def build_collections(core: Core) -> Collections:
 
 
 def build_maintenance(
-    core: Core, collections: Collections, audit: Audit, login: Login, types: Registry
+    core: Core, collections: Collections, audit: Audit, login: Login, registry: Registry
 ) -> tuple[AdminServicer, Housekeeper]:
     """Builds the engines of operators: statistics, health, dead letters, removal of any kind."""
     jobs = core.service
@@ -366,7 +366,7 @@ def build_maintenance(
             audit,
         ),
         owners=owners,
-        types=types,
+        types=registry,
         limits=stats.limits_of(settings),
         audit=audit,
     )

@@ -123,12 +123,12 @@ async def assembled(
         open_stages(settings) as stages,
         Provider.opened(settings) as provider,
         open_core(settings, bus, stages) as core,
-        open_types(core) as types,
+        open_types(core) as registry,
         asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted
     ):
         collections = build_collections(core)
         audit, login = Audit(bus), build_login(settings, bus, provider)
-        admin, housekeeper = build_maintenance(core, collections, audit, login, types)
+        admin, housekeeper = build_maintenance(core, collections, audit, login, registry)
         outbox = Outbox(bus, partial(members_at, core.service.storage.event_logs))
         inbox = Inbox(bus, collections.service.submission.create, core.service.storage.dead_letters)
         relay = Relay(bus, core.deliveries)
@@ -163,8 +163,8 @@ async def assembled(
             login.run,
             audit.run,
             core.quotas.run,
-            types.follow,
-            types.watch_health,
+            registry.follow,
+            registry.watch_health,
             core.search.follower.run,
         )
         # Streams without a leader, or without a quorum, are waited for: they end no process.
@@ -176,7 +176,7 @@ async def assembled(
                 await outlast(core.service.index.catch_up, inf)
                 await outlast(login.ready, inf)
                 await outlast(core.quotas.ready, inf)
-                await outlast(types.catch_up, inf)
+                await outlast(registry.catch_up, inf)
 
             guard = login_guard(login, audit)
             yield (
@@ -343,7 +343,7 @@ def build_collections(core: Core) -> Collections:
 
 
 def build_maintenance(
-    core: Core, collections: Collections, audit: Audit, login: Login, types: Registry
+    core: Core, collections: Collections, audit: Audit, login: Login, registry: Registry
 ) -> tuple[AdminServicer, Housekeeper]:
     """Builds the engines of operators: statistics, health, dead letters, removal of any kind."""
     jobs = core.service
@@ -400,7 +400,7 @@ def build_maintenance(
             audit,
         ),
         owners=owners,
-        types=types,
+        types=registry,
         limits=stats.limits_of(settings),
         audit=audit,
     )

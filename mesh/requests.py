@@ -4,7 +4,7 @@ Bounds come from the descriptors, by a field's type and name: a new field is bou
 of code. Servicers check what only they know, such as ranges and which fields exclude each other.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -125,8 +125,19 @@ def check_bounds(message: Message) -> None:
         most = LONG_LISTS.get(field.name, MAX_ITEMS)
         if len(value) > most:
             raise InvalidRequestError(f"{field.name} has over {most} entries")
+        if field.message_type and field.message_type.GetOptions().map_entry:
+            _check_map(field, value)
+            continue
         for one in value:
             _check_value(field, one)
+
+
+def _check_map(field: Any, entries: Mapping[Any, Any]) -> None:
+    """The keys and values of a map, such as those of an object of JSON."""
+    parts = field.message_type.fields_by_name
+    for key, value in entries.items():
+        _check_value(parts["key"], key)
+        _check_value(parts["value"], value)
 
 
 def _check_value(field: Any, value: Any) -> None:

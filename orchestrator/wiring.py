@@ -29,12 +29,17 @@ from orchestrator.api.quotas import QuotaServicer
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.controller import Dependencies
 from orchestrator.collections.discovery import Lister
+from orchestrator.collections.documents import Documents
 from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex, CollectionReader
-from orchestrator.collections.projection import Projections, members_at
+from orchestrator.collections.projection import Projections, projection_at
 from orchestrator.collections.records import CollectionStore
 from orchestrator.collections.report import Reports
+from orchestrator.collections.sent_files import SentFiles
+from orchestrator.collections.specs import check_specs
 from orchestrator.collections.submission import CollectionSubmission
+from orchestrator.collections.subtask_reader import SubtaskReader
+from orchestrator.collections.task_input import TaskInputs
 from orchestrator.collections.worker import CollectionWorker
 from orchestrator.events.inbox import Inbox, resend_event
 from orchestrator.events.outbox import Outbox
@@ -68,6 +73,15 @@ from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.quotas.quotas import Quotas, defaults_of
 from orchestrator.quotas.records import QuotaStore
 from orchestrator.settings import Settings
+from orchestrator.tasks.attempt import Engine
+from orchestrator.tasks.control import TaskControl
+from orchestrator.tasks.exchange import Exchange
+from orchestrator.tasks.fixed_types import FixedTypes
+from orchestrator.tasks.queue import TaskQueue
+from orchestrator.tasks.records import TaskIndex, TaskStore
+from orchestrator.tasks.storage import TaskStorage
+from orchestrator.tasks.types import Types
+from orchestrator.tasks.worker import TaskWorkers
 from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
 from orchestrator.webhooks.deliveries import Deliveries, resend_webhook
@@ -94,9 +108,10 @@ from ytcaption.v1 import (
 
 @asynccontextmanager
 async def assembled(
-    settings: Settings,
+    settings: Settings, types: Types | None = None
 ) -> AsyncIterator[tuple[list[Service], Callable[[], Awaitable[None]]]]:
     """Runs the background tasks; yields the gRPC services and the readiness check."""
+    types = types or FixedTypes()
     private_folder(settings.work_dir)
     limits = Limits(replicas=settings.replicas, storage_bytes=settings.storage_bytes)
     async with (
@@ -113,11 +128,11 @@ async def assembled(
         Provider.opened(settings) as provider,
         asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted
     ):
-        core = build_core(settings, bus, stages)
+        core = build_core(settings, bus, stages, types)
         collections = build_collections(core)
         audit, login = Audit(bus), build_login(settings, bus, provider)
         admin, housekeeper = build_maintenance(core, collections, audit, login)
-        outbox = Outbox(bus, partial(members_at, core.service.storage.event_logs))
+        outbox = Outbox(bus, partial(projection_at, core.service.storage.event_logs))
         inbox = Inbox(bus, collections.service.submission.create, core.service.storage.dead_letters)
         relay = Relay(bus, core.deliveries)
         sender = Sender(bus, settings, core.deliveries, core.service.storage.dead_letters)
@@ -131,6 +146,7 @@ async def assembled(
             core.service.live_pages.run,
             core.runner.run,
             collections.worker.run,
+            collections.task_workers.run,
             relay.run,
             sender.run,
             housekeeper.run,
@@ -145,6 +161,12 @@ async def assembled(
                 collections.service.index.unsettled,
                 core.collection_queue.ids,
                 core.collection_queue.put,
+            ).run,
+            Reconciler(
+                "task",
+                core.tasks.index.unfinished,
+                core.tasks.queue.ids,
+                core.tasks.enqueue,
             ).run,
             PoisonItems(core.service.storage).run,
             Gauges(admin.stats, (inbox, outbox, relay, sender, collections.worker)).run,
@@ -182,9 +204,13 @@ class Core:
     runner: Runner
     collection_queue: CollectionQueue
     deliveries: Deliveries
+    types: Types
+    tasks: TaskStorage
+    task_control: TaskControl
+    exchange: Exchange
 
 
-def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
+def build_core(settings: Settings, bus: Bus, stages: Stages, types: Types) -> Core:
     """Builds everything a job needs."""
     storage = JobStorage.on(bus)
     pipeline = Pipeline(stages, settings)
@@ -206,6 +232,9 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     capacity = Capacity(bus, settings)
     readiness = Readiness(stages, capacity.until_free)
     collection_queue, deliveries = CollectionQueue(bus), Deliveries(bus)
+    tasks = TaskStorage(storage, TaskStore(bus), TaskQueue(bus), TaskIndex(index))
+    exchange = Exchange(tasks)
+    task_control = TaskControl(tasks, exchange, collection_queue.put)
     replays = Replays(
         storage,
         queue,
@@ -216,6 +245,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
             job_pb2.LETTER_KIND_WEBHOOK: partial(
                 resend_webhook, bus, deliveries, storage.dead_letters
             ),
+            job_pb2.LETTER_KIND_TASK: task_control.revive,
         },
         on_member_revived=collection_queue.put,
     )
@@ -249,6 +279,10 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         runner=Runner(storage, settings, queue, pipeline, readiness, dedup, replays, quotas),
         collection_queue=collection_queue,
         deliveries=deliveries,
+        types=types,
+        tasks=tasks,
+        task_control=task_control,
+        exchange=exchange,
     )
 
 
@@ -258,6 +292,7 @@ class Collections:
 
     service: CollectionServicer
     worker: CollectionWorker
+    task_workers: TaskWorkers
     records: CollectionStore
 
 
@@ -277,21 +312,53 @@ def build_collections(core: Core) -> Collections:
         control=jobs.control,
         capacity=jobs.capacity,
         lister=Lister(core.stages, core.readiness, settings),
+        tasks=core.tasks,
+        task_control=core.task_control,
+        sent_files=SentFiles(storage.artifacts, settings.work_dir),
+        executor_margin_seconds=settings.executor_margin_seconds,
+    )
+    documents = Documents(storage.event_logs)
+    engine = Engine(
+        core.tasks,
+        settings,
+        jobs.capacity,
+        TaskInputs(projections, storage.patient_artifacts, documents),
+        core.exchange,
     )
     service = CollectionServicer(
         index=index,
         live_pages=jobs.live_pages,
         feeds=feeds,
         submission=CollectionSubmission(
-            storage, records, queue, settings, jobs.capabilities, jobs.capacity, jobs.quotas
+            storage,
+            records,
+            queue,
+            settings,
+            jobs.capabilities,
+            jobs.capacity,
+            jobs.quotas,
+            partial(check_specs, core.types),
         ),
         reading=CollectionReader(storage.bus, records, projections, jobs.index),
         control=CollectionControl(
-            storage.bus, records, queue, feeds, index, projections, jobs.control
+            storage.bus,
+            records,
+            queue,
+            feeds,
+            index,
+            projections,
+            jobs.control,
+            core.task_control,
         ),
         reporting=Reports(projections.read, storage.jobs, jobs.reading),
+        subtasks=SubtaskReader(records, projections, documents, storage.artifacts),
     )
-    return Collections(service, CollectionWorker(dependencies, settings), records)
+    return Collections(
+        service,
+        CollectionWorker(dependencies, settings),
+        TaskWorkers(engine, core.types, core.task_control),
+        records,
+    )
 
 
 def build_maintenance(

@@ -1,0 +1,263 @@
+"""Tasks of programs that know only JSON over NATS: one message out, one answer in.
+
+The message goes to the queue of the type. The answer comes through the inbox, which stores it with
+the task before it acknowledges it: whichever orchestrator has the task then finds it there, also
+after a crash. The first answer counts.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+from nats.aio.msg import Msg
+from nats.js import api
+from structlog import get_logger
+
+from mesh.bus import outlast, storing
+from mesh.errors import MeshError, NotFoundError
+from mesh.tasks import map_concurrently
+from orchestrator.tasks.answers import (
+    COLLECTION_RESULT,
+    START_COLLECTION,
+    START_EXECUTION,
+    Result,
+    check_failure,
+    collected,
+    envelope,
+    executed,
+    read_result,
+)
+from orchestrator.tasks.lease import TaskLease
+from orchestrator.tasks.records import VersionedTask
+from orchestrator.tasks.storage import TaskStorage
+from orchestrator.tasks.types import COLLECTOR, EXECUTOR, Registered
+from ytcaption.v1 import collector_service_pb2, executor_service_pb2, task_pb2
+
+log = get_logger(__name__)
+
+ANSWER = "answer"
+"""The name of a stored answer, in the object store behind the id of the task."""
+ACK_WAIT_SECONDS = 60.0
+"""A message that is not acknowledged comes again; `in progress` renews the time."""
+LOOK_SECONDS = 2.0
+"""An answer whose announcement was lost is found within this."""
+MAX_ITEMS_BYTES = 512 * 1024
+"""Texts in one message; what is more is named by its address."""
+MAX_TEXT_BYTES = 32 * 1024
+MAX_ITEMS = 2000
+AT_ONCE = 8
+MESSAGE_ID = "Nats-Msg-Id"
+
+
+class Exchange:
+    """Sends messages to the queues of types, and takes the answers."""
+
+    def __init__(self, storage: TaskStorage) -> None:
+        self._storage = storage
+        self._bus = storage.bus
+        self._artifacts = storage.jobs.patient_artifacts
+
+    async def create_queue(self, type_: str) -> None:
+        """Creates the consumer of a type's queue: the programs themselves may make none."""
+        config = api.ConsumerConfig(
+            durable_name=type_,
+            filter_subject=self._bus.names.queue(type_),
+            ack_policy=api.AckPolicy.EXPLICIT,
+            ack_wait=ACK_WAIT_SECONDS,
+        )
+        async with storing():
+            await self._bus.jetstream.add_consumer(self._bus.names.queues_stream, config)
+
+    async def collect(
+        self, lease: TaskLease, registered: Registered
+    ) -> AsyncGenerator[collector_service_pb2.CollectResponse, None]:
+        """What a program found; MeshError as it says if it failed."""
+        record = lease.record
+        payload = _payload(lease.task) | {"limite": record.max_items}
+        payload |= {"de": record.from_date or None, "ate": record.to_date or None}
+        result = await self._asked(lease, registered, START_COLLECTION, payload)
+        for found in result.dados:
+            yield collected(found)
+
+    async def execute(
+        self,
+        lease: TaskLease,
+        registered: Registered,
+        start: executor_service_pb2.ExecuteStart,
+        items: AsyncIterator[executor_service_pb2.ExecuteRequest],
+    ) -> AsyncGenerator[executor_service_pb2.ExecuteResponse, None]:
+        """What a program made; MeshError as it says if it failed."""
+        collection = start.collection
+        payload = _payload(lease.task) | {
+            "colecao": {"collection_id": collection.collection_id, "titulo": collection.title},
+            "itens": await _listed(collection.collection_id, items),
+        }
+        result = await self._asked(lease, registered, START_EXECUTION, payload)
+        yield executed(result)
+
+    async def _asked(
+        self, lease: TaskLease, registered: Registered, kind: str, payload: dict[str, Any]
+    ) -> Result:
+        """The stored answer of an earlier attempt, or that to a message which is sent now."""
+        task_id, arrived = lease.task.task_id, asyncio.Event()
+
+        async def on_answer(_: Msg) -> None:
+            arrived.set()
+
+        async with self._bus.subscribed(self._bus.names.answer(task_id), on_answer):
+            found = await self._stored(task_id)
+            if found is None:
+                await self._send(lease, registered, kind, payload)
+            while found is None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await arrived.wait()
+                arrived.clear()
+                found = await self._stored(task_id)
+        result = read_result(found)
+        try:
+            check_failure(result)
+        except MeshError:
+            await self._artifacts.drop(task_id, ANSWER)  # the next attempt is another question
+            raise
+        return result
+
+    async def _send(
+        self, lease: TaskLease, registered: Registered, kind: str, payload: dict[str, Any]
+    ) -> None:
+        record = lease.record
+        await self.withdraw(record)
+        await self.create_queue(registered.type)
+        message = envelope(kind, record.correlation_id, payload)
+        data = json.dumps(message, ensure_ascii=False).encode(errors="replace")
+        sequence = await self._bus.publish(
+            self._bus.names.queue(registered.type),
+            data,
+            {MESSAGE_ID: f"{lease.task.task_id}.{lease.task.attempt}"},
+        )
+        record.queued_sequence = sequence
+        await lease.save()
+
+    async def withdraw(self, record: task_pb2.TaskRecord) -> None:
+        """Removes the task's message from its queue, if it is still there."""
+        if record.queued_sequence:
+            sequence, record.queued_sequence = record.queued_sequence, 0
+            stream = self._bus.names.queues_stream
+            await outlast(lambda: self._bus.erase(stream, sequence))
+
+    async def _stored(self, task_id: str) -> dict[str, Any] | None:
+        try:
+            parts = [part async for part in self._artifacts.read(task_id, ANSWER)]
+        except NotFoundError:
+            return None
+        payload: dict[str, Any] = json.loads(b"".join(parts))
+        return payload
+
+    async def take(self, kind: str, correlation_id: str, payload: dict[str, Any]) -> bool:
+        """Stores an answer with its task; False if no task waits for it."""
+        result = read_result(payload)
+        versioned = await self._find(kind, correlation_id, result.tarefa_id)
+        if versioned is None:
+            return False
+        if await self._artifacts.size(versioned.id, ANSWER) is None:
+            await self._artifacts.put(versioned.id, ANSWER, json.dumps(payload).encode())
+        await self._bus.client.publish(self._bus.names.answer(versioned.id))
+        return True
+
+    async def _find(self, kind: str, correlation_id: str, task_id: str) -> VersionedTask | None:
+        """The open task an answer belongs to: the one it names, or the only one that waits."""
+        role = COLLECTOR if kind == COLLECTION_RESULT else EXECUTOR
+        unfinished = await self._storage.index.unfinished()
+        ids = [task_id] if task_id else sorted(unfinished)
+        found: list[VersionedTask] = []
+        candidates = [one for one in ids if one in unfinished]
+        if not task_id:
+            candidates = [one for one in candidates if self._waits(one, correlation_id)]
+        for versioned in await map_concurrently(self._get, candidates, at_once=AT_ONCE):
+            if versioned and not versioned.ended and versioned.task.role == role:
+                named = not correlation_id or versioned.record.correlation_id == correlation_id
+                # A message that was sent: else it would answer what was never asked.
+                if named and versioned.record.queued_sequence:
+                    found.append(versioned)
+        return found[0] if len(found) == 1 else None
+
+    def _waits(self, task_id: str, correlation_id: str) -> bool:
+        record = self._storage.index.record(task_id)
+        return record is not None and record.correlation_id == correlation_id
+
+    async def _get(self, task_id: str) -> VersionedTask | None:
+        try:
+            return await self._storage.records.get(task_id)
+        except NotFoundError:
+            return None
+
+
+def _payload(task: task_pb2.Subtask) -> dict[str, Any]:
+    return {
+        "tarefa_id": task.task_id,
+        "tipo": task.type,
+        "parametros": MessageToDict(task.parameters),
+        "tentativa": task.attempt,
+    }
+
+
+async def _listed(
+    collection_id: str, items: AsyncIterator[executor_service_pb2.ExecuteRequest]
+) -> list[dict[str, Any]]:
+    """Members and documents as JSON; large texts by the address where the gateway has them."""
+    found: list[dict[str, Any]] = []
+    free = MAX_ITEMS_BYTES
+    async for item in items:
+        if len(found) >= MAX_ITEMS and not item.HasField("segments"):
+            break
+        text, address = "", ""
+        match item.WhichOneof("event"):
+            case "member" | "missing":
+                member = item.member if item.HasField("member") else item.missing
+                found.append(_recording(member, has_captions=item.HasField("member")))
+                continue
+            case "segments":
+                part = item.segments.text or " ".join(one.text for one in item.segments.segments)
+                text = f"{found[-1].get('texto', '')} {part}".strip()
+            case "document":
+                found.append(_document(item.document))
+                text = item.document.text
+                address = f"/collections/{collection_id}/documents"
+        if "endereco" not in found[-1] and address:
+            found[-1]["endereco"] = address
+        size = len(text.encode())
+        if size <= min(MAX_TEXT_BYTES, free):
+            found[-1]["texto"] = text
+            free -= size
+        else:
+            found[-1].pop("texto", None)
+    return found
+
+
+def _recording(member: Any, *, has_captions: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "tipo": "gravacao",
+        "numero": member.number,
+        "job_id": member.job_id,
+        "url": member.source_url,
+        "titulo": member.title,
+        "idioma": member.language,
+        "status": "concluida" if has_captions else "erro",
+    }
+    if has_captions:
+        found["endereco"] = f"/jobs/{member.job_id}/captions.txt"
+    return found
+
+
+def _document(document: task_pb2.Document) -> dict[str, Any]:
+    return {
+        "tipo": "documento",
+        "numero": document.number,
+        "url": document.url,
+        "titulo": document.title,
+        "idioma": document.language,
+        "data_publicacao": document.publish_date,
+    }

@@ -133,7 +133,12 @@ async def assembled(
         audit, login = Audit(bus), build_login(settings, bus, provider)
         admin, housekeeper = build_maintenance(core, collections, audit, login)
         outbox = Outbox(bus, partial(projection_at, core.service.storage.event_logs))
-        inbox = Inbox(bus, collections.service.submission.create, core.service.storage.dead_letters)
+        inbox = Inbox(
+            bus,
+            collections.service.submission.create,
+            core.exchange.take,
+            core.service.storage.dead_letters,
+        )
         relay = Relay(bus, core.deliveries)
         sender = Sender(bus, settings, core.deliveries, core.service.storage.dead_letters)
         # Consumers exist before the first event they must not miss.
@@ -368,10 +373,10 @@ def build_maintenance(
     jobs = core.service
     storage, settings, bus = jobs.storage, jobs.settings, jobs.storage.bus
     inventory = Inventory(bus)
-    orphans = Orphans(storage, collections.records, inventory, settings)
+    orphans = Orphans(storage, collections.records, inventory, settings, core.tasks.records)
     owners, collection_control = OwnerStore(bus), collections.service.control
     retention = Retention(storage, inventory, jobs.index, jobs.control, collection_control, owners)
-    eviction = Eviction(storage, inventory, settings, jobs.capacity, retention)
+    eviction = Eviction(storage, inventory, settings, jobs.capacity, retention, core.tasks.index)
     erasure = Erasure(
         storage=storage,
         settings=settings,
@@ -384,6 +389,7 @@ def build_maintenance(
         quotas=core.quota_store,
         audit=audit,
         compaction=Compaction(bus),
+        tasks=core.tasks.index,
     )
     log_files = LogFiles(Path(settings.log_dir) if settings.log_dir else None)
     admin = AdminServicer(
@@ -414,6 +420,7 @@ def build_maintenance(
             owners,
             core.quota_store,
             audit,
+            core.tasks,
         ),
         owners=owners,
         limits=stats.limits_of(settings),

@@ -13,6 +13,7 @@ from ytcaption.v1 import collector_service_pb2, executor_service_pb2, task_pb2
 
 START_COLLECTION, START_EXECUTION = "iniciar_coleta", "iniciar_execucao"
 COLLECTION_RESULT, EXECUTION_RESULT = "resultado_coleta", "resultado_execucao"
+DONE, ERROR = "concluida", "erro"
 MAX_WORD = 200
 MAX_MESSAGE = 2000
 
@@ -81,7 +82,7 @@ def read_result(payload: dict[str, Any]) -> Result:
 
 def check_failure(result: Result) -> None:
     """Raises what the program said went wrong, if it failed."""
-    if result.status == "concluida":
+    if result.status == DONE:
         return
     fault = result.erros[0] if result.erros else Fault()
     try:

@@ -267,8 +267,9 @@ class TaskAttempt:
         await self._engine.storage.end(self._lease, self._event_log, state)
 
 
-def begin(record: task_pb2.TaskRecord) -> None:
+def begin(record: task_pb2.TaskRecord, registered: Registered) -> None:
     """Makes the record look as at the beginning of an attempt."""
+    record.queued = registered.transport == task_pb2.TASK_TRANSPORT_QUEUE
     task = record.task
     task.attempt += 1
     task.state = RUNNING

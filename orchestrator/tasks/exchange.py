@@ -18,9 +18,9 @@ from structlog import get_logger
 
 from mesh.bus import outlast, storing
 from mesh.errors import MeshError, NotFoundError
-from mesh.tasks import map_concurrently
 from orchestrator.tasks.answers import (
     COLLECTION_RESULT,
+    DONE,
     START_COLLECTION,
     START_EXECUTION,
     Result,
@@ -31,9 +31,9 @@ from orchestrator.tasks.answers import (
     read_result,
 )
 from orchestrator.tasks.lease import TaskLease
-from orchestrator.tasks.records import VersionedTask
+from orchestrator.tasks.records import OPEN, RUNNING, VersionedTask
 from orchestrator.tasks.storage import TaskStorage
-from orchestrator.tasks.types import COLLECTOR, EXECUTOR, Registered
+from orchestrator.tasks.types import COLLECTOR, EXECUTOR, Registered, RoleId
 from ytcaption.v1 import collector_service_pb2, executor_service_pb2, task_pb2
 
 log = get_logger(__name__)
@@ -48,7 +48,6 @@ MAX_ITEMS_BYTES = 512 * 1024
 """Texts in one message; what is more is named by its address."""
 MAX_TEXT_BYTES = 32 * 1024
 MAX_ITEMS = 2000
-AT_ONCE = 8
 MESSAGE_ID = "Nats-Msg-Id"
 
 
@@ -158,41 +157,42 @@ class Exchange:
 
     async def take(self, kind: str, correlation_id: str, payload: dict[str, Any]) -> bool:
         """Stores an answer with its task; False if no task waits for it."""
-        result = read_result(payload)
-        versioned = await self._find(kind, correlation_id, result.tarefa_id)
-        if versioned is None:
+        task_id = payload.get("tarefa_id")
+        role = COLLECTOR if kind == COLLECTION_RESULT else EXECUTOR
+        if isinstance(task_id, str) and task_id:
+            versioned = await self._get(task_id)
+        else:
+            versioned = await self._only(role, correlation_id)
+        if versioned is None or not _waits(versioned.record, role, correlation_id):
             return False
+        result = read_result(payload)  # refused, it is a dead letter, and the attempt times out
+        if result.status != DONE and versioned.task.state != RUNNING:
+            return False  # the failure of an attempt that is over
         if await self._artifacts.size(versioned.id, ANSWER) is None:
             await self._artifacts.put(versioned.id, ANSWER, json.dumps(payload).encode())
-        await self._bus.client.publish(self._bus.names.answer(versioned.id))
+        await self._bus.client.publish(self._bus.names.answer(versioned.id), b"")
         return True
 
-    async def _find(self, kind: str, correlation_id: str, task_id: str) -> VersionedTask | None:
-        """The open task an answer belongs to: the one it names, or the only one that waits."""
-        role = COLLECTOR if kind == COLLECTION_RESULT else EXECUTOR
-        unfinished = await self._storage.index.unfinished()
-        ids = [task_id] if task_id else sorted(unfinished)
-        found: list[VersionedTask] = []
-        candidates = [one for one in ids if one in unfinished]
-        if not task_id:
-            candidates = [one for one in candidates if self._waits(one, correlation_id)]
-        for versioned in await map_concurrently(self._get, candidates, at_once=AT_ONCE):
-            if versioned and not versioned.ended and versioned.task.role == role:
-                named = not correlation_id or versioned.record.correlation_id == correlation_id
-                # A message that was sent: else it would answer what was never asked.
-                if named and versioned.record.queued_sequence:
-                    found.append(versioned)
-        return found[0] if len(found) == 1 else None
-
-    def _waits(self, task_id: str, correlation_id: str) -> bool:
-        record = self._storage.index.record(task_id)
-        return record is not None and record.correlation_id == correlation_id
+    async def _only(self, role: RoleId, correlation_id: str) -> VersionedTask | None:
+        """The task of that correlation that waits for an answer, if it is the only one."""
+        found = []
+        for task_id in await self._storage.index.unfinished():
+            record = self._storage.index.record(task_id)
+            if record is not None and _waits(record, role, correlation_id):
+                found.append(task_id)
+        return await self._get(found[0]) if len(found) == 1 else None
 
     async def _get(self, task_id: str) -> VersionedTask | None:
         try:
             return await self._storage.records.get(task_id)
         except NotFoundError:
             return None
+
+
+def _waits(record: task_pb2.TaskRecord, role: RoleId, correlation_id: str) -> bool:
+    """Whether a program may answer the task: one that was given to it, and has not ended."""
+    is_open = record.queued and record.task.role == role and record.task.state in OPEN
+    return is_open and record.correlation_id == correlation_id
 
 
 def _payload(task: task_pb2.Subtask) -> dict[str, Any]:

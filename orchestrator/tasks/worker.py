@@ -88,7 +88,7 @@ class TypeWorker(Consumer):
             await self._complete(versioned)
             return None
         lease = TaskLease(storage.records, versioned)
-        begin(lease.record)
+        begin(lease.record, self.registered)
         # Before the record says RUNNING: only then is its worker asked to cancel it.
         self._leases.add(lease)
         try:

@@ -516,6 +516,7 @@ class TaskRecord(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
     UPDATE_TIME_FIELD_NUMBER: _builtins.int
+    QUEUED_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection it belongs to."""
     correlation_id: _builtins.str
@@ -540,6 +541,8 @@ class TaskRecord(_message.Message):
     """Attempts made before the last replay."""
     queued_sequence: _builtins.int
     """Where its message waits in the queue of its type; 0 for none."""
+    queued: _builtins.bool
+    """Its type is served by programs behind a queue, whose answers come as messages."""
     @_builtins.property
     def task(self) -> Global___Subtask:
         """The task as its collection shows it."""
@@ -580,10 +583,11 @@ class TaskRecord(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
         update_time: _timestamp_pb2.Timestamp | None = ...,
+        queued: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "start_time", b"start_time", "task", b"task", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_requested", b"cancel_requested", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "earlier_attempts", b"earlier_attempts", "failures", b"failures", "from_date", b"from_date", "group", b"group", "max_items", b"max_items", "owner", b"owner", "queued_sequence", b"queued_sequence", "runner_id", b"runner_id", "start_time", b"start_time", "stored_names", b"stored_names", "task", b"task", "to_date", b"to_date", "update_time", b"update_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_requested", b"cancel_requested", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "earlier_attempts", b"earlier_attempts", "failures", b"failures", "from_date", b"from_date", "group", b"group", "max_items", b"max_items", "owner", b"owner", "queued", b"queued", "queued_sequence", b"queued_sequence", "runner_id", b"runner_id", "start_time", b"start_time", "stored_names", b"stored_names", "task", b"task", "to_date", b"to_date", "update_time", b"update_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

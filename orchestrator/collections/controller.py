@@ -162,9 +162,8 @@ class CollectionController:
 
     def _margin_seconds(self) -> float:
         """How long before the deadline executors of the whole collection begin at the latest."""
-        collection = self._collection
-        total = collection.deadline.ToNanoseconds() - collection.create_time.ToNanoseconds()
-        return min(self._dependencies.executor_margin_seconds, total / 1e9 / 4)
+        total = self._events.projection.request.timeout.ToMilliseconds() / 1000
+        return min(self._dependencies.executor_margin_seconds, total / 4)
 
     async def _step(self) -> bool:
         """One pass over everything; True once the collection is settled."""

@@ -1,6 +1,7 @@
 """Reports of collections: rendered while they are sent, one member's text at a time."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -8,10 +9,12 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
+from google.protobuf.json_format import MessageToDict
+
 from mesh.errors import InternalError, NotFoundError, UnsupportedError
 from mesh.frames import framed
 from mesh.languages import described, tag_of
-from mesh.messages import dataclass_from, enum_name
+from mesh.messages import dataclass_from, enum_name, enum_word
 from mesh.reasons import Reason
 from orchestrator.collections.projection import Projection, ReadProjection
 from orchestrator.jobs.caption_files import CaptionFile, CaptionReader, Tracks
@@ -22,18 +25,21 @@ from reports.document import JsonReport
 from reports.markdown import MarkdownReport
 from reports.model import (
     Collection,
+    Document,
     Failure,
     Listing,
     Member,
     MemberState,
+    ResultFile,
     State,
+    Subtask,
     Text,
     Translation,
 )
 from reports.page import HtmlReport
 from reports.pdf_process import PdfError, PdfUnavailableError, render_pdf, require_pdf
 from reports.words import heading
-from ytcaption.v1 import collection_pb2, collection_service_pb2, job_pb2, media_pb2
+from ytcaption.v1 import collection_pb2, collection_service_pb2, job_pb2, media_pb2, task_pb2
 
 Parts: TypeAlias = AsyncGenerator[bytes, None]
 ReportFormatId: TypeAlias = "collection_service_pb2.ReportFormat.ValueType"
@@ -191,6 +197,8 @@ def report_collection(projection: Projection, report_time: datetime) -> Collecti
             dataclass_from(Listing, listing, failure=_failure(listing))
             for listing in collection.listings
         ),
+        subtasks=tuple(map(_reported_subtask, projection.subtasks)),
+        documents=tuple(dataclass_from(Document, one) for one in projection.documents),
         language_out=language_out,
         language_out_name=described(language_out),
         **{name: _time(collection, name) for name in ("create_time", "deadline", "end_time")},
@@ -210,7 +218,25 @@ def _member(member: collection_pb2.Member) -> Member:
     )
 
 
-def _failure(of: collection_pb2.Listing | collection_pb2.Member) -> Failure | None:
+def _reported_subtask(subtask: task_pb2.Subtask) -> Subtask:
+    return dataclass_from(
+        Subtask,
+        subtask,
+        role=enum_word(task_pb2.TaskRole, subtask.role),
+        state=MemberState(_word(task_pb2.SubtaskState, subtask.state)),
+        end_time=_time(subtask, "end_time"),
+        failure=_failure(subtask),
+        parameters=json.dumps(MessageToDict(subtask.parameters), ensure_ascii=False),
+        result=json.dumps(MessageToDict(subtask.result), ensure_ascii=False)
+        if subtask.HasField("result")
+        else "",
+        files=tuple(dataclass_from(ResultFile, one) for one in subtask.files),
+    )
+
+
+def _failure(
+    of: collection_pb2.Listing | collection_pb2.Member | task_pb2.Subtask,
+) -> Failure | None:
     if not of.HasField("failure"):
         return None
     return dataclass_from(Failure, of.failure, stage=_word(job_pb2.Stage, of.failure.stage))

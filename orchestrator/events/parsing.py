@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from mesh.errors import InvalidRequestError
-from mesh.messages import copy_shared
+from mesh.messages import copy_shared, struct_of
 from mesh.reasons import Reason
 from orchestrator.events.parameters import (
     NAME_TAGS,
@@ -31,7 +31,6 @@ from orchestrator.events.source_types import (
     NothingNamedError,
     named,
 )
-from orchestrator.tasks.answers import struct_of
 from ytcaption.v1 import event_pb2, task_pb2
 from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
 
@@ -138,6 +137,7 @@ class Executor(Strict):
 
 
 NO_SOURCE = ""
+FIELD_REQUIRED = "payload.fonte: field required"
 
 
 class Payload(Strict):
@@ -242,9 +242,9 @@ def _read_json(incoming: Incoming) -> CreateCollectionRequest:
     try:
         event = StartEvent.model_validate_json(data)
     except ValidationError as error:
-        raise _invalid(error) from error
-    if not event.payload.fontes and event.payload.fonte == NO_SOURCE:
-        raise NothingNamedError("payload.fonte: field required")
+        raise _invalid(error, names_nothing=_names_nothing(found)) from error
+    if _names_nothing(found):
+        raise NothingNamedError(FIELD_REQUIRED)
     request = request_of(event.payload.parametros)
     if event.payload.fonte != NO_SOURCE:
         places = _named(event.payload, request.max_members)
@@ -303,15 +303,20 @@ def _named(payload: Payload, max_members: int) -> Named:
     return Named([], list(source))
 
 
-def _invalid(error: ValidationError) -> InvalidRequestError:
+def _names_nothing(event: Any) -> bool:
+    payload = event.get("payload") if isinstance(event, dict) else None
+    return isinstance(payload, dict) and "fonte" not in payload and not payload.get("fontes")
+
+
+def _invalid(error: ValidationError, *, names_nothing: bool = False) -> InvalidRequestError:
     errors = error.errors(include_url=False, include_input=False, include_context=False)
     found = [_describe(each["loc"], each["type"], each["msg"]) for each in errors]
     more = "; …" if len(found) > MAX_ERRORS else ""
     words = "; ".join(found[:MAX_ERRORS]) + more
-    places = {each["loc"]: each["type"] for each in errors}
-    only_payload = all(place[0] == "payload" for place in places if place)
-    if only_payload and places.get(("payload", "fonte")) == "missing":
-        return NothingNamedError(words)
+    only_payload = all(each["loc"][0] == "payload" for each in errors if each["loc"])
+    if names_nothing:
+        words = "; ".join(filter(None, [words, FIELD_REQUIRED]))
+        return NothingNamedError(words) if only_payload else _malformed(words)
     return _malformed(words)
 
 

@@ -3,11 +3,10 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from google.protobuf.json_format import ParseDict, ParseError
-from google.protobuf.struct_pb2 import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mesh.errors import InvalidRequestError, MeshError
+from mesh.messages import struct_of
 from mesh.reasons import RETRYABLE, Reason
 from ytcaption.v1 import collector_service_pb2, executor_service_pb2, task_pb2
 
@@ -117,16 +116,6 @@ def collected(found: Found) -> collector_service_pb2.CollectResponse:
 def executed(result: Result) -> executor_service_pb2.ExecuteResponse:
     """What an executor made, as one that is called over gRPC says it."""
     return executor_service_pb2.ExecuteResponse(result=struct_of(result.resultado or {}))
-
-
-def struct_of(values: dict[str, Any]) -> Struct:
-    """The same values as a message."""
-    try:
-        return ParseDict(values, Struct())
-    except (ParseError, ValueError, RecursionError) as error:
-        raise _malformed("an object cannot be read: only JSON values, nested not too deep") from (
-            error
-        )
 
 
 def envelope(kind: str, correlation_id: str, payload: dict[str, Any]) -> dict[str, Any]:

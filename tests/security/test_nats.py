@@ -37,8 +37,9 @@ JOB = "0193b3a0-0000-7000-8000-000000000000"
 IN = "ytc.in.iniciar_coleta"
 OUT = "ytc.out.resultado_execucao"
 READS = "$JS.API.DIRECT.GET.YTC_OUTBOX"
+RESULTS = ("ytc.in.resultado_coleta", "ytc.in.resultado_execucao")
 GRANTED = {
-    "producer": {IN},
+    "producer": {IN, *RESULTS},
     "listener": {
         READS,
         "$JS.API.CONSUMER.MSG.NEXT.YTC_OUTBOX.listener",
@@ -46,13 +47,13 @@ GRANTED = {
     },
     "bridge": {
         IN,
+        *RESULTS,
         READS,
         "$JS.API.CONSUMER.MSG.NEXT.YTC_OUTBOX.bridge",
         "$JS.ACK.YTC_OUTBOX.bridge.1.1.1.1.0",
     },
     "worker": {
-        "ytc.in.resultado_coleta",
-        "ytc.in.resultado_execucao",
+        *RESULTS,
         "$JS.API.CONSUMER.MSG.NEXT.YTC_QUEUES.blog",
         "$JS.ACK.YTC_QUEUES.blog.1.1.1.1.0",
     },

@@ -128,7 +128,7 @@ def collector(
     )
 
 
-def executor(
+def executor(  # noqa: PLR0913 # what a registration has
     name: str,
     engine: Any = None,
     *,

@@ -1,6 +1,5 @@
 """Collectors and executors of a collection: what they find and make, and how they fail."""
 
-import asyncio
 from hashlib import sha256
 
 import grpc
@@ -12,7 +11,17 @@ from mesh.reasons import Reason
 from mesh.status import reason_of
 from orchestrator.tasks.fixed_types import FixedTypes
 from tests.orchestrator.conftest import Start
-from tests.support.collections import addresses, collect, counts, read, seconds, settled
+from tests.support.collections import (
+    addresses,
+    bring_deadline,
+    collect,
+    counts,
+    pass_deadline,
+    read,
+    running_controllers,
+    seconds,
+    settled,
+)
 from tests.support.polling import until
 from tests.support.tasks import (
     Made,
@@ -250,22 +259,31 @@ async def test_deleting_a_collection_leaves_no_trace_of_its_tasks(
 
 
 async def test_at_the_deadline_collectors_stop_and_executors_run_on_what_is_there(
-    start: Start,
+    start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = ScriptedCollector([document("http://blog.test/1")])
     never, report = ScriptedCollector(hangs=True), ScriptedExecutor()
     types = FixedTypes(
         [collector("blog", found), collector("never", never), executor("report", report)]
     )
-    async with start(types, executor_margin_seconds=2) as client:
+    controllers = running_controllers(monkeypatch)
+    async with start(types, executor_margin_seconds=10_000) as client:
         made = await collect(
             client,
             source_specs=[source("blog"), source("never")],
             executors=[result("report")],
-            timeout=seconds(8),
+            timeout=seconds(40_000),
         )
-        async with asyncio.timeout(240):
-            collection, _ = await settled(client, made.collection_id)
+
+        async def reached(**wanted: str) -> bool:
+            there = states(await subtasks(client, made.collection_id))
+            return wanted.items() <= there.items()
+
+        await until(lambda: reached(blog="COMPLETED", never="RUNNING"))
+        bring_deadline(controllers, 9_000)
+        await until(lambda: reached(report="COMPLETED"))
+        pass_deadline(controllers)
+        collection, _ = await settled(client, made.collection_id)
         assert collection.state == PARTIAL
         assert states(await subtasks(client, made.collection_id)) == {
             "blog": "COMPLETED",

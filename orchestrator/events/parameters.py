@@ -114,8 +114,6 @@ def _show_both_names(schema: dict[str, Any]) -> None:
     known = schema["properties"]
     for name, other in PORTUGUESE.items():
         known[other] = {**known[name], "description": f"The same as {name}."}
-    # Those of a registered collector are as its own schema says.
-    schema["additionalProperties"] = True
     schema["allOf"] = [{"not": {"required": list(pair)}} for pair in PORTUGUESE.items()]
 
 

@@ -136,6 +136,17 @@ class Executor(Strict):
     )
 
 
+def _show_registered(schema: dict[str, Any]) -> None:
+    """With a registered collector as `fonte`, other parameters are the collector's."""
+    words = [*SOURCE_TYPES, *(word.upper() for word in SOURCE_TYPES), "YouTube"]
+    is_type = {"type": "string", "pattern": f"^{TYPE_WORD.pattern}$", "not": {"enum": words}}
+    ours = schema["properties"].pop("parametros")
+    schema["properties"]["parametros"] = {"type": "object"}
+    schema["if"] = {"properties": {"fonte": is_type}, "required": ["fonte"]}
+    schema["else"] = {"properties": {"parametros": ours}}
+    schema["anyOf"] = [{"required": ["fonte"]}, {"required": ["fontes"]}]
+
+
 NO_SOURCE = ""
 FIELD_REQUIRED = "payload.fonte: field required"
 
@@ -143,9 +154,7 @@ FIELD_REQUIRED = "payload.fonte: field required"
 class Payload(Strict):
     """The sources of a collection and its parameters."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"anyOf": [{"required": ["fonte"]}, {"required": ["fontes"]}]}
-    )
+    model_config = ConfigDict(json_schema_extra=_show_registered)
 
     fonte: Source = Field(
         default=NO_SOURCE,

@@ -15,7 +15,7 @@ from mesh.errors import SourceRefusedError
 from mesh.identity import METHODS, Role
 from mesh.reasons import Reason
 from mesh.status import reason_of
-from tests.orchestrator.access.conftest import token_for
+from tests.orchestrator.access.conftest import RESULT_FILE, token_for
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.webhooks.receiver import SECRET, receiving
 from tests.support.client import URL, Client, refusal
@@ -30,6 +30,7 @@ from ytcaption.v1 import (
     media_pb2,
     pipeline_service_pb2,
     quota_service_pb2,
+    task_pb2,
     token_pb2,
 )
 from ytcaption.v1 import admin_service_pb2 as admin_pb
@@ -117,6 +118,20 @@ OF_ONE_OWNER: dict[str, Ask] = {
         ),
         NO_COLLECTION,
     ),
+    "CollectionService/ListSubtasks": Ask(
+        lambda own: collection_pb.ListSubtasksRequest(collection_id=own.collection),
+        NO_COLLECTION,
+    ),
+    "CollectionService/ListDocuments": Ask(
+        lambda own: collection_pb.ListDocumentsRequest(collection_id=own.collection),
+        NO_COLLECTION,
+    ),
+    "CollectionService/GetResultFile": Ask(
+        lambda own: collection_pb.GetResultFileRequest(
+            collection_id=own.collection, subtask=1, name=RESULT_FILE
+        ),
+        NO_COLLECTION,
+    ),
     "AdminService/ListDeadLetters": Ask(
         lambda _: admin_pb.ListDeadLettersRequest(), shows=lambda own: own.dead
     ),
@@ -194,7 +209,9 @@ async def things_of(client: Client, script: Script, hook: str) -> Things:
     job = await client.finished((await client.create(webhook_url=hook)).job_id)
     script.failures = [SourceRefusedError("gone", reason=Reason.VIDEO_REMOVED)]
     dead = await client.finished((await client.create()).job_id)
-    request = collection_pb.CreateCollectionRequest(addresses=[URL], force=True)
+    request = collection_pb.CreateCollectionRequest(
+        addresses=[URL], force=True, executors=[task_pb2.ExecutorSpec(kind="report")]
+    )
     made = (await client.collections.CreateCollection(request)).collection
     watch = collection_pb.WatchCollectionRequest(collection_id=made.collection_id)
     async for _ in client.collections.WatchCollection(watch):

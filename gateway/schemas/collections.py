@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from gateway.schemas.jobs import Failure, Percent, ResponseModel
 from gateway.schemas.options import CaptionFormat, Options, Strict, SubmissionFields
@@ -41,12 +41,18 @@ class ExecutorSpec(Strict):
     )
 
 
+Source = Annotated[
+    Annotated[Address, Tag("address")] | Annotated[SourceSpec, Tag("collector")],
+    Discriminator(lambda value: "address" if isinstance(value, str) else "collector"),
+]
+
+
 class CollectionRequest(Options, SubmissionFields):
     """A collection to create; its options apply to every member."""
 
-    sources: list[Address | SourceSpec] = Field(
+    sources: list[Source] = Field(
         default=[],
-        max_length=2 * MAX_SOURCES,
+        max_length=MAX_SOURCES,
         description="Playlists, channels, or searches (ytsearch5:…), listed one after another; or"
         " what registered collectors are to find, each by type and parameters.",
     )

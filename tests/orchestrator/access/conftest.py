@@ -6,15 +6,10 @@ from pathlib import Path
 import pytest
 
 from mesh.tokens import write_token
-from orchestrator.tasks.fixed_types import FixedTypes
 from tests.orchestrator.conftest import Start
 from tests.support.client import Client
-from tests.support.tasks import Made, ScriptedExecutor, executor, struct
 from ytcaption.v1 import auth_service_pb2 as pb
-from ytcaption.v1 import task_pb2, token_pb2
-
-RESULT_FILE = "report.md"
-"""Of the executor that these tests have."""
+from ytcaption.v1 import token_pb2
 
 
 @pytest.fixture
@@ -25,10 +20,7 @@ def first_token(tmp_path: Path) -> str:
 @pytest.fixture
 async def stranger(start: Start, first_token: str, tmp_path: Path) -> AsyncIterator[Client]:
     """A caller without a token."""
-    file = Made(file=task_pb2.ResultFile(name=RESULT_FILE))
-    report = ScriptedExecutor([file, Made(chunk=b"x"), Made(result=struct())])
-    types = FixedTypes([executor("report", report)])
-    async with start(types, login=True, token_file=str(tmp_path / "first.token")) as client:
+    async with start(login=True, token_file=str(tmp_path / "first.token")) as client:
         yield client
 
 

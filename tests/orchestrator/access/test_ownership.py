@@ -15,13 +15,15 @@ from mesh.errors import SourceRefusedError
 from mesh.identity import METHODS, Role
 from mesh.reasons import Reason
 from mesh.status import reason_of
-from tests.orchestrator.access.conftest import RESULT_FILE, token_for
+from orchestrator.tasks.fixed_types import FixedTypes
+from tests.orchestrator.access.conftest import token_for
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.webhooks.receiver import SECRET, receiving
 from tests.support.client import URL, Client, refusal
 from tests.support.polling import until
 from tests.support.scripted import Script
 from tests.support.segments import TEXT
+from tests.support.tasks import Made, ScriptedExecutor, executor, struct
 from ytcaption.v1 import (
     admin_service_pb2,
     auth_service_pb2,
@@ -38,6 +40,7 @@ from ytcaption.v1 import auth_service_pb2 as auth_pb
 from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
+RESULT_FILE = "report.md"
 RPCS: dict[str, Any] = {
     f"{service.name}/{method.name}": method
     for contract in (
@@ -201,7 +204,10 @@ async def stranger(start: Start, first_token: str, tmp_path: Path) -> AsyncItera
     """With webhooks, which belong to owners, too."""
     changes = {"webhook_secret": SECRET, "webhook_private": True}
     file = str(tmp_path / "first.token")
-    async with start(login=True, token_file=file, **changes) as client:
+    made = Made(file=task_pb2.ResultFile(name=RESULT_FILE))
+    report = ScriptedExecutor([made, Made(chunk=b"x"), Made(result=struct())])
+    types = FixedTypes([executor("report", report)])
+    async with start(types, login=True, token_file=file, **changes) as client:
         yield client
 
 

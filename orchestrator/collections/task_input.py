@@ -1,6 +1,7 @@
 """What executors work on: the members and documents of their collection, as they are."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 from mesh.errors import NotFoundError
@@ -33,7 +34,7 @@ class TaskInputs:
             attempt=task.attempt,
             kind=task.type,
             parameters=task.parameters,
-            collection=projection.collection,
+            collection=_shown(projection.collection),
         )
 
     async def items(
@@ -72,6 +73,14 @@ class TaskInputs:
         for part in _parts(transcript, segments=segments):
             part.member = member.number
             yield pb.ExecuteRequest(segments=part)
+
+
+def _shown(collection: collection_pb2.Collection) -> collection_pb2.Collection:
+    """The collection without what may hold secrets: executors are strangers."""
+    shown = deepcopy(collection)
+    shown.ClearField("webhook_url")
+    shown.options.download.ClearField("proxy")
+    return shown
 
 
 def _parts(transcript: media_pb2.Transcript, *, segments: bool) -> Iterator[pb.MemberSegments]:

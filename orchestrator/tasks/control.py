@@ -56,12 +56,12 @@ class TaskControl:
             await bus.client.publish(bus.names.cancel(task_id))
 
     async def fail(self, task_id: str, error: MeshError) -> None:
-        """Fails a task that waits."""
+        """Fails a task that no worker will run any more; a worker that runs it loses its lease."""
         try:
             versioned = await self.storage.records.get(task_id)
         except (NotFoundError, UnreadableError):
             return
-        if versioned.task.state == PENDING:
+        if not versioned.ended:
             versioned.task.failure.CopyFrom(failure_of(error, attempt=versioned.task.attempt))
             await self._end(versioned, FAILED)
 
@@ -95,6 +95,8 @@ class TaskControl:
                 task.ClearField(field)
             return True
 
+        # An answer that could not be taken would not be taken again.
+        await self.storage.jobs.artifacts.drop(letter.letter_id, ANSWER)
         try:
             await self.storage.records.change(letter.letter_id, begin_again)
         except NotFoundError as error:

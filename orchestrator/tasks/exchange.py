@@ -48,6 +48,8 @@ MAX_ITEMS_BYTES = 512 * 1024
 """Texts in one message; what is more is named by its address."""
 MAX_TEXT_BYTES = 32 * 1024
 MAX_ITEMS = 2000
+MAX_LIST_BYTES = 2 * 1024**2
+"""All items of one message, which the broker takes up to 4 MB."""
 MESSAGE_ID = "Nats-Msg-Id"
 
 
@@ -92,7 +94,7 @@ class Exchange:
         collection = start.collection
         payload = _payload(lease.task) | {
             "colecao": {"collection_id": collection.collection_id, "titulo": collection.title},
-            "itens": await _listed(collection.collection_id, items),
+            "itens": await listed(collection.collection_id, items),
         }
         result = await self._asked(lease, registered, START_EXECUTION, payload)
         yield executed(result)
@@ -204,37 +206,62 @@ def _payload(task: task_pb2.Subtask) -> dict[str, Any]:
     }
 
 
-async def _listed(
+async def listed(
     collection_id: str, items: AsyncIterator[executor_service_pb2.ExecuteRequest]
 ) -> list[dict[str, Any]]:
     """Members and documents as JSON; large texts by the address where the gateway has them."""
-    found: list[dict[str, Any]] = []
-    free = MAX_ITEMS_BYTES
+    found = _ItemList(collection_id)
     async for item in items:
-        if len(found) >= MAX_ITEMS and not item.HasField("segments"):
+        if found.full and not item.HasField("segments"):
             break
-        text, address = "", ""
+        found.add(item)
+    return found.found
+
+
+class _ItemList:
+    """The items of one message, within its size."""
+
+    def __init__(self, collection_id: str) -> None:
+        self.found: list[dict[str, Any]] = []
+        self._documents = f"/collections/{collection_id}/documents"
+        self._free = MAX_ITEMS_BYTES
+        self._size = 0
+        self._cut = False
+        """Whether the last item's text was too long."""
+
+    @property
+    def full(self) -> bool:
+        """Whether no other item fits."""
+        return len(self.found) >= MAX_ITEMS or self._size >= MAX_LIST_BYTES
+
+    def add(self, item: executor_service_pb2.ExecuteRequest) -> None:
+        """Adds an item, or a part of the text of the last one."""
         match item.WhichOneof("event"):
-            case "member" | "missing":
-                member = item.member if item.HasField("member") else item.missing
-                found.append(_recording(member, has_captions=item.HasField("member")))
-                continue
-            case "segments":
-                part = item.segments.text or " ".join(one.text for one in item.segments.segments)
-                text = f"{found[-1].get('texto', '')} {part}".strip()
+            case "member":
+                self._begin(_recording(item.member, has_captions=True))
+            case "missing":
+                self._begin(_recording(item.missing, has_captions=False))
             case "document":
-                found.append(_document(item.document))
-                text = item.document.text
-                address = f"/collections/{collection_id}/documents"
-        if "endereco" not in found[-1] and address:
-            found[-1]["endereco"] = address
-        size = len(text.encode())
-        if size <= min(MAX_TEXT_BYTES, free):
-            found[-1]["texto"] = text
-            free -= size
-        else:
-            found[-1].pop("texto", None)
-    return found
+                self._begin(_document(item.document) | {"endereco": self._documents})
+                self._put_text(item.document.text)
+            case "segments" if not self._cut:
+                part = item.segments.text or " ".join(one.text for one in item.segments.segments)
+                self._put_text(f"{self.found[-1].get('texto', '')} {part}".strip())
+
+    def _begin(self, item: dict[str, Any]) -> None:
+        self.found.append(item)
+        self._cut = False
+        self._size += len(json.dumps(item))
+
+    def _put_text(self, text: str) -> None:
+        """Puts the text so far, or takes it out: a part of one would look like the whole."""
+        before = len(str(self.found[-1].pop("texto", "")).encode())
+        length = len(text.encode())
+        self._free += before
+        self._cut = length > min(MAX_TEXT_BYTES, self._free)
+        if not self._cut:
+            self.found[-1]["texto"] = text
+            self._free -= length
 
 
 def _recording(member: Any, *, has_captions: bool) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from ytcaption.v1 import task_pb2
 MAX_FILES = 100
 MAX_NAME = 200
 MAX_RESULT_BYTES = 256 * 1024
+MAX_ITEM_RESULT_BYTES = 16 * 1024
+"""Of a task for one item: a collection may have thousands of them, and all are in memory."""
 OCTETS = "application/octet-stream"
 
 
@@ -77,9 +79,11 @@ class Results:
     async def _take_result(self, result: Struct) -> None:
         if self._spool.receiving:
             await self._end_file()
-        if result.ByteSize() > MAX_RESULT_BYTES:
+        one_item = self._task.member or self._task.document
+        most = MAX_ITEM_RESULT_BYTES if one_item else MAX_RESULT_BYTES
+        if result.ByteSize() > most:
             raise InvalidRequestError(
-                f"the result has more than {MAX_RESULT_BYTES} bytes: send a file",
+                f"the result has more than {most} bytes: send a file",
                 reason=Reason.TOO_LARGE,
             )
         self._result = result

@@ -75,6 +75,12 @@ class Blog(collector_rpc.CollectorServiceServicer):
     """Called between two posts."""
     calls: list[collector_pb.CollectRequest] = field(default_factory=list)
 
+    async def Describe(  # noqa: N802
+        self, request: collector_pb.CollectorServiceDescribeRequest, context: Any
+    ) -> collector_pb.CollectorServiceDescribeResponse:
+        blog = task_pb2.TypeDescription(summary="Posts of a blog")
+        return collector_pb.CollectorServiceDescribeResponse(types={"blog": blog})
+
     async def Collect(  # noqa: N802
         self, request: collector_pb.CollectRequest, context: Any
     ) -> AsyncIterator[collector_pb.CollectResponse]:
@@ -93,6 +99,12 @@ class Reporter(executor_rpc.ExecutorServiceServicer):
 
     pause: Any = None
     calls: list[executor_pb.ExecuteStart] = field(default_factory=list)
+
+    async def Describe(  # noqa: N802
+        self, request: executor_pb.ExecutorServiceDescribeRequest, context: Any
+    ) -> executor_pb.ExecutorServiceDescribeResponse:
+        report = task_pb2.TypeDescription(summary="A list of titles")
+        return executor_pb.ExecutorServiceDescribeResponse(kinds={"report": report})
 
     async def Execute(  # noqa: N802
         self, request_iterator: AsyncIterator[executor_pb.ExecuteRequest], context: Any

@@ -18,6 +18,7 @@ from tests.support.broker import Broker
 from tests.support.client import Client
 from tests.support.collections import addresses, collect, seconds, settled
 from tests.support.polling import until
+from tests.support.segments import TEXT
 from tests.support.tasks import (
     collector,
     documents,

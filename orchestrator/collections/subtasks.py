@@ -10,7 +10,7 @@ before the deadline, with what is there (docs/adr).
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -240,13 +240,21 @@ class Subtasks:
 
     async def create_more(self) -> None:
         """Creates the tasks that can begin now, while there is capacity."""
-        if monotonic() < self._not_before:
-            return
-        try:
+
+        async def create() -> None:
             for number in sorted(self._uncreated):
                 await self._accept(number)
             await self._create_collectors()
             await self._create_for_items()
+
+        await self._while_possible(create)
+
+    async def _while_possible(self, create: Callable[[], Awaitable[None]]) -> None:
+        """Creates tasks; those that a full or absent store refuses wait a moment."""
+        if monotonic() < self._not_before:
+            return
+        try:
+            await create()
         except MeshError as error:
             if not (error.retryable or error.reason == Reason.STORAGE_FULL):
                 raise
@@ -296,9 +304,13 @@ class Subtasks:
 
     async def begin_whole(self) -> None:
         """Creates the subtasks of executors that get the whole collection."""
-        for place in self._specs(WHOLE):
-            if (place, 0, 0) not in self._done:
-                await self._create_executor(place, 0, 0)
+
+        async def create() -> None:
+            for place in self._specs(WHOLE):
+                if (place, 0, 0) not in self._done:
+                    await self._create_executor(place, 0, 0)
+
+        await self._while_possible(create)
 
     @property
     def whole_begun(self) -> bool:

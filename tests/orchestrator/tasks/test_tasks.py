@@ -16,11 +16,14 @@ from tests.support.collections import (
     bring_deadline,
     collect,
     counts,
+    event_log,
+    kinds,
     pass_deadline,
     read,
     running_controllers,
     seconds,
     settled,
+    watched,
 )
 from tests.support.polling import until
 from tests.support.tasks import (
@@ -293,3 +296,61 @@ async def test_at_the_deadline_collectors_stop_and_executors_run_on_what_is_ther
         assert never.stopped == 1
     (items,) = report.items
     assert [one.WhichOneof("event") for one in items] == ["document"]
+
+
+async def test_what_a_replayed_collector_finds_becomes_members_of_the_ended_collection(
+    start: Start,
+) -> None:
+    blog = ScriptedCollector([], [InvalidRequestError("not yet")])
+    async with start(FixedTypes([collector("blog", blog)])) as client:
+        made = await collect(client, source_specs=[source("blog")])
+        collection, members = await settled(client, made.collection_id)
+        assert (collection.state, members) == (PARTIAL, [])
+        (failed,) = await subtasks(client, made.collection_id)
+        blog.found = [recording(addresses(1)[0]), document("http://blog.test/1")]
+
+        await client.admin.ReplayDeadLetter(
+            admin_service_pb2.ReplayDeadLetterRequest(job_id=failed.task_id)
+        )
+
+        async def complete() -> bool:
+            collection, _ = await read(client, made.collection_id)
+            return collection.state == COMPLETE and collection.settled
+
+        await until(complete)
+        collection, members = await read(client, made.collection_id)
+        assert [one.state for one in members] == [collection_pb2.MEMBER_STATE_COMPLETED]
+        assert collection.document_count == 1
+
+
+async def test_a_watch_has_subtasks_and_documents_without_their_texts(start: Start) -> None:
+    blog = ScriptedCollector([document("http://blog.test/1", "Secretly long")])
+    async with start(FixedTypes([collector("blog", blog)])) as client:
+        made = await collect(client, source_specs=[source("blog")])
+        seen = await watched(client, made.collection_id)
+        found = [one.document for one in seen if one.HasField("document")]
+        assert [(one.number, one.url, one.text) for one in found] == [(1, "http://blog.test/1", "")]
+        last = [one.subtask for one in seen if one.HasField("subtask")][-1]
+        assert (state(last), last.found) == ("COMPLETED", 1)
+        # Whoever comes later gets the newest state of each part once.
+        again = await watched(client, made.collection_id)
+        assert [one.subtask for one in again if one.HasField("subtask")] == [last]
+        assert [one.document for one in again if one.HasField("document")] == found
+
+
+async def test_a_collection_without_tasks_is_as_it_was_before_there_were_any(
+    start: Start, broker_bus: Bus
+) -> None:
+    async with start() as client:
+        made = await collect(client, *addresses(2))
+        await settled(client, made.collection_id)
+    appended = kinds(await event_log(broker_bus, made.collection_id))
+    assert set(appended) == {
+        "START_COLLECTION",
+        "MEMBER_CHANGED",
+        "COLLECTION_CHANGED",
+        "COLLECTION_GATHERED",
+        "COLLECTION_SETTLED",
+    }
+    assert appended["COLLECTION_CHANGED"] == 1  # its addresses were listed
+    assert (await broker_bus.state("YTC_TASKS")).last_seq == 0

@@ -1,9 +1,11 @@
 """Parameter types, and the source checks of `collect`; they run before anything is started."""
 
+import json
 import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from math import isnan
 from pathlib import Path
@@ -29,6 +31,7 @@ UNITS = {
 PART = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([smhd])(?:ec|in|ours?|ays?)?\s*", re.IGNORECASE)
 AMOUNT = re.compile(r"(\d{1,16}(?:\.\d{1,6})?)\s*([kMGT]?B|)", re.IGNORECASE)
 BYTES = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4}
+TASK_TYPE = re.compile(r"[\w-]{1,40}", re.ASCII)
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 
 
@@ -140,10 +143,58 @@ def read_addresses(file: str) -> list[str]:
     return [text for text in texts if text and not text.startswith("#")]
 
 
-def check_number(sources: Sequence[str], *, each: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """A registered type, the parameters for it, and what one call of an executor gets."""
+
+    type: str
+    parameters: dict[str, Any]
+    scope: str = ""
+
+
+class TaskParam(click.ParamType[TaskSpec]):
+    """TYPE, TYPE:key=value,key=value or TYPE:{"key": "value"}; of an executor also TYPE@item."""
+
+    name = "type"
+
+    def __init__(self, *, scoped: bool = False) -> None:
+        self._scoped = scoped
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> TaskSpec:
+        """Parses the text."""
+        if isinstance(value, TaskSpec):
+            return value
+        type_, _, given = value.partition(":")
+        type_, _, scope = type_.partition("@") if self._scoped else (type_, "", "")
+        if not TASK_TYPE.fullmatch(type_) or scope not in ("", "item", "collection"):
+            self.fail(f"{value!r} does not begin with a type", param, ctx)
+        try:
+            parameters = json.loads(given) if given.startswith("{") else _pairs(given)
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+        return TaskSpec(type_, parameters, scope)
+
+
+def _pairs(given: str) -> dict[str, Any]:
+    """key=value, separated by commas; a value that is JSON, such as 3 or true, is taken as that."""
+    found: dict[str, Any] = {}
+    for pair in given.split(",") if given else ():
+        key, equals, text = pair.partition("=")
+        if not key or not equals:
+            raise ValueError(f"{pair!r} is not key=value; write a value with a comma as JSON")
+        try:
+            found[key] = json.loads(text)
+        except ValueError:
+            found[key] = text
+    return found
+
+
+def check_number(sources: Sequence[str], *, each: bool, others: bool = False) -> None:
     """Refuses an empty list, and more sources than a server lists for one collection."""
-    if not sources:
-        raise click.UsageError("nothing to collect: give a SOURCE or --from-file")
+    if not sources and not others:
+        raise click.UsageError("nothing to collect: give a SOURCE, --source or --from-file")
     if len(sources) > MAX_SOURCES and not each:
         raise click.UsageError(
             f"at most {MAX_SOURCES} sources can be listed, not {len(sources)}; "

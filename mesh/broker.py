@@ -99,7 +99,7 @@ def accounts(prefix: str = "YTC") -> str:
     to the client's own. Consumers are the orchestrator's for the same reason: one that a listener
     makes could deliver to any subject.
     """
-    root, outbox = prefix.lower(), f"{prefix}_OUTBOX"
+    root, outbox, queues = prefix.lower(), f"{prefix}_OUTBOX", f"{prefix}_QUEUES"
 
     def outgoing(consumer: str) -> dict[str, str]:
         return {
@@ -114,6 +114,12 @@ def accounts(prefix: str = "YTC") -> str:
         "producer": incoming,
         "listener": outgoing("listener"),
         "bridge": incoming | outgoing("bridge"),
+        "worker": {
+            f"{root}.in.resultado_coleta": "service",
+            f"{root}.in.resultado_execucao": "service",
+            f"$JS.API.CONSUMER.MSG.NEXT.{queues}.*": "service",
+            f"$JS.ACK.{queues}.*.>": "service",
+        },
     }
     kinds = {subject: kind for grants in granted.values() for subject, kind in grants.items()}
     exports = ""

@@ -12,7 +12,7 @@ from mesh.errors import UnavailableError
 from mesh.private import private_folder, write_private
 from mesh.reasons import Reason
 
-ROLES = ("orchestrator", "producer", "listener", "bridge")
+ROLES = ("orchestrator", "producer", "listener", "bridge", "worker")
 PUBLIC_KEYS = "keys.conf"
 """Of all roles, for the broker's configuration."""
 

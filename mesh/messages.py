@@ -11,7 +11,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from google.protobuf.duration import from_timedelta, to_timedelta
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+
+from mesh.errors import InvalidRequestError
 
 DataT = TypeVar("DataT")
 MessageT = TypeVar("MessageT", bound=Message)
@@ -84,6 +88,16 @@ def _plain(field: Field, value: Any) -> Any:
     if field.enum_type:
         return enum_name(field.enum_type, value)
     return list(value) if field.is_repeated else value
+
+
+def struct_of(values: Mapping[str, Any]) -> Struct:
+    """A JSON object as a message; InvalidRequestError for one that no message can hold."""
+    try:
+        return ParseDict(dict(values), Struct())
+    except (ParseError, ValueError, RecursionError) as error:
+        raise InvalidRequestError(
+            "an object cannot be read: only JSON values, nested not too deep"
+        ) from error
 
 
 def copy_shared(source: Message, target: Message) -> None:

@@ -65,6 +65,8 @@ class Names:
         self.webhooks_stream = f"{prefix}_WEBHOOKS"
         self.deliveries_stream = f"{prefix}_DELIVERIES"
         self.audit_stream = f"{prefix}_AUDIT"
+        self.tasks_stream = f"{prefix}_TASKS"
+        self.queues_stream = f"{prefix}_QUEUES"
         self.jobs_bucket = f"{prefix}_JOBS"
         self.artifacts_bucket = f"{prefix}_ARTIFACTS"
         self.tokens_bucket = f"{prefix}_TOKENS"
@@ -101,6 +103,14 @@ class Names:
         """Subject of a collection's one work item."""
         return f"{self._root}.collections.{collection_id}"
 
+    def task(self, role: str, type_: str, task_id: str) -> str:
+        """Subject of a task's one work item, in the queue of its type."""
+        return f"{self._root}.tasks.{role}.{type_}.{task_id}"
+
+    def queue(self, type_: str) -> str:
+        """Subject of the messages to programs that serve a type over NATS."""
+        return f"{self._root}.queue.{type_}"
+
     def incoming(self, kind: str) -> str:
         """Subject of what clients send: `start_collection` as protobuf, or a message in JSON."""
         return f"{self._root}.in.{kind}"
@@ -128,6 +138,10 @@ class Names:
     def live(self, job_id: str, kind: Literal["event", "progress", "*"]) -> str:
         """Core NATS subject of a running job's events and progress for watchers."""
         return f"{self._root}.live.{job_id}.{kind}"
+
+    def answer(self, task_id: str) -> str:
+        """Core NATS subject that says a program has answered a task."""
+        return f"{self._root}.answers.{task_id}"
 
     def cancel(self, job_id: str) -> str:
         """Core NATS subject that cancels a running job."""
@@ -205,6 +219,13 @@ def _side_streams(names: Names, bounded: api.StreamConfig) -> list[api.StreamCon
     return [
         one_per_subject.evolve(name=names.collections_stream, subjects=[names.collection("*")]),
         one_per_subject.evolve(name=names.webhooks_stream, subjects=[names.webhook("*")]),
+        one_per_subject.evolve(name=names.tasks_stream, subjects=[names.task("*", "*", "*")]),
+        bounded.evolve(
+            name=names.queues_stream,
+            subjects=[names.queue("*")],
+            retention=api.RetentionPolicy.WORK_QUEUE,
+            max_msgs=MAX_WAITING,
+        ),
         bounded.evolve(
             name=names.inbox_stream,
             subjects=[names.incoming("*")],

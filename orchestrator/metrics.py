@@ -30,7 +30,7 @@ QUEUE_SECONDS = Histogram(
     buckets=(0.1, 0.5, *JOB_BUCKETS),
 )
 RETRIES = Counter(
-    "ytcaption_retries", "Retries of jobs, listings and webhooks.", ["kind", "reason"]
+    "ytcaption_retries", "Retries of jobs, tasks, listings and webhooks.", ["kind", "reason"]
 )
 COLLECTIONS_ACCEPTED = Counter("ytcaption_collections_accepted", "Collections accepted here.")
 COLLECTIONS_GATHERED = Counter(

@@ -193,6 +193,13 @@ class Settings(ServiceSettings):
     """Members that have not ended this long after their collection was accepted are timed out,
     unless its request says otherwise; 0: never."""
 
+    executor_margin_seconds: float = Field(default=10, ge=0)
+    """Executors of a whole collection begin this long before its time is up, with what is there;
+    at most a quarter of its time."""
+
+    max_task_bytes: int = Field(default=1024**3, gt=0)
+    """Bytes one call of a collector or an executor may bring, over all its attempts."""
+
     max_collections: int = Field(default=200, ge=1)
     """Collections this orchestrator keeps going at once."""
 

@@ -29,12 +29,17 @@ from orchestrator.api.quotas import QuotaServicer
 from orchestrator.api.search import SearchServicer
 from orchestrator.collections.control import CollectionControl
 from orchestrator.collections.controller import Dependencies
+from orchestrator.collections.documents import Documents
 from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex, CollectionReader
-from orchestrator.collections.projection import Projections, members_at
+from orchestrator.collections.projection import Projections, projection_at
 from orchestrator.collections.records import CollectionStore
 from orchestrator.collections.report import Reports
+from orchestrator.collections.sent_files import SentFiles
+from orchestrator.collections.specs import check_specs
 from orchestrator.collections.submission import CollectionSubmission
+from orchestrator.collections.subtask_reader import SubtaskReader
+from orchestrator.collections.task_input import TaskInputs
 from orchestrator.collections.worker import CollectionWorker
 from orchestrator.events.inbox import Inbox, resend_event
 from orchestrator.events.outbox import Outbox
@@ -72,10 +77,17 @@ from orchestrator.search.executor import DESCRIPTION, KIND, SearchExecutor
 from orchestrator.search.follower import Follower
 from orchestrator.search.searching import CaptionSearch
 from orchestrator.settings import Settings
+from orchestrator.tasks.attempt import Engine
 from orchestrator.tasks.builtin.table import built_in
+from orchestrator.tasks.control import TaskControl
+from orchestrator.tasks.exchange import Exchange
 from orchestrator.tasks.listing import Lister
+from orchestrator.tasks.queue import TaskQueue
+from orchestrator.tasks.records import TaskIndex, TaskStore
 from orchestrator.tasks.registry import Registry
-from orchestrator.tasks.types import EXECUTOR, Registered
+from orchestrator.tasks.storage import TaskStorage
+from orchestrator.tasks.types import EXECUTOR, Registered, Types
+from orchestrator.tasks.worker import TaskWorkers
 from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.watch.live_pages import LivePages
 from orchestrator.webhooks.deliveries import Deliveries, resend_webhook
@@ -105,9 +117,12 @@ from ytcaption.v1 import (
 
 @asynccontextmanager
 async def assembled(
-    settings: Settings,
+    settings: Settings, types: Types | None = None
 ) -> AsyncIterator[tuple[list[Service], Callable[[], Awaitable[None]]]]:
-    """Runs the background tasks; yields the gRPC services and the readiness check."""
+    """Runs the background tasks; yields the gRPC services and the readiness check.
+
+    Collections find collectors and executors in `types`; without it, in the registry.
+    """
     private_folder(settings.work_dir)
     limits = Limits(replicas=settings.replicas, storage_bytes=settings.storage_bytes)
     async with (
@@ -122,15 +137,21 @@ async def assembled(
         ) as bus,
         open_stages(settings) as stages,
         Provider.opened(settings) as provider,
-        open_core(settings, bus, stages) as core,
-        open_types(core) as registry,
+        open_stored(settings, bus) as stored,
+        open_types(settings, stages, stored) as registry,
         asyncio.TaskGroup() as background,  # one dead task ends the process, which is restarted
     ):
+        core = build_core(settings, stages, stored, types or registry)
         collections = build_collections(core)
         audit, login = Audit(bus), build_login(settings, bus, provider)
         admin, housekeeper = build_maintenance(core, collections, audit, login, registry)
-        outbox = Outbox(bus, partial(members_at, core.service.storage.event_logs))
-        inbox = Inbox(bus, collections.service.submission.create, core.service.storage.dead_letters)
+        outbox = Outbox(bus, partial(projection_at, core.service.storage.event_logs))
+        inbox = Inbox(
+            bus,
+            collections.service.submission.create,
+            core.exchange.take,
+            core.service.storage.dead_letters,
+        )
         relay = Relay(bus, core.deliveries)
         sender = Sender(bus, settings, core.deliveries, core.service.storage.dead_letters)
         # Consumers exist before the first event they must not miss.
@@ -143,6 +164,7 @@ async def assembled(
             core.service.live_pages.run,
             core.runner.run,
             collections.worker.run,
+            collections.task_workers.run,
             relay.run,
             sender.run,
             housekeeper.run,
@@ -157,6 +179,12 @@ async def assembled(
                 collections.service.index.unsettled,
                 core.collection_queue.ids,
                 core.collection_queue.put,
+            ).run,
+            Reconciler(
+                "task",
+                core.tasks.index.unfinished,
+                core.tasks.queue.ids,
+                core.tasks.enqueue,
             ).run,
             PoisonItems(core.service.storage).run,
             Gauges(admin.stats, (inbox, outbox, relay, sender, collections.worker)).run,
@@ -188,6 +216,47 @@ async def assembled(
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """What is stored of jobs, and what reads it."""
+
+    storage: JobStorage
+    index: JobIndex
+    reading: CaptionReader
+    search: CaptionSearch
+
+
+@asynccontextmanager
+async def open_stored(settings: Settings, bus: Bus) -> AsyncIterator[Stored]:
+    """The stores of jobs and the search of their captions, whose threads it ends."""
+    storage, index = JobStorage.on(bus), JobIndex(bus)
+    reading = CaptionReader(storage.artifacts, storage.event_logs)
+    search = CaptionSearch(index, Follower(index, reading, settings.work_dir / "search"))
+    try:
+        yield Stored(storage, index, reading, search)
+    finally:
+        search.close()
+
+
+def open_types(
+    settings: Settings, stages: Stages, stored: Stored
+) -> AbstractAsyncContextManager[Registry]:
+    """The registry with every built-in type."""
+    bus = stored.storage.bus
+    readiness = Readiness(stages, Capacity(bus, settings).until_free)
+    search = Registered(
+        type=KIND,
+        role=EXECUTOR,
+        transport=task_pb2.TASK_TRANSPORT_BUILT_IN,
+        max_in_flight=settings.task_max_in_flight,
+        timeout_seconds=settings.task_seconds,
+        description=DESCRIPTION,
+        executor=SearchExecutor(stored.search.follower),
+    )
+    types = built_in(Lister(stages, readiness, settings), settings, search)
+    return Registry.opened(bus, settings, types)
+
+
+@dataclass(frozen=True, slots=True)
 class Core:
     """The service of jobs, and what other rooms need besides."""
 
@@ -202,18 +271,22 @@ class Core:
     collection_queue: CollectionQueue
     deliveries: Deliveries
     search: CaptionSearch
+    types: Types
+    tasks: TaskStorage
+    task_control: TaskControl
+    exchange: Exchange
 
 
-def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
+def build_core(settings: Settings, stages: Stages, stored: Stored, types: Types) -> Core:
     """Builds everything a job needs."""
-    storage = JobStorage.on(bus)
+    storage, index = stored.storage, stored.index
+    bus = storage.bus
     pipeline = Pipeline(stages, settings)
     queue = WorkQueue(
         bus,
         ack_wait_seconds=settings.ack_wait_seconds,
         max_deliveries=settings.max_deliveries,
     )
-    index = JobIndex(bus)
     quota_store = QuotaStore(bus)
     quotas = Quotas(
         quota_store,
@@ -226,6 +299,9 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
     capacity = Capacity(bus, settings)
     readiness = Readiness(stages, capacity.until_free)
     collection_queue, deliveries = CollectionQueue(bus), Deliveries(bus)
+    tasks = TaskStorage(storage, TaskStore(bus), TaskQueue(bus), TaskIndex(index))
+    exchange = Exchange(tasks)
+    task_control = TaskControl(tasks, exchange, collection_queue.put)
     replays = Replays(
         storage,
         queue,
@@ -236,12 +312,12 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
             job_pb2.LETTER_KIND_WEBHOOK: partial(
                 resend_webhook, bus, deliveries, storage.dead_letters
             ),
+            job_pb2.LETTER_KIND_TASK: task_control.revive,
         },
         on_member_revived=collection_queue.put,
     )
     dedup = Dedup(storage, settings, partial(selected_models, stages))
     submission = Submission(storage, queue, settings, quotas, capacity)
-    reading = CaptionReader(storage.artifacts, storage.event_logs)
     service = PipelineServicer(
         settings=settings,
         storage=storage,
@@ -257,7 +333,7 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         control=JobControl(
             storage, queue, feeds.until_ended, partial(forget_webhooks, bus), quotas.keep_audio
         ),
-        reading=reading,
+        reading=stored.reading,
     )
     return Core(
         service=service,
@@ -270,34 +346,12 @@ def build_core(settings: Settings, bus: Bus, stages: Stages) -> Core:
         runner=Runner(storage, settings, queue, pipeline, readiness, dedup, replays, quotas),
         collection_queue=collection_queue,
         deliveries=deliveries,
-        search=CaptionSearch(index, Follower(index, reading, settings.work_dir / "search")),
+        search=stored.search,
+        types=types,
+        tasks=tasks,
+        task_control=task_control,
+        exchange=exchange,
     )
-
-
-@asynccontextmanager
-async def open_core(settings: Settings, bus: Bus, stages: Stages) -> AsyncIterator[Core]:
-    """Everything a job needs; ends the threads of the search."""
-    core = build_core(settings, bus, stages)
-    try:
-        yield core
-    finally:
-        core.search.close()
-
-
-def open_types(core: Core) -> AbstractAsyncContextManager[Registry]:
-    """The registry with every built-in type."""
-    settings = core.service.settings
-    search = Registered(
-        type=KIND,
-        role=EXECUTOR,
-        transport=task_pb2.TASK_TRANSPORT_BUILT_IN,
-        max_in_flight=settings.task_max_in_flight,
-        timeout_seconds=settings.task_seconds,
-        description=DESCRIPTION,
-        executor=SearchExecutor(core.search.follower),
-    )
-    types = built_in(Lister(core.stages, core.readiness, settings), settings, search)
-    return Registry.opened(core.service.storage.bus, settings, types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +360,7 @@ class Collections:
 
     service: CollectionServicer
     worker: CollectionWorker
+    task_workers: TaskWorkers
     records: CollectionStore
 
 
@@ -325,21 +380,53 @@ def build_collections(core: Core) -> Collections:
         control=jobs.control,
         capacity=jobs.capacity,
         lister=Lister(core.stages, core.readiness, settings),
+        tasks=core.tasks,
+        task_control=core.task_control,
+        sent_files=SentFiles(storage.artifacts, settings.work_dir),
+        executor_margin_seconds=settings.executor_margin_seconds,
+    )
+    documents = Documents(storage.event_logs)
+    engine = Engine(
+        core.tasks,
+        settings,
+        jobs.capacity,
+        TaskInputs(projections, storage.patient_artifacts, documents),
+        core.exchange,
     )
     service = CollectionServicer(
         index=index,
         live_pages=jobs.live_pages,
         feeds=feeds,
         submission=CollectionSubmission(
-            storage, records, queue, settings, jobs.capabilities, jobs.capacity, jobs.quotas
+            storage,
+            records,
+            queue,
+            settings,
+            jobs.capabilities,
+            jobs.capacity,
+            jobs.quotas,
+            partial(check_specs, core.types),
         ),
         reading=CollectionReader(storage.bus, records, projections, jobs.index),
         control=CollectionControl(
-            storage.bus, records, queue, feeds, index, projections, jobs.control
+            storage.bus,
+            records,
+            queue,
+            feeds,
+            index,
+            projections,
+            jobs.control,
+            core.task_control,
         ),
         reporting=Reports(projections.read, storage.jobs, jobs.reading),
+        subtasks=SubtaskReader(records, projections, documents, storage.artifacts),
     )
-    return Collections(service, CollectionWorker(dependencies, settings), records)
+    return Collections(
+        service,
+        CollectionWorker(dependencies, settings),
+        TaskWorkers(engine, core.types, core.task_control),
+        records,
+    )
 
 
 def build_maintenance(
@@ -349,10 +436,10 @@ def build_maintenance(
     jobs = core.service
     storage, settings, bus = jobs.storage, jobs.settings, jobs.storage.bus
     inventory = Inventory(bus)
-    orphans = Orphans(storage, collections.records, inventory, settings)
+    orphans = Orphans(storage, collections.records, inventory, settings, core.tasks.records)
     owners, collection_control = OwnerStore(bus), collections.service.control
     retention = Retention(storage, inventory, jobs.index, jobs.control, collection_control, owners)
-    eviction = Eviction(storage, inventory, settings, jobs.capacity, retention)
+    eviction = Eviction(storage, inventory, settings, jobs.capacity, retention, core.tasks.index)
     erasure = Erasure(
         storage=storage,
         settings=settings,
@@ -367,6 +454,7 @@ def build_maintenance(
         audit=audit,
         compaction=Compaction(bus),
         scrub_search=core.search.follower.scrub,
+        tasks=core.tasks.index,
     )
     log_files = LogFiles(Path(settings.log_dir) if settings.log_dir else None)
     admin = AdminServicer(
@@ -398,6 +486,7 @@ def build_maintenance(
             owners,
             core.quota_store,
             audit,
+            core.tasks,
         ),
         owners=owners,
         types=registry,

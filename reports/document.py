@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from reports.model import Collection, Document, Failure, Listing, Member, Text, Translation
+from reports.model import (
+    Collection,
+    Document,
+    Failure,
+    Listing,
+    Member,
+    Subtask,
+    Text,
+    Translation,
+)
 from reports.words import summary
 
 SCHEMA_VERSION = 1
@@ -20,9 +29,15 @@ class JsonReport:
 
     def begin(self, collection: Collection) -> Iterator[str]:
         """The collection, up to the list of members."""
-        head = _indented(
-            {"schema_version": SCHEMA_VERSION, "collection": _collection(collection)}, ""
-        )
+        content: dict[str, object] = {
+            "schema_version": SCHEMA_VERSION,
+            "collection": _collection(collection),
+        }
+        if collection.subtasks:
+            content["subtasks"] = [_subtask(one) for one in collection.subtasks]
+        if collection.documents:
+            content["documents"] = [asdict(one) for one in collection.documents]
+        head = _indented(content, "")
         yield head.removesuffix("\n}") + ',\n  "members": ['
 
     def member(self, member: Member, text: Text) -> Iterator[str]:
@@ -64,6 +79,16 @@ def _member(member: Member, text: Text) -> dict[str, object]:
         "text_complete": text.complete,
         "note": text.note,
         "translation": text.translation,
+    }
+
+
+def _subtask(subtask: Subtask) -> dict[str, object]:
+    about = "number role type task_id state member document found attempt late end_time failure"
+    return {
+        **_fields(subtask, about),
+        "parameters": json.loads(subtask.parameters or "{}"),
+        "result": json.loads(subtask.result or "null"),
+        "files": [asdict(one) for one in subtask.files],
     }
 
 

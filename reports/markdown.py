@@ -27,6 +27,10 @@ class MarkdownReport:
         for listing in collection.broken_listings:
             failure = plain(words.failure_text(listing.failure))
             yield f"- {plain(words.incomplete_listing(listing))}: {failure}\n"
+        subtasks = [words.subtask_row(one) for one in collection.subtasks]
+        yield from _table("Subtasks", words.SUBTASK_COLUMNS, subtasks)
+        documents = [words.document_row(one) for one in collection.documents]
+        yield from _table("Documents", words.DOCUMENT_COLUMNS, documents)
         if not collection.members:
             yield "\nThere are no recordings in this collection.\n"
             return
@@ -68,6 +72,16 @@ class MarkdownReport:
     def end(self) -> Iterator[str]:
         """Yields nothing."""
         yield from ()
+
+
+def _table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """Nothing without rows."""
+    if not rows:
+        return
+    yield f"\n## {title}\n\n| {' | '.join(columns)} |\n"
+    yield f"| ---: {'| --- ' * (len(columns) - 1)}|\n"
+    for row in rows:
+        yield f"| {' | '.join(map(plain, row))} |\n"
 
 
 def _text_block(block: words.TextBlock) -> Iterator[str]:

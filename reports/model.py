@@ -71,6 +71,41 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultFile:
+    """A file an executor made."""
+
+    name: str
+    media_type: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subtask:
+    """What a collector or an executor did. Failure and result are untrusted text."""
+
+    number: int
+    role: str
+    """"collector" or "executor"."""
+    type: str
+    state: MemberState
+    task_id: str = ""
+    member: int = 0
+    """The recording it is about; 0 for none, or all."""
+    document: int = 0
+    found: int = 0
+    attempt: int = 0
+    late: bool = False
+    end_time: datetime | None = None
+    failure: Failure | None = None
+    parameters: str = ""
+    """JSON."""
+    result: str = ""
+    """JSON; empty until it is there."""
+    files: tuple[ResultFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A text that a collector found, without the text. All of it is untrusted."""
 
@@ -152,6 +187,9 @@ class Collection:
     language_out: str = ""
     """The requested language of translations; the texts say which exist."""
     language_out_name: str = ""
+    subtasks: tuple[Subtask, ...] = ()
+    """What its collectors and executors did."""
+    documents: tuple[Document, ...] = ()
 
     @property
     def counts(self) -> dict[MemberState, int]:

@@ -36,6 +36,10 @@ class HtmlReport:
         )
         yield f"<dl>\n{_fields(words.collection_fields(collection))}</dl>\n"
         yield from _listings(collection)
+        subtasks = [words.subtask_row(one) for one in collection.subtasks]
+        yield from _table("subtasks", "Subtasks", words.SUBTASK_COLUMNS, subtasks)
+        documents = [words.document_row(one) for one in collection.documents]
+        yield from _table("documents", "Documents", words.DOCUMENT_COLUMNS, documents)
         if not collection.members:
             yield "<p>There are no recordings in this collection.</p>\n"
             return
@@ -140,6 +144,24 @@ def _listings(collection: Collection) -> Iterator[str]:
             f'<span class="failure">{_text(words.failure_text(listing.failure))}</span></li>\n'
         )
     yield "</ul>\n"
+
+
+def _table(
+    name: str, title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]
+) -> Iterator[str]:
+    """Nothing without rows. Addresses are plain text: most of them are others' words."""
+    if not rows:
+        return
+    heads = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    yield (
+        f'<h2 id="{name}">{title}</h2>\n'
+        f'<div class="table" role="region" aria-labelledby="{name}" tabindex="0">\n<table>\n'
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n"
+    )
+    for number, *cells in rows:
+        shown = "".join(f'<td dir="auto">{_text(cell)}</td>' for cell in cells)
+        yield f'<tr><td class="number">{number}</td>{shown}</tr>\n'
+    yield "</tbody>\n</table>\n</div>\n"
 
 
 def _contents(collection: Collection) -> Iterator[str]:

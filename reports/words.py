@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
-from reports.model import Collection, Document, Failure, Listing, Member, MemberState, State, Text
+from reports.model import (
+    Collection,
+    Document,
+    Failure,
+    Listing,
+    Member,
+    MemberState,
+    State,
+    Subtask,
+    Text,
+)
 
 COLUMNS = ("#", "Title", "State", "Length", "Language", "Failure")
 """Columns of the table of recordings."""
@@ -55,6 +65,9 @@ def summary(collection: Collection) -> str:
     counted_members += f" ({rest})" if rest else ""
     if collection.late_count:
         counted_members += f"; {collection.late_count} ended after the deadline"
+    if subtasks := collection.subtasks:
+        done = sum(one.state is MemberState.COMPLETED for one in subtasks)
+        counted_members += f"; {done} of {counted(len(subtasks), 'subtask')} completed"
     broken = len(collection.broken_listings)
     if broken:
         counted_members += f"; {counted(broken, 'listing')} broke off"
@@ -144,6 +157,41 @@ def row(member: Member) -> tuple[str, ...]:
         clock(member.duration_seconds),
         on_one_line(member.language),
         on_one_line(member.failure.reason) if member.failure else "",
+    )
+
+
+SUBTASK_COLUMNS = ("#", "Subtask", "State", "Found", "Result", "Failure")
+"""Columns of the table of what collectors and executors did."""
+DOCUMENT_COLUMNS = ("#", "Document", "Language", "Published", "Address")
+MAX_RESULT = 300
+"""Characters of a result in a table; the JSON has all of it."""
+
+
+def subtask_row(subtask: Subtask) -> tuple[str, ...]:
+    """The subtask's row in the table."""
+    about = f", recording {subtask.member}" if subtask.member else ""
+    about += f", document {subtask.document}" if subtask.document else ""
+    files = [on_one_line(one.name) for one in subtask.files]
+    shown = on_one_line(subtask.result)
+    result = shown if len(shown) <= MAX_RESULT else f"{shown[:MAX_RESULT]}…"
+    return (
+        str(subtask.number),
+        f"{subtask.role} {on_one_line(subtask.type)}{about}",
+        subtask.state.words + (" (late)" if subtask.late else ""),
+        str(subtask.found) if subtask.found else "",
+        ", ".join(filter(None, [result, *files])),
+        failure_text(subtask.failure),
+    )
+
+
+def document_row(document: Document) -> tuple[str, ...]:
+    """The document's row in the table."""
+    return (
+        str(document.number),
+        on_one_line(document.title) or on_one_line(document.url) or "untitled",
+        on_one_line(document.language),
+        on_one_line(document.publish_date),
+        on_one_line(document.url),
     )
 
 

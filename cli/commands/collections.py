@@ -32,7 +32,15 @@ from cli.options import (
     webhook_option,
     word_cues_option,
 )
-from cli.params import DAY, PERIOD, DurationParam, check_number, check_sources, read_addresses
+from cli.params import (
+    DAY,
+    PERIOD,
+    DurationParam,
+    TaskParam,
+    check_number,
+    check_sources,
+    read_addresses,
+)
 
 if TYPE_CHECKING:
     from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
@@ -51,6 +59,22 @@ collection_argument = click.argument("collection_id", metavar="COLLECTION")
     "file",
     metavar="FILE",
     help="More sources, one a line; - is stdin, # starts a comment.",
+)
+@click.option(
+    "--source",
+    "collectors",
+    type=TaskParam(),
+    multiple=True,
+    metavar="TYPE[:KEY=VALUE,…]",
+    help="What a registered collector is to find; or TYPE:{JSON}. May be repeated.",
+)
+@click.option(
+    "--executor",
+    "executors",
+    type=TaskParam(scoped=True),
+    multiple=True,
+    metavar="KIND[@item][:KEY=VALUE,…]",
+    help="What a registered executor is to make of it. May be repeated.",
 )
 @click.option("--period", type=PERIOD, help="Only what was published then, such as 2025-10.")
 @click.option("--from", "from_date", type=DAY, help="Only what was published on this day or later.")
@@ -103,7 +127,7 @@ def collect(sources: tuple[str, ...], **given: Any) -> None:
     # Read before the event loop runs: within it, Ctrl-C would have to wait for stdin.
     wanted = [*sources, *(read_addresses(file) if (file := given.pop("file")) else [])]
     each = given.pop("each")
-    check_number(wanted, each=each)
+    check_number(wanted, each=each, others=bool(given["collectors"]))
     if each and (given["period"] or given["from_date"] or given["to_date"]):
         raise click.UsageError("--period, --from and --to filter listings, not with --each")
     _check(given)
@@ -132,12 +156,35 @@ async def _collect(wanted: list[str], each: bool, given: dict[str, Any]) -> Exit
     from cli.client.collections import ReportOutput
 
     check_sources(wanted, each=each)
-    named: dict[str, Any] = {"addresses" if each else "sources": wanted}
+    named: dict[str, Any] = {"addresses" if each else "sources": wanted, **_specs(given)}
     output = caption_output(given)
     zipped = (output.formats or USUAL_FORMATS)[0]
     reports = ReportOutput(output.directory, given.pop("reports"), zipped)
     flags = {name: given.pop(name) for name in ("server", "late", "detach", "as_json", "quiet")}
     return await collect(CollectOptions(_request(named, given), output, reports, **flags))
+
+
+def _specs(given: dict[str, Any]) -> dict[str, Any]:
+    from mesh.messages import struct_of
+    from ytcaption.v1 import task_pb2
+
+    scopes = {
+        "": task_pb2.EXECUTOR_SCOPE_UNSPECIFIED,
+        "item": task_pb2.EXECUTOR_SCOPE_ITEM,
+        "collection": task_pb2.EXECUTOR_SCOPE_COLLECTION,
+    }
+    return {
+        "source_specs": [
+            task_pb2.SourceSpec(type=one.type, parameters=struct_of(one.parameters))
+            for one in given.pop("collectors")
+        ],
+        "executors": [
+            task_pb2.ExecutorSpec(
+                kind=one.type, parameters=struct_of(one.parameters), scope=scopes[one.scope]
+            )
+            for one in given.pop("executors")
+        ],
+    }
 
 
 def _request(named: dict[str, Any], given: dict[str, Any]) -> "CreateCollectionRequest":

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from cli.render.messages import member_state
 from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import collection_service_pb2 as service_pb
+from ytcaption.v1 import task_pb2
 
 GOING = (pb.MEMBER_STATE_UNSPECIFIED, pb.MEMBER_STATE_PENDING, pb.MEMBER_STATE_RUNNING)
 ENDED = frozenset(pb.MemberState.values()) - frozenset(GOING)
@@ -37,6 +38,9 @@ class CollectionProjection:
         self.members: dict[int, pb.Member] = {}
         """By number."""
 
+        self.subtasks: dict[int, task_pb2.Subtask] = {}
+        """What collectors and executors do, by number."""
+
         self.under_way: dict[int, float | None] = {}
         """Progress of each member that is being transcribed; None while it is unknown."""
 
@@ -47,6 +51,8 @@ class CollectionProjection:
         match update.WhichOneof("update"):
             case "collection":
                 self.collection.CopyFrom(update.collection)
+            case "subtask":
+                self.subtasks[update.subtask.number] = update.subtask
             case "progress":
                 self._apply_progress(update.progress)
             case "member":

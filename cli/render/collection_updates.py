@@ -28,6 +28,7 @@ from cli.render.text import for_terminal, short_clock, to_json
 from mesh.messages import enum_word
 from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import collection_service_pb2 as service_pb
+from ytcaption.v1 import task_pb2
 
 REDRAWS_PER_SECOND = 4
 MAX_ROWS = 100
@@ -36,6 +37,14 @@ OTHER_LINES = 6
 
 Row: TypeAlias = tuple[int, str, float | None]
 """A member under way: its number, title and progress, None while that is unknown."""
+SUBTASK_ENDED = frozenset(
+    {
+        task_pb2.SUBTASK_STATE_COMPLETED,
+        task_pb2.SUBTASK_STATE_FAILED,
+        task_pb2.SUBTASK_STATE_TIMED_OUT,
+        task_pb2.SUBTASK_STATE_CANCELLED,
+    }
+)
 STATE_WIDTH = len("completed")
 
 
@@ -196,6 +205,27 @@ def member_json(member: pb.Member) -> str:
     return to_json({"type": "member", **as_dict(member), "state": state})
 
 
+def subtask_line(subtask: task_pb2.Subtask) -> str:
+    """Collector blog: completed, 12 found."""
+    role = enum_word(task_pb2.TaskRole, subtask.role)
+    state = enum_word(task_pb2.SubtaskState, subtask.state).replace("_", " ")
+    found = f", {subtask.found} found" if subtask.found else ""
+    files = "".join(f", {one.name}" for one in subtask.files)
+    failure = f": {failure_line(subtask.failure)}" if subtask.HasField("failure") else ""
+    late = " (late)" if subtask.late else ""
+    return for_terminal(f"{role} {subtask.type}: {state}{late}{found}{files}{failure}")
+
+
+def subtask_json(subtask: task_pb2.Subtask) -> str:
+    """The subtask as one line of JSON, its words without the prefixes of the contract."""
+    words = {
+        "role": enum_word(task_pb2.TaskRole, subtask.role).upper(),
+        "state": enum_word(task_pb2.SubtaskState, subtask.state).upper(),
+    }
+    of_type = {"type": "subtask", "name": subtask.type}
+    return to_json({**as_dict(subtask), **of_type, **words})
+
+
 class CollectionRenderer:
     """Renders the watch of one collection for one reader."""
 
@@ -219,6 +249,7 @@ class CollectionRenderer:
         changed = self.state.apply(update)
         if update.HasField("collection"):
             self._print_broken_listings(update.collection)
+        self._print_part(update)
         self._view.show(self.state)
         if changed is not None and print_member:
             self._print_member(changed)
@@ -229,6 +260,16 @@ class CollectionRenderer:
             self._screen.out(member_json(member))
         elif member.state in ENDED:
             self._screen.out(member_line(member))
+
+    def _print_part(self, update: service_pb.WatchCollectionResponse) -> None:
+        """Subtasks and documents: as JSON all of them, else subtasks that have ended."""
+        if update.HasField("subtask"):
+            if self._json:
+                self._screen.out(subtask_json(update.subtask))
+            elif update.subtask.state in SUBTASK_ENDED:
+                self._screen.line(subtask_line(update.subtask))
+        elif update.HasField("document") and self._json:
+            self._screen.out(to_json({"type": "document", **as_dict(update.document)}))
 
     def _print_broken_listings(self, collection: pb.Collection) -> None:
         for listing in collection.listings:
@@ -249,6 +290,11 @@ def collection_exit(state: CollectionProjection) -> Exit:
     missing = {name: count for name, count in state.counts.items() if name != "completed"}
     broken = sum(one.HasField("failure") for one in collection.listings)
     parts = [count_summary(missing)] if missing else []
+    unfinished = sum(
+        one.state != task_pb2.SUBTASK_STATE_COMPLETED for one in state.subtasks.values()
+    )
+    if unfinished:
+        parts.append(f"{unfinished} of {len(state.subtasks)} subtasks did not complete")
     if broken:
         parts.append(f"{broken} of {len(collection.listings)} listings broke off")
     raise CommandError(f"the collection is partial: {', '.join(parts)}", Exit.PARTIAL)

@@ -27,6 +27,11 @@ ROUTES: dict[str, str] = {
     "POST /collections/{collection_id}/cancel": "CollectionService/CancelCollection",
     "DELETE /collections/{collection_id}": "CollectionService/DeleteCollection",
     "GET /collections/{collection_id}/report": "CollectionService/GetReport",
+    "GET /collections/{collection_id}/subtasks": "CollectionService/ListSubtasks",
+    "GET /collections/{collection_id}/documents": "CollectionService/ListDocuments",
+    "GET /collections/{collection_id}/subtasks/{number}/files/{name}": (
+        "CollectionService/GetResultFile"
+    ),
     "GET /webhooks/deliveries": "AdminService/ListWebhookDeliveries",
     "GET /dead-letters": "AdminService/ListDeadLetters",
     "POST /dead-letters/{letter_id}/replay": "AdminService/ReplayDeadLetter",

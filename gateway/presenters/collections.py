@@ -1,12 +1,15 @@
 """Presents collections and their members."""
 
 from typing import Any
+from urllib.parse import quote
+
+from google.protobuf.json_format import MessageToDict
 
 from gateway.presenters.jobs import EPOCH, failure, percent, seconds, timestamp
 from gateway.schemas import collections as schemas
 from gateway.schemas.options import options_of
 from mesh.messages import enum_word
-from ytcaption.v1 import collection_pb2, job_pb2
+from ytcaption.v1 import collection_pb2, job_pb2, task_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
 
@@ -68,6 +71,35 @@ def member(found: collection_pb2.Member) -> schemas.Member:
         duration_seconds=seconds(found.duration) if found.HasField("duration") else None,
         ended_at=timestamp(found.end_time),
     )
+
+
+def subtask(found: task_pb2.Subtask, collection_id: str) -> schemas.Subtask:
+    """Presents a call of a collector or an executor."""
+    return schemas.Subtask.of(
+        found,
+        role=enum_word(task_pb2.TaskRole, found.role),
+        parameters=MessageToDict(found.parameters),
+        state=enum_word(task_pb2.SubtaskState, found.state or task_pb2.SUBTASK_STATE_PENDING),
+        progress=percent(found.progress) if found.HasField("progress") else None,
+        failure=failure(found.failure) if found.HasField("failure") else None,
+        member=found.member or None,
+        document=found.document or None,
+        result=MessageToDict(found.result) if found.HasField("result") else None,
+        files=[
+            schemas.ResultFile.of(
+                one,
+                url=f"/collections/{collection_id}/subtasks/{found.number}/files/"
+                f"{quote(one.name, safe='')}",
+            )
+            for one in found.files
+        ],
+        ended_at=timestamp(found.end_time),
+    )
+
+
+def document(found: task_pb2.Document) -> schemas.Document:
+    """Presents a text that a collector found."""
+    return schemas.Document.of(found, metadata=MessageToDict(found.metadata))
 
 
 def member_progress(found: collection_pb2.MemberProgress) -> dict[str, object]:

@@ -35,6 +35,12 @@ class CollectionStream(ResumableStream[pb.WatchCollectionResponse]):
                 return encode("collection", model, sequence=update.sequence)
             case "member":
                 return encode("member", present.member(update.member), sequence=update.sequence)
+            case "subtask":
+                subtask = present.subtask(update.subtask, self._collection.collection_id)
+                return encode("subtask", subtask, sequence=update.sequence)
+            case "document":
+                document = present.document(update.document)
+                return encode("document", document, sequence=update.sequence)
             case "progress":
                 return encode("progress", present.member_progress(update.progress))
             case _:

@@ -13,6 +13,7 @@ from orchestrator.collections.feed import CollectionFeed
 from orchestrator.collections.index import CollectionIndex, CollectionReader
 from orchestrator.collections.report import Reports
 from orchestrator.collections.submission import CollectionSubmission
+from orchestrator.collections.subtask_reader import SubtaskReader
 from orchestrator.jobs.index import ListQuery
 from orchestrator.jobs.validation import check_word
 from orchestrator.watch.event_feed import FeedPool
@@ -33,6 +34,7 @@ class CollectionServicer(rpc.CollectionServiceServicer):
     feeds: FeedPool[CollectionFeed]
     control: CollectionControl
     reporting: Reports
+    subtasks: SubtaskReader
 
     async def CreateCollection(
         self, request: pb.CreateCollectionRequest, context: Any
@@ -110,3 +112,32 @@ class CollectionServicer(rpc.CollectionServiceServicer):
         async with aclosing(report.chunks()) as chunks:
             async for chunk in chunks:
                 yield pb.GetReportResponse(chunk=chunk)
+
+    async def ListSubtasks(
+        self, request: pb.ListSubtasksRequest, context: Any
+    ) -> pb.ListSubtasksResponse:
+        bind_contextvars(collection_id=request.collection_id)
+        page = await self.subtasks.page(
+            request.collection_id, request.page_size, request.page_token
+        )
+        return pb.ListSubtasksResponse(subtasks=page.items, next_page_token=page.next_token)
+
+    async def ListDocuments(
+        self, request: pb.ListDocumentsRequest, context: Any
+    ) -> pb.ListDocumentsResponse:
+        bind_contextvars(collection_id=request.collection_id)
+        page = await self.subtasks.documents_page(
+            request.collection_id, request.page_size, request.page_token
+        )
+        return pb.ListDocumentsResponse(documents=page.items, next_page_token=page.next_token)
+
+    async def GetResultFile(
+        self, request: pb.GetResultFileRequest, context: Any
+    ) -> AsyncIterator[pb.GetResultFileResponse]:
+        bind_contextvars(collection_id=request.collection_id)
+        file, chunks = await self.subtasks.file(
+            request.collection_id, request.subtask, request.name
+        )
+        yield pb.GetResultFileResponse(file=file)
+        async for chunk in chunks:
+            yield pb.GetResultFileResponse(chunk=chunk)

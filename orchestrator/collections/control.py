@@ -16,6 +16,7 @@ from orchestrator.collections.projection import Projections
 from orchestrator.collections.records import CollectionStore, VersionedCollection
 from orchestrator.jobs.control import STOP_SECONDS, JobControl
 from orchestrator.queue.work_queue import CollectionQueue
+from orchestrator.tasks.control import TaskControl
 from orchestrator.watch.event_feed import FeedPool
 from orchestrator.webhooks.queue import forget_webhooks
 from ytcaption.v1 import collection_pb2
@@ -39,6 +40,7 @@ class CollectionControl:
     index: CollectionIndex
     projections: Projections
     jobs: JobControl
+    tasks: TaskControl
 
     async def cancel(self, collection_id: str, note: str) -> collection_pb2.Collection:
         """Returns the collection once it is settled; finished captions stay."""
@@ -146,6 +148,7 @@ class CollectionControl:
         """Removes everything stored for the collection itself."""
         names = self.bus.names
         await self.queue.withdraw(versioned.id)
+        await self.tasks.delete_of(versioned.id)
         await forget_webhooks(self.bus, versioned.collection)  # the event log names them
         await self.bus.purge(names.events_stream, names.event(versioned.id, "*"))
         await self.records.release(versioned.record.request_id)

@@ -30,6 +30,8 @@ from orchestrator.collections.members import (
 )
 from orchestrator.collections.projection import CollectionEventWriter, Projection
 from orchestrator.collections.records import CollectionStore, VersionedCollection
+from orchestrator.collections.sent_files import SentFiles
+from orchestrator.collections.subtasks import Subtasks
 from orchestrator.jobs.control import JobControl
 from orchestrator.jobs.index import JobIndex
 from orchestrator.jobs.lease import LostError
@@ -37,7 +39,9 @@ from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.submission import Submission
 from orchestrator.metrics import COLLECTIONS_GATHERED
 from orchestrator.queue.capacity import Capacity
+from orchestrator.tasks.control import TaskControl
 from orchestrator.tasks.listing import Lister
+from orchestrator.tasks.storage import TaskStorage
 from ytcaption.v1 import collection_pb2, event_pb2
 
 log = get_logger(__name__)
@@ -61,6 +65,10 @@ class Dependencies:
     control: JobControl
     capacity: Capacity
     lister: Lister
+    tasks: TaskStorage
+    task_control: TaskControl
+    sent_files: SentFiles
+    executor_margin_seconds: float
 
 
 class CollectionController:
@@ -78,7 +86,11 @@ class CollectionController:
             dependencies.storage.bus, self._events, dependencies.job_index, self._wake.set
         )
         self._fan_out = FanOut(
-            self._events, self._fan_in, dependencies.submission, dependencies.capacity
+            self._events,
+            self._fan_in,
+            dependencies.submission,
+            dependencies.capacity,
+            dependencies.sent_files,
         )
         self._discovery = Discovery(
             dependencies.lister,
@@ -86,8 +98,23 @@ class CollectionController:
             max_members=versioned.record.max_members,
             wake=self._wake.set,
         )
+        self._subtasks = Subtasks(
+            dependencies.storage.bus,
+            dependencies.tasks,
+            dependencies.task_control,
+            self._events,
+            self._discovery,
+            max_items=versioned.record.max_members,
+            wake=self._wake.set,
+        )
+        self._listed = self._collection.discovery_complete
+        """Whether every source was listed; collectors may still find more."""
         self._discovering: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._revived = self._gathered and any(
+            member.state == PENDING and not member.job_id for member in projection.members
+        )
+        """Whether a collector that was replayed has found members since the gathering."""
 
     @property
     def _collection(self) -> collection_pb2.Collection:
@@ -108,6 +135,7 @@ class CollectionController:
         async with bus.subscribed(bus.names.cancel(self._collection.collection_id), on_cancel):
             try:
                 await self._fan_in.open()
+                await self._subtasks.open()
                 if not self._gathered and not self._collection.discovery_complete:
                     self._discovering = asyncio.create_task(self._discovery.run())
                 while not await self._step():
@@ -115,11 +143,15 @@ class CollectionController:
             finally:
                 await stop(*(task for task in (self._discovering, self._stopping) if task))
                 await self._fan_in.close()
+                await self._subtasks.close()
 
     async def _until_woken(self) -> None:
         seconds = LOOK_SECONDS
         if not self._gathered and self._collection.HasField("deadline"):
-            seconds = max(0.0, min(seconds, self._seconds_left()))
+            left = self._seconds_left()
+            if not self._subtasks.whole_begun:
+                left = min(left, max(left - self._margin_seconds(), 0.0) or left)
+            seconds = max(0.0, min(seconds, left))
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
@@ -129,6 +161,11 @@ class CollectionController:
         deadline = self._collection.deadline.ToDatetime(UTC)
         return (deadline - datetime.now(UTC)).total_seconds()
 
+    def _margin_seconds(self) -> float:
+        """How long before the deadline executors of the whole collection begin at the latest."""
+        total = self._events.projection.request.timeout.ToMilliseconds() / 1000
+        return min(self._dependencies.executor_margin_seconds, total / 4)
+
     async def _step(self) -> bool:
         """One pass over everything; True once the collection is settled."""
         if self._discovering is not None and self._discovering.done():
@@ -136,15 +173,54 @@ class CollectionController:
         await self._add_discovered()
         for number in await self._fan_in.refresh():
             await self._handle_missing(number)
+        await self._follow_subtasks()
         await self._stop_if_asked()
         await self._time_out_if_due()
         going = self._collection.state == collection_pb2.COLLECTION_STATE_RUNNING
-        if going and await self._fan_out.create_more():
+        if going:
+            await self._subtasks.create_more()
+            await self._begin_whole_if_due()
+        elif self._gathered and self._collection.state != collection_pb2.COLLECTION_STATE_CANCELLED:
+            await self._subtasks.end_late()
+        if (going or self._revived) and await self._fan_out.create_more():
             self._wake.set()
         settled = await self._conclude()
         if not settled:
             await self._events.save_sometimes()
         return settled
+
+    async def _follow_subtasks(self) -> None:
+        for number in await self._subtasks.refresh():
+            self._fan_out.add(number)
+            self._revived = self._revived or self._gathered
+            self._wake.set()
+        if self._listed and not self._collection.discovery_complete:
+            await self._end_discovery()
+
+    async def _end_discovery(self) -> None:
+        """Sources are listed; there is nothing more to find once collectors have ended, too."""
+        self._listed = True
+        if self._subtasks.collectors_ended and not self._collection.discovery_complete:
+            changed = deepcopy(self._collection)
+            changed.discovery_complete = True
+            await self._append_changed(changed)
+
+    async def _begin_whole_if_due(self) -> None:
+        """Executors of the whole collection begin when all has ended, or the time is nearly up."""
+        if self._subtasks.whole_begun or self._gathered:
+            return
+        near = self._collection.HasField("deadline") and (
+            self._seconds_left() <= self._margin_seconds()
+        )
+        if near or self._all_collected:
+            await self._subtasks.begin_whole()
+
+    @property
+    def _all_collected(self) -> bool:
+        """Whether every source, collector and member has ended."""
+        projection = self._events.projection
+        ended = not projection.count(PENDING) and not projection.count(RUNNING)
+        return ended and self._collection.discovery_complete
 
     async def _add_discovered(self) -> None:
         for _ in range(FOUND_AT_ONCE):
@@ -157,10 +233,8 @@ class CollectionController:
                     self._fan_out.add(member.number)
                 case Listed() as listed:
                     await self._append_listing(listed)
-                case None if not self._collection.discovery_complete:
-                    changed = deepcopy(self._collection)
-                    changed.discovery_complete = True
-                    await self._append_changed(changed)
+                case None:
+                    await self._end_discovery()
         self._wake.set()
 
     async def _append_listing(self, listed: Listed) -> None:
@@ -169,7 +243,8 @@ class CollectionController:
         listing.complete, listing.found = True, listed.found
         if listed.failure is not None:
             listing.failure.CopyFrom(listed.failure)
-        changed.discovery_complete = all(one.complete for one in changed.listings)
+        self._listed = all(one.complete for one in changed.listings)
+        changed.discovery_complete = self._listed and self._subtasks.collectors_ended
         await self._append_changed(changed)
 
     async def _append_changed(self, changed: collection_pb2.Collection) -> None:
@@ -215,14 +290,18 @@ class CollectionController:
             self._stopping = asyncio.create_task(
                 _cancel_jobs(self._dependencies.control, jobs, record.collection.cancel_note)
             )
+        await self._subtasks.cancel()
 
     async def _time_out_if_due(self) -> None:
         due = self._collection.HasField("deadline") and self._seconds_left() <= 0
         if self._gathered or not due:
             return
+        await self._begin_whole_if_due()
         await self._stop_discovery()
         self._fan_in.mark_stale()  # a job that ended in time counts as such
         await self._fan_in.refresh()
+        await self._subtasks.refresh()
+        await self._subtasks.time_out()
         await self._end_pending(TIMED_OUT)
         for member in list(self._events.projection.members):
             if member.state in (PENDING, RUNNING):
@@ -245,12 +324,17 @@ class CollectionController:
         """Gathers when every member has ended, settles when none can change."""
         projection = self._events.projection
         if not self._gathered:
-            found = self._collection.discovery_complete or self._stopping is not None
+            stopped = self._stopping is not None
+            found = self._collection.discovery_complete or stopped
             if not found or projection.count(PENDING) or projection.count(RUNNING):
+                return False
+            if not self._subtasks.ended or not (stopped or self._subtasks_done):
                 return False
             await self._gather()
         changed = deepcopy(self._collection)
-        changed.state, changed.settled = projection.outcome, self._fan_in.in_flight == 0
+        in_flight = self._fan_in.in_flight + self._subtasks.in_flight
+        waiting = self._revived and projection.count(PENDING)
+        changed.state, changed.settled = projection.outcome, not in_flight and not waiting
         if changed.settled and not projection.settled:
             await self._events.append_collection(event_pb2.EVENT_TYPE_COLLECTION_SETTLED, changed)
         elif (changed.state, changed.settled) != (self._collection.state, self._collection.settled):
@@ -258,6 +342,11 @@ class CollectionController:
         elif changed.settled:
             await self._events.save()
         return changed.settled
+
+    @property
+    def _subtasks_done(self) -> bool:
+        """Whether no more subtasks are to be created."""
+        return self._subtasks.items_served and self._subtasks.whole_begun
 
     async def _gather(self) -> None:
         changed = deepcopy(self._collection)

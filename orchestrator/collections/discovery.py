@@ -57,6 +57,16 @@ class Discovery:
         self._wake = wake
         self.discovered: asyncio.Queue[Discovered] = asyncio.Queue(UNREAD)
 
+    def claim(self, address: str) -> bool:
+        """Whether an address that a collector found is to become a member: new, and not too many.
+
+        It counts as found from here on.
+        """
+        if address in self._known or len(self._known) >= self._max_members:
+            return False
+        self._known.add(address)
+        return True
+
     async def run(self) -> None:
         """Finds everything, one source after the other."""
         for address in self._request.addresses:
@@ -106,9 +116,8 @@ class Discovery:
     async def _add(self, address: str, media: media_pb2.MediaInfo) -> bool:
         """Adds an address once, whichever source has it; False at the limit of members."""
         if address not in self._known:
-            if len(self._known) >= self._max_members:
+            if not self.claim(address):
                 return False
-            self._known.add(address)
             member = collection_pb2.Member(source_url=address, state=PENDING)
             copy_shared(media, member)
             await self._put(member)

@@ -18,6 +18,7 @@ from mesh.reasons import Reason
 from orchestrator.collections.fan_in import FanIn
 from orchestrator.collections.members import PENDING, refused
 from orchestrator.collections.projection import CollectionEventWriter
+from orchestrator.collections.sent_files import SentFiles, is_sent_file
 from orchestrator.jobs.submission import JobSpec, Reservation, Submission
 from orchestrator.jobs.validation import SchedulingKey, check_url
 from orchestrator.queue.capacity import Capacity
@@ -40,7 +41,9 @@ class FanOut:
         fan_in: FanIn,
         submission: Submission,
         capacity: Capacity,
+        sent_files: SentFiles,
     ) -> None:
+        self._sent_files = sent_files
         self._events = events
         self._fan_in = fan_in
         self._submission = submission
@@ -100,8 +103,11 @@ class FanOut:
 
     async def _intend(self, number: int) -> None:
         member = self._events.projection.members[number - 1]
+        if member.state != PENDING:  # the collection was over before its turn came
+            return
         try:
-            check_url(member.source_url)
+            if not is_sent_file(member):
+                check_url(member.source_url)
         except InvalidRequestError as error:
             await self._events.append_member(refused(member, error))
             return
@@ -117,7 +123,7 @@ class FanOut:
         reservation, member = self._intended[number], self._events.projection.members[number - 1]
         try:
             if not reservation.accepted:
-                await self._submission.accept(reservation, self._spec(member))
+                await self._accept(reservation, member)
         except MeshError as error:
             if _may_pass(error):
                 raise
@@ -125,10 +131,20 @@ class FanOut:
             await self._fan_in.leave(number)
         del self._intended[number]
 
-    def _spec(self, member: collection_pb2.Member) -> JobSpec:
+    async def _accept(self, reservation: Reservation, member: collection_pb2.Member) -> None:
+        if not is_sent_file(member):
+            source = job_pb2.Source(url=member.source_url.strip())
+            await self._submission.accept(reservation, self._spec(source))
+            return
+        projection = self._events.projection
+        async with self._sent_files.fetched(projection, member) as (source, path):
+            await self._submission.accept(reservation, self._spec(source), path)
+        await self._sent_files.drop(projection, member)
+
+    def _spec(self, source: job_pb2.Source) -> JobSpec:
         collection = self._events.collection
         return JobSpec(
-            job_pb2.Source(url=member.source_url.strip()),
+            source,
             collection.options,
             SchedulingKey(collection.caller, collection.priority),
             collection.correlation_id,

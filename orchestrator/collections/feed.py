@@ -22,6 +22,8 @@ class CollectionFeed(EventFeed[Response, collection_pb2.MemberProgress]):
     urgent = frozenset(
         {
             event_pb2.EVENT_TYPE_MEMBER_CHANGED,
+            event_pb2.EVENT_TYPE_SUBTASK_CHANGED,
+            event_pb2.EVENT_TYPE_DOCUMENT_FOUND,
             event_pb2.EVENT_TYPE_COLLECTION_GATHERED,
             event_pb2.EVENT_TYPE_COLLECTION_SETTLED,
         }
@@ -56,6 +58,12 @@ class CollectionFeed(EventFeed[Response, collection_pb2.MemberProgress]):
                 self._entries.append(Response(sequence=sequence, member=member))
                 if member.state in ENDED:
                     self._progress.pop(member.number, None)
+            case "subtask_changed":
+                subtask = event.subtask_changed.subtask
+                self._entries.append(Response(sequence=sequence, subtask=subtask))
+            case "document_found":
+                document = event.document_found.document
+                self._entries.append(Response(sequence=sequence, document=document))
             case "collection_changed":
                 collection = self._projection.collection
                 self._entries.append(Response(sequence=sequence, collection=collection))
@@ -90,10 +98,16 @@ class CollectionFeed(EventFeed[Response, collection_pb2.MemberProgress]):
                     )
 
     def _newest(self, after: int) -> list[Response]:
-        """The last change of each member, and of the collection, in order of their sequence."""
-        found: dict[int, Response] = {}
+        """The last change of each part, and of the collection, in order of their sequence."""
+        found: dict[tuple[str | None, int], Response] = {}
         for change in reversed(self._entries):
             if change.sequence <= after:
                 break
-            found.setdefault(change.member.number, change)  # 0: the collection
+            found.setdefault(_part_of(change), change)
         return list(found.values())[::-1]
+
+
+def _part_of(change: Response) -> tuple[str | None, int]:
+    """What a change is about; 0: the collection itself."""
+    kind = change.WhichOneof("update")
+    return kind, 0 if kind == "collection" else getattr(change, str(kind)).number

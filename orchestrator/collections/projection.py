@@ -16,7 +16,7 @@ from orchestrator.collections.records import CollectionStore, VersionedCollectio
 from orchestrator.jobs.event_log import EventLogReader, EventLogWriter, EventTypeId
 from orchestrator.jobs.lease import LostError
 from orchestrator.jobs.store import ConflictError
-from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
+from ytcaption.v1 import collection_pb2, event_pb2, job_pb2, task_pb2
 
 CollectionStateId: TypeAlias = "collection_pb2.CollectionState.ValueType"
 
@@ -31,6 +31,9 @@ class Projection:
 
     def __init__(self) -> None:
         self.members: list[collection_pb2.Member] = []
+        self.subtasks: list[task_pb2.Subtask] = []
+        self.documents: list[task_pb2.Document] = []
+        """Without their texts, which are in the event logs of the tasks."""
         self.sequence = 0
         self.request = event_pb2.StartCollection()
         self.settled = False
@@ -54,6 +57,7 @@ class Projection:
                 found.counts.add(state=state, count=self._counts[state])
         found.member_count = len(self.members)
         found.late_count = self._late
+        found.subtask_count, found.document_count = len(self.subtasks), len(self.documents)
         return found
 
     def count(self, state: MemberStateId) -> int:
@@ -69,7 +73,8 @@ class Projection:
         whole = collection.discovery_complete and not any(
             listing.HasField("failure") for listing in collection.listings
         )
-        if whole and self.count(COMPLETED) == len(self.members):
+        done = all(one.state == task_pb2.SUBTASK_STATE_COMPLETED for one in self.subtasks)
+        if whole and done and self.count(COMPLETED) == len(self.members):
             return collection_pb2.COLLECTION_STATE_COMPLETE
         return collection_pb2.COLLECTION_STATE_PARTIAL
 
@@ -85,6 +90,11 @@ class Projection:
             case "member_changed":
                 self.reopened = self.reopened or self.settled
                 self._put(event.member_changed.member)
+            case "subtask_changed":
+                self.reopened = self.reopened or self.settled
+                self._put_subtask(event.subtask_changed.subtask)
+            case "document_found":
+                self.documents.append(event.document_found.document)
             case "collection_changed":
                 self._collection = event.collection_changed.collection
                 self.reopened = self.reopened or self.settled
@@ -107,6 +117,12 @@ class Projection:
             self.members[member.number - 1] = member
         self._counts[member.state] += 1
         self._late += member.late
+
+    def _put_subtask(self, subtask: task_pb2.Subtask) -> None:
+        if subtask.number > len(self.subtasks):
+            self.subtasks.append(subtask)
+        else:
+            self.subtasks[subtask.number - 1] = subtask
 
 
 def collection_of(event: event_pb2.Event) -> collection_pb2.Collection:
@@ -142,15 +158,15 @@ async def read_projection(
     return projection
 
 
-async def members_at(
+async def projection_at(
     event_logs: EventLogReader, collection_id: str, sequence: int
-) -> list[collection_pb2.Member]:
-    """The members as they stood at one event of the log; none if the log is gone."""
+) -> Projection:
+    """Projects the event log up to one event of it; empty if the log is gone."""
     projection = Projection()
     async for stored_at, event in event_logs.events(collection_id):
         if stored_at <= sequence:
             projection.apply(stored_at, event)
-    return projection.members
+    return projection
 
 
 ReadProjection: TypeAlias = Callable[[str], Awaitable[Projection]]
@@ -199,6 +215,20 @@ class CollectionEventWriter:
         changed = event_pb2.MemberChanged(member=member)
         await self._append(
             event_pb2.Event(type=event_pb2.EVENT_TYPE_MEMBER_CHANGED, member_changed=changed)
+        )
+
+    async def append_subtask(self, subtask: task_pb2.Subtask) -> None:
+        """Appends a new or changed subtask."""
+        changed = event_pb2.SubtaskChanged(subtask=subtask)
+        await self._append(
+            event_pb2.Event(type=event_pb2.EVENT_TYPE_SUBTASK_CHANGED, subtask_changed=changed)
+        )
+
+    async def append_document(self, document: task_pb2.Document) -> None:
+        """Appends a document, without its text."""
+        found = event_pb2.DocumentFound(document=document)
+        await self._append(
+            event_pb2.Event(type=event_pb2.EVENT_TYPE_DOCUMENT_FOUND, document_found=found)
         )
 
     async def append_collection(

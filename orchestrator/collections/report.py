@@ -16,7 +16,7 @@ from orchestrator.collections.projection import Projection, ReadProjection
 from orchestrator.jobs.caption_files import CaptionFile, CaptionReader, Tracks
 from orchestrator.jobs.captions import FormatId, format_for
 from orchestrator.jobs.store import JobStore, UnreadableError
-from orchestrator.tasks.report_model import collection_of
+from orchestrator.tasks.report_model import collection_of, document_of, subtask_of
 from reports.archive import CaptionsZip, safe
 from reports.document import JsonReport
 from reports.markdown import MarkdownReport
@@ -176,7 +176,13 @@ class Reports:
 
 def report_collection(projection: Projection, report_time: datetime) -> Collection:
     """The collection and its members as reports render them, without the texts."""
-    return collection_of(projection.collection, projection.members, report_time)
+    return collection_of(
+        projection.collection,
+        projection.members,
+        report_time,
+        subtasks=tuple(map(subtask_of, projection.subtasks)),
+        documents=tuple(map(document_of, projection.documents)),
+    )
 
 
 def _translation(file: CaptionFile) -> Translation:

@@ -17,6 +17,7 @@ from mesh.searches import is_search
 from orchestrator.access.audit import about
 from orchestrator.collections.projection import BATCH_STARTED, Projection, read_projection
 from orchestrator.collections.records import CollectionStore, VersionedCollection
+from orchestrator.collections.specs import CheckSpecs
 from orchestrator.jobs.event_log import EventLogWriter
 from orchestrator.jobs.storage import JobStorage
 from orchestrator.jobs.store import ConflictError, ReservedId
@@ -57,7 +58,9 @@ MAX_BYTES = 512 * 1024
 """All addresses together: they are one message of the event log."""
 
 
-def checked(request: pb.CreateCollectionRequest, settings: Settings) -> event_pb2.StartCollection:
+def checked(
+    request: pb.CreateCollectionRequest, settings: Settings, check_specs: CheckSpecs
+) -> event_pb2.StartCollection:
     """The first event of the collection's log: the request with every default filled in."""
     scheduling = check_scheduling(request)
     sources = [_check_source(source) for source in _distinct(request.sources, "sources")]
@@ -67,6 +70,7 @@ def checked(request: pb.CreateCollectionRequest, settings: Settings) -> event_pb
     check_word(request.request_id, "request_id")
     start = event_pb2.StartCollection()
     copy_shared(request, start)
+    check_specs(request, start)
     start.sources[:] = sources
     start.addresses[:] = addresses
     start.options.CopyFrom(resolve(request.options))
@@ -105,8 +109,8 @@ def _check_amount(
     addresses: list[str],
     settings: Settings,
 ) -> None:
-    if not sources and not addresses:
-        raise InvalidRequestError("nothing to collect: name sources or addresses")
+    if not sources and not addresses and not request.source_specs:
+        raise InvalidRequestError("nothing to collect: name sources, addresses or source_specs")
     if len(sources) > MAX_SOURCES:
         raise InvalidRequestError(f"at most {MAX_SOURCES} sources")
     if not 0 <= request.max_in_flight <= MAX_IN_FLIGHT:
@@ -124,7 +128,7 @@ def _check_amount(
 
 def _check_days(request: pb.CreateCollectionRequest) -> None:
     days = wanted_days(request.from_date, request.to_date, request.period)
-    if days and not request.sources:
+    if days and not request.sources and not request.source_specs:
         raise InvalidRequestError(
             "from_date, to_date and period need sources: they select what these list"
         )
@@ -154,10 +158,11 @@ class CollectionSubmission:
     capabilities: Capabilities
     capacity: Capacity
     quotas: Quotas
+    check_specs: CheckSpecs
 
     async def create(self, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
         """Returns once the collection cannot be lost; a repeated request gets the first one."""
-        start = checked(request, self.settings)
+        start = checked(request, self.settings, self.check_specs)
         named = check_word(request.correlation_id, "correlation_id")
         await self.capabilities.check(start.options)
         with prompt(self.settings.accept_seconds):

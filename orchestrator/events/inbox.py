@@ -1,7 +1,10 @@
-"""The inbox: starts a collection for each event; an invalid one is answered, and a dead letter."""
+"""The inbox: starts a collection for each event, and takes the results of tasks.
+
+An invalid event is answered, and a dead letter.
+"""
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from google.protobuf.timestamp import from_current_time
 from nats.aio.msg import Msg
@@ -51,13 +54,22 @@ CreateCollection: TypeAlias = Callable[
     [CreateCollectionRequest], Awaitable[collection_pb2.Collection]
 ]
 """Starts a collection, which is durable when it returns; once for each request_id."""
+TakeResult: TypeAlias = Callable[[str, str, dict[str, Any]], Awaitable[bool]]
+"""Stores a result, by its kind, correlation id and payload; False if no task waits for it."""
 
 
 class Inbox(Consumer):
     """Shared by all replicas: each event goes to one of them at a time."""
 
-    def __init__(self, bus: Bus, create: CreateCollection, dead_letters: DeadLetters) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        create: CreateCollection,
+        take_result: TakeResult,
+        dead_letters: DeadLetters,
+    ) -> None:
         self._create = create
+        self._take_result = take_result
         self._dead_letters = dead_letters
         super().__init__(
             bus,
@@ -95,9 +107,11 @@ class Inbox(Consumer):
 
     async def _create_from(self, incoming: Incoming) -> None:
         if incoming.form in RESULTS:
-            read_message(incoming)
-            # From outside: it is late, or belongs to another orchestrator.
-            log.info("no subtask waits for this result", form=incoming.form)
+            message = read_message(incoming)
+            kind, thread = incoming.form, message.correlation_id
+            if not await self._take_result(kind, thread, message.payload):
+                # It is late, or belongs to another orchestrator.
+                log.info("no subtask waits for this result", form=incoming.form)
             return
         collection = await self._create(read(incoming))
         log.info("event started a collection", collection_id=collection.collection_id)

@@ -1,7 +1,7 @@
 """The JSON models of outgoing events. Unknown values are left out."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -152,12 +152,26 @@ class Counts(EventModel):
     timeout: int = 0
 
 
-class Subtask(EventModel):
-    """One recording of a collection as it stands."""
+class ResultFile(EventModel):
+    """A file an executor made."""
 
-    numero: int = Field(description="Its place in the collection, from 1.")
+    nome: str
+    tipo: str = Field(description="Its media type.")
+    tamanho: int = Field(description="Bytes.")
+    sha256: str
+    endereco: str = Field(description="Where to get it: a path of the HTTP gateway.")
+
+
+class Subtask(EventModel):
+    """One recording of a collection as it stands; or a call of a collector or an executor."""
+
+    numero: int = Field(description="Its place in the collection, from 1, within its kind.")
+    funcao: Literal["escavador", "executador"] | None = Field(
+        default=None, description="Left out of a recording."
+    )
+    tarefa_id: str | None = Field(default=None, description="Of a collector or an executor.")
     job_id: str | None = None
-    fonte: str = Field(description="Its address.")
+    fonte: str = Field(description="Its address; of a collector or an executor its type.")
     titulo: str | None = None
     status: Status
     estado: Literal["pending", "running", "completed", "failed", "timed_out", "cancelled"]
@@ -168,6 +182,12 @@ class Subtask(EventModel):
     duracao: float | None = Field(default=None, description="Seconds.")
     atrasada: bool = Field(default=False, description="It ended after the time limit.")
     erros: list[Failure] = []
+    parametros: dict[str, Any] | None = Field(
+        default=None, description="Of a collector or an executor."
+    )
+    encontrados: int | None = Field(default=None, description="What a collector found.")
+    dados: dict[str, Any] | None = Field(default=None, description="The result of an executor.")
+    arquivos: list[ResultFile] | None = Field(default=None, description="Files of an executor.")
 
 
 class Aggregate(EventModel):

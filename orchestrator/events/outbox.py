@@ -5,7 +5,7 @@ replica publishes it again, and the broker drops the duplicate.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from google.protobuf.message import DecodeError
 from nats.aio.msg import Msg
@@ -18,7 +18,7 @@ from orchestrator.events.models import AnyEvent
 from orchestrator.events.parsing import MESSAGE_ID
 from orchestrator.events.rendering import KINDS, aggregates, rendered
 from orchestrator.queue.consumers import Consumer
-from ytcaption.v1 import collection_pb2, event_pb2
+from ytcaption.v1 import collection_pb2, event_pb2, task_pb2
 
 log = get_logger(__name__)
 
@@ -37,15 +37,24 @@ AGGREGATED = (
     event_pb2.EVENT_TYPE_COLLECTION_SETTLED,
 )
 
-MembersAt: TypeAlias = Callable[[str, int], Awaitable[Sequence[collection_pb2.Member]]]
-"""The members of a collection as they stood at a sequence of the events stream."""
+
+class Parts(Protocol):
+    """The parts of a collection."""
+
+    members: list[collection_pb2.Member]
+    subtasks: list[task_pb2.Subtask]
+    documents: list[task_pb2.Document]
+
+
+PartsAt: TypeAlias = Callable[[str, int], Awaitable[Parts]]
+"""The parts of a collection as they stood at a sequence of the events stream."""
 
 
 class Outbox(Consumer):
     """Shared by all replicas: one event in flight at a time, so event-log order is kept."""
 
-    def __init__(self, bus: Bus, members: MembersAt) -> None:
-        self._members = members
+    def __init__(self, bus: Bus, parts: PartsAt) -> None:
+        self._parts = parts
         super().__init__(
             bus,
             bus.names.events_stream,
@@ -75,16 +84,17 @@ class Outbox(Consumer):
         except DecodeError as error:
             self._skip(message, error)
             return
-        members: Sequence[collection_pb2.Member] = ()
-        if event.type in AGGREGATED:
-            sequence = message.metadata.sequence.stream
-            members = await self._members(event.collection_id, sequence)
-            if not members and event.collection_changed.collection.member_count:
-                log.info("skip aggregate of a removed collection", subject=message.subject)
-                return
         try:
-            found = list(aggregates(event, members)) if event.type in AGGREGATED else None
-            events: Sequence[AnyEvent] = [rendered(event)] if found is None else found
+            events: Sequence[AnyEvent]
+            if event.type in AGGREGATED:
+                parts = await self._parts(event.collection_id, message.metadata.sequence.stream)
+                collection = event.collection_changed.collection
+                if len(parts.members) < collection.member_count:
+                    log.info("skip aggregate of a removed collection", subject=message.subject)
+                    return
+                events = list(aggregates(event, parts.members, parts.subtasks))
+            else:
+                events = [rendered(event)]
         except (ValueError, KeyError) as error:
             # It must not hold up the others.
             self._skip(message, error)

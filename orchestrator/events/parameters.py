@@ -165,14 +165,14 @@ def options_of(options: job_pb2.JobOptions) -> Options:
 def parameters_of(start: event_pb2.StartCollection) -> Parameters:
     """The parameters of a collection as JSON; without its sources."""
     values = {**plain(start), **plain(start.options)}
-    for elsewhere in ("sources", "addresses", "options"):
+    for elsewhere in ("sources", "addresses", "options", "source_specs", "executors"):
         values.pop(elsewhere, None)
     return Parameters.model_validate(_public(values))
 
 
 def _public(values: dict[str, Any]) -> dict[str, Any]:
     """Drops what may hold a password or concerns only the sender: events are public."""
-    for private in ("webhook_url", "request_id", "owner"):
+    for private in ("webhook_url", "request_id", "owner", "group"):
         values.pop(private, None)
     values.get("download", {}).pop("proxy", None)
     return values

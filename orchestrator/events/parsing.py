@@ -11,21 +11,27 @@ from uuid import NAMESPACE_OID, uuid5
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 from nats.aio.msg import Msg
-from pydantic import Discriminator, Field, Tag, ValidationError
+from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from mesh.errors import InvalidRequestError
-from mesh.messages import copy_shared
+from mesh.messages import copy_shared, struct_of
 from mesh.reasons import Reason
 from orchestrator.events.parameters import (
     NAME_TAGS,
     PORTUGUESE,
     GivenParameters,
+    Parameters,
     Strict,
     request_of,
 )
-from orchestrator.events.source_types import TYPE_WORD, NothingNamedError, named
+from orchestrator.events.source_types import (
+    SOURCE_TYPES,
+    TYPE_WORD,
+    NothingNamedError,
+    named,
+)
 from orchestrator.tasks.source_names import Named
-from ytcaption.v1 import event_pb2
+from ytcaption.v1 import event_pb2, task_pb2
 from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
 
 MESSAGE_ID = "Nats-Msg-Id"
@@ -34,8 +40,15 @@ JSON_FORM = "iniciar_coleta"
 START_EXECUTION = "iniciar_execucao"
 RESULTS = ("resultado_coleta", "resultado_execucao")
 MAX_WORD = 128
+MAX_SPECS = 20
 MAX_ERRORS = 10
 SOURCE_TAGS: dict[type, str] = {str: "<list>", list: "<addresses>", dict: "<parts>"}
+SCOPES: dict[str | None, "task_pb2.ExecutorScope.ValueType"] = {
+    None: task_pb2.EXECUTOR_SCOPE_UNSPECIFIED,
+    "item": task_pb2.EXECUTOR_SCOPE_ITEM,
+    "colecao": task_pb2.EXECUTOR_SCOPE_COLLECTION,
+}
+COLLECTION_PARAMETERS = frozenset({*Parameters.model_fields, *PORTUGUESE.values()})
 TAGS = {*SOURCE_TAGS.values(), *NAME_TAGS.values()}
 """Union tags, which cannot be keys: left out of the path in a validation error."""
 
@@ -106,13 +119,58 @@ Source = Annotated[
 ]
 
 
+class Collector(Strict):
+    """What a registered collector is to find."""
+
+    tipo: Word = Field(description="A type that is registered.")
+    parametros: dict[str, Any] = Field(default={}, description="As the schema of the type says.")
+
+
+class Executor(Strict):
+    """What a registered executor is to make."""
+
+    tipo: Word = Field(description="A kind that is registered.")
+    parametros: dict[str, Any] = Field(default={}, description="As the schema of the kind says.")
+    escopo: Literal["item", "colecao"] | None = Field(
+        default=None, description="What one call gets; left out: what the kind prefers."
+    )
+
+
+def _show_registered(schema: dict[str, Any]) -> None:
+    """With a registered collector as `fonte`, other parameters are the collector's."""
+    words = [*SOURCE_TYPES, *(word.upper() for word in SOURCE_TYPES), "YouTube"]
+    is_type = {"type": "string", "pattern": f"^{TYPE_WORD.pattern}$", "not": {"enum": words}}
+    ours = schema["properties"].pop("parametros")
+    schema["properties"]["parametros"] = {"type": "object"}
+    schema["if"] = {"properties": {"fonte": is_type}, "required": ["fonte"]}
+    schema["else"] = {"properties": {"parametros": ours}}
+    schema["anyOf"] = [{"required": ["fonte"]}, {"required": ["fontes"]}]
+
+
+NO_SOURCE = ""
+FIELD_REQUIRED = "payload.fonte: field required"
+
+
 class Payload(Strict):
     """The sources of a collection and its parameters."""
 
+    model_config = ConfigDict(json_schema_extra=_show_registered)
+
     fonte: Source = Field(
-        description="A source type (youtube, url), whose parameters name what to collect; or one"
-        " playlist, channel, search or recording, which is listed; or a list of recordings; or both"
-        " under their names."
+        default=NO_SOURCE,
+        description="A source type (youtube, url, or one that is registered), whose parameters name"
+        " what to collect; or one playlist, channel, search or recording, which is listed; or a"
+        " list of recordings; or both under their names.",
+    )
+    fontes: list[Collector] = Field(
+        default=[],
+        max_length=MAX_SPECS,
+        description="What registered collectors are to find, side by side.",
+    )
+    executadores: list[Executor] = Field(
+        default=[],
+        max_length=MAX_SPECS,
+        description="What registered executors are to make of it.",
     )
     parametros: GivenParameters = Field(default_factory=GivenParameters)
 
@@ -188,18 +246,55 @@ def readable_correlation(incoming: Incoming) -> str:
 
 
 def _read_json(incoming: Incoming) -> CreateCollectionRequest:
-    _check_json(incoming.data)
+    found = _check_json(incoming.data)
+    data = json.dumps(found).encode() if _registered(found) else incoming.data
     try:
-        event = StartEvent.model_validate_json(incoming.data)
+        event = StartEvent.model_validate_json(data)
     except ValidationError as error:
-        raise _invalid(error) from error
+        raise _invalid(error, names_nothing=_names_nothing(found)) from error
+    if _names_nothing(found):
+        raise NothingNamedError(FIELD_REQUIRED)
     request = request_of(event.payload.parametros)
-    found = _named(event.payload, request.max_members)
-    request.sources.extend(found.sources)
-    request.addresses.extend(found.addresses)
+    if event.payload.fonte != NO_SOURCE:
+        places = _named(event.payload, request.max_members)
+        request.sources.extend(places.sources)
+        request.addresses.extend(places.addresses)
+    _put_specs(event.payload, request)
     request.correlation_id = event.correlation_id
     request.request_id = request.request_id or event.evento_id or ""
     return request
+
+
+def _registered(event: Any) -> bool:
+    """Makes a `fonte` that names a registered collector one of `fontes`; says whether it did.
+
+    The parameters that a collection has are the collection's; the others are the collector's.
+    """
+    payload = event.get("payload") if isinstance(event, dict) else None
+    source = payload.get("fonte") if isinstance(payload, dict) else None
+    if not (isinstance(payload, dict) and isinstance(source, str)):
+        return False
+    given, several = payload.get("parametros", {}), payload.get("fontes", [])
+    ours_alone = source.lower() in SOURCE_TYPES or not TYPE_WORD.fullmatch(source)
+    if ours_alone or not isinstance(given, dict) or not isinstance(several, list):
+        return False
+    ours = {name: value for name, value in given.items() if name in COLLECTION_PARAMETERS}
+    theirs = {name: value for name, value in given.items() if name not in ours}
+    payload["fontes"] = [{"tipo": source, "parametros": theirs}, *several]
+    payload["parametros"] = ours
+    del payload["fonte"]
+    return True
+
+
+def _put_specs(payload: Payload, request: CreateCollectionRequest) -> None:
+    for collector in payload.fontes:
+        request.source_specs.add(type=collector.tipo, parameters=struct_of(collector.parametros))
+    for executor in payload.executadores:
+        request.executors.add(
+            kind=executor.tipo,
+            parameters=struct_of(executor.parametros),
+            scope=SCOPES[executor.escopo],
+        )
 
 
 def _named(payload: Payload, max_members: int) -> Named:
@@ -217,20 +312,25 @@ def _named(payload: Payload, max_members: int) -> Named:
     return Named([], list(source))
 
 
-def _invalid(error: ValidationError) -> InvalidRequestError:
+def _names_nothing(event: Any) -> bool:
+    payload = event.get("payload") if isinstance(event, dict) else None
+    return isinstance(payload, dict) and "fonte" not in payload and not payload.get("fontes")
+
+
+def _invalid(error: ValidationError, *, names_nothing: bool = False) -> InvalidRequestError:
     errors = error.errors(include_url=False, include_input=False, include_context=False)
     found = [_describe(each["loc"], each["type"], each["msg"]) for each in errors]
     more = "; …" if len(found) > MAX_ERRORS else ""
     words = "; ".join(found[:MAX_ERRORS]) + more
-    places = {each["loc"]: each["type"] for each in errors}
-    only_payload = all(place[0] == "payload" for place in places if place)
-    if only_payload and places.get(("payload", "fonte")) == "missing":
-        return NothingNamedError(words)
+    only_payload = all(each["loc"][0] == "payload" for each in errors if each["loc"])
+    if names_nothing:
+        words = "; ".join(filter(None, [words, FIELD_REQUIRED]))
+        return NothingNamedError(words) if only_payload else _malformed(words)
     return _malformed(words)
 
 
-def _check_json(data: bytes) -> None:
-    """Refuses duplicate keys, which pydantic's parser would accept (the last would win)."""
+def _check_json(data: bytes) -> Any:
+    """The JSON; refuses duplicate keys, which pydantic would accept (the last would win)."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         known = dict(pairs)
@@ -241,7 +341,7 @@ def _check_json(data: bytes) -> None:
         return known
 
     try:
-        json.loads(data.decode(), object_pairs_hook=once)
+        return json.loads(data.decode(), object_pairs_hook=once)
     except UnicodeDecodeError as error:
         raise _malformed(f"not UTF-8: {error.reason} at byte {error.start}") from error
     except (ValueError, RecursionError) as error:

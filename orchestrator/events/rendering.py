@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
+from urllib.parse import quote
 
 from google.protobuf.duration import to_timedelta
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from mesh.messages import enum_name
@@ -13,7 +15,7 @@ from mesh.reasons import RETRYABLE, Reason
 from orchestrator.events import models
 from orchestrator.events.parameters import options_of, parameters_of
 from orchestrator.events.parsing import SourceParts
-from ytcaption.v1 import collection_pb2, event_pb2, job_pb2, media_pb2
+from ytcaption.v1 import collection_pb2, event_pb2, job_pb2, media_pb2, task_pb2
 
 CAPTIONS_FILE = "transcription.srt"
 STATUSES: dict[int, models.Status] = {
@@ -30,6 +32,13 @@ MEMBER_STATUSES: dict[int, models.Status] = {
     collection_pb2.MEMBER_STATE_TIMED_OUT: "timeout",
 }
 """How a subtask stands; otherwise it failed, or was stopped."""
+TASK_STATUSES: dict[int, models.Status] = {
+    task_pb2.SUBTASK_STATE_PENDING: "pendente",
+    task_pb2.SUBTASK_STATE_RUNNING: "em_execucao",
+    task_pb2.SUBTASK_STATE_COMPLETED: "concluida",
+    task_pb2.SUBTASK_STATE_TIMED_OUT: "timeout",
+}
+"""The same of a call of a collector or an executor."""
 PART_BYTES = 256 * 1024
 """Subtasks of one message together; more are sent in several."""
 
@@ -229,22 +238,25 @@ def refused(  # noqa: PLR0913 # a message of the contract
 
 
 def aggregates(
-    event: event_pb2.Event, members: Sequence[collection_pb2.Member]
+    event: event_pb2.Event,
+    members: Sequence[collection_pb2.Member],
+    tasks: Sequence[task_pb2.Subtask] = (),
 ) -> Iterator[models.AggregateEvent]:
-    """The aggregate of a collection with its members as they stood at the event, in parts.
+    """The aggregate of a collection with its parts as they stood at the event, in parts.
 
     None if the event settles what was final when it was gathered.
     """
     collection = event.collection_changed.collection
     gathered_at = collection.end_time.ToNanoseconds()
     settles = event.type == event_pb2.EVENT_TYPE_COLLECTION_SETTLED
-    if settles and not any(one.end_time.ToNanoseconds() > gathered_at for one in members):
+    parts: list[collection_pb2.Member | task_pb2.Subtask] = [*members, *_visibly_late(tasks)]
+    if settles and not any(one.end_time.ToNanoseconds() > gathered_at for one in parts):
         return
-    subtasks = [_subtask(one) for one in members]
-    final = settles or not any(_may_change(one) for one in members)
+    subtasks = [*map(_subtask, members), *(_task(collection, one) for one in tasks)]
+    final = settles or not any(map(_may_change, parts))
     counts: Counter[str] = Counter(one.status for one in subtasks)
-    parts = list(_parts(subtasks))
-    for number, part in enumerate(parts, 1):
+    messages = list(_parts(subtasks))
+    for number, part in enumerate(messages, 1):
         yield models.AggregateEvent(
             evento_id=event.event_id if number == 1 else f"{event.event_id}.{number}",
             correlation_id=event.correlation_id,
@@ -266,15 +278,55 @@ def aggregates(
                 if collection.HasField("deadline")
                 else None,
                 parte=number,
-                partes=len(parts),
+                partes=len(messages),
                 subtarefas=part,
             ),
         )
 
 
-def _may_change(member: collection_pb2.Member) -> bool:
-    """Whether its job goes on after the deadline."""
-    return member.state == collection_pb2.MEMBER_STATE_TIMED_OUT and not member.HasField("end_time")
+def _visibly_late(tasks: Sequence[task_pb2.Subtask]) -> list[task_pb2.Subtask]:
+    """Tasks whose end after the deadline changes the aggregate: collectors are stopped by it."""
+    stopped = task_pb2.TASK_ROLE_COLLECTOR, task_pb2.SUBTASK_STATE_TIMED_OUT
+    return [one for one in tasks if (one.role, one.state) != stopped]
+
+
+def _may_change(part: collection_pb2.Member | task_pb2.Subtask) -> bool:
+    """Whether its job or task goes on after the deadline."""
+    return _word(part, "state") == "timed_out" and not part.HasField("end_time")
+
+
+def _task(collection: collection_pb2.Collection, task: task_pb2.Subtask) -> models.Subtask:
+    """A call of a collector or an executor."""
+    status = TASK_STATUSES.get(task.state, "erro")
+    is_collector = task.role == task_pb2.TASK_ROLE_COLLECTOR
+    return models.Subtask(
+        numero=task.number,
+        funcao="escavador" if is_collector else "executador",
+        tarefa_id=task.task_id,
+        fonte=task.type,
+        status=status,
+        estado=_word(task, "state"),
+        resultado="ok" if status == "concluida" else None,
+        parametros=MessageToDict(task.parameters) or None,
+        encontrados=task.found if is_collector else None,
+        dados=MessageToDict(task.result) if task.HasField("result") else None,
+        arquivos=[
+            models.ResultFile(
+                nome=file.name,
+                tipo=file.media_type,
+                tamanho=file.size_bytes,
+                sha256=file.sha256,
+                endereco=(
+                    f"/collections/{collection.collection_id}/subtasks/{task.number}"
+                    f"/files/{quote(file.name, safe='')}"
+                ),
+            )
+            for file in task.files
+        ]
+        or None,
+        atrasada=task.late,
+        erros=[failure_model(task.failure)] if task.HasField("failure") else [],
+    )
 
 
 def _subtask(member: collection_pb2.Member) -> models.Subtask:

@@ -61,11 +61,14 @@ class Artifacts:
 
     async def put_transcript(self, job_id: str, transcript: media_pb2.Transcript) -> None:
         """Stores the transcript."""
-        data = transcript.SerializeToString()
+        await self.put(job_id, TRANSCRIPT, transcript.SerializeToString())
+
+    async def put(self, job_id: str, name: str, data: bytes) -> None:
+        """Stores a small file."""
 
         async def put() -> None:
             async with storing():
-                await self._bus.artifacts.put(f"{job_id}/{TRANSCRIPT}", data)
+                await self._bus.artifacts.put(f"{job_id}/{name}", data)
 
         await outlast(put, self._patience)
 

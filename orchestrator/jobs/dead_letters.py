@@ -64,9 +64,13 @@ class DeadLetters:
             owner=job.owner,
             group=job.group,
         )
+        await self.add_newest(letter)
+
+    async def add_newest(self, letter: job_pb2.DeadLetter) -> None:
+        """Writes the letter of a job or task once; it replaces that of an earlier failure."""
         while not await self.add(letter):
-            there = await self.of(job.job_id)
-            if there is None or there.attempts >= job.attempt:
+            there = await self.of(letter.letter_id)
+            if there is None or there.attempts >= letter.attempts:
                 return
             await self.remove(there)
 

@@ -15,14 +15,24 @@ from mesh.correlation import new_id
 from mesh.stores import owner_tag
 from mesh.tasks import uninterrupted
 from orchestrator.jobs.store import ConflictError
-from ytcaption.v1 import collection_pb2, event_pb2, job_pb2
+from ytcaption.v1 import collection_pb2, event_pb2, job_pb2, task_pb2
 
-LogEntity: TypeAlias = job_pb2.Job | collection_pb2.Collection
-"""The job or collection an event log belongs to."""
+LogEntity: TypeAlias = job_pb2.Job | collection_pb2.Collection | task_pb2.TaskRecord
+"""The job, collection or task an event log belongs to."""
 EventTypeId: TypeAlias = "event_pb2.EventType.ValueType"
 
 SEQUENCE = "Ytc-Sequence"
 PREVIOUS = "Ytc-Previous"
+
+
+def id_of(entity: LogEntity) -> str:
+    """What the event log of a job, collection or task is stored under."""
+    match entity:
+        case job_pb2.Job():
+            return entity.job_id
+        case task_pb2.TaskRecord():
+            return entity.task.task_id
+    return entity.collection_id
 
 
 class EventLogReader:
@@ -65,7 +75,7 @@ class EventLogWriter:
     ) -> None:
         self._bus = bus
         self._entity = entity
-        self._entity_id = entity.job_id if isinstance(entity, job_pb2.Job) else entity.collection_id
+        self._entity_id = id_of(entity)
         self.last_sequence = last_sequence
         """The sequence of the last stored event."""
         self._patience = patience_seconds

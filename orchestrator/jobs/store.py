@@ -21,7 +21,7 @@ from mesh.identity import current as current_caller
 from mesh.reasons import Reason
 from mesh.watching import TERMINAL
 from orchestrator.access.audit import about
-from ytcaption.v1 import collection_pb2, job_pb2
+from ytcaption.v1 import collection_pb2, job_pb2, task_pb2
 
 RecordT = TypeVar("RecordT", bound=Message)
 MAX_RACES = 20
@@ -46,12 +46,12 @@ class Versioned(ABC, Generic[RecordT]):
     @property
     @abstractmethod
     def id(self) -> str:
-        """The id of the job or collection."""
+        """The id of the job, collection or task."""
 
     @property
     @abstractmethod
-    def entity(self) -> job_pb2.Job | collection_pb2.Collection:
-        """The job or collection as callers see it."""
+    def entity(self) -> job_pb2.Job | collection_pb2.Collection | task_pb2.TaskRecord:
+        """The job or collection as callers see it, or the task."""
 
 
 VersionedT = TypeVar("VersionedT", bound=Versioned[Any])

@@ -55,6 +55,7 @@ class Compaction:
             (names.events_stream, lambda one: names.event(FILLER, str(one)), False),
             (names.work_stream, lambda one: names.work(FILLER, str(one)), False),
             (names.webhooks_stream, lambda one: names.webhook(f"{FILLER}-{one}"), False),
+            (names.queues_stream, lambda one: names.queue(f"{FILLER}-{one}"), False),
             (names.deliveries_stream, lambda one: names.delivery(f"{FILLER}-{one}"), False),
             (f"OBJ_{artifacts}", lambda one: f"$O.{artifacts}.C.{FILLER}-{one}", False),
         ]

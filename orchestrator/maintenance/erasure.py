@@ -52,6 +52,7 @@ from orchestrator.maintenance.reset import purge_stage
 from orchestrator.pipeline.stages import STAGES
 from orchestrator.quotas.records import QuotaStore
 from orchestrator.settings import Settings
+from orchestrator.tasks.records import TaskIndex
 from orchestrator.webhooks import relay
 from orchestrator.worker.attempt import SCRATCH_PREFIX
 from ytcaption.v1 import (
@@ -118,6 +119,7 @@ class Erasure:
     compaction: Compaction
     scrub_search: Callable[[], Awaitable[None]]
     """Takes jobs that are gone out of the search index, and off its disk."""
+    tasks: TaskIndex
 
     async def dry_run(self, owner: str, confirmation: str) -> ErasureState:
         """Counts what an erasure would remove now."""
@@ -129,12 +131,13 @@ class Erasure:
         removed.sessions = len(tokens) - removed.tokens
         collections = await self.collections.index.owned(owner)
         jobs = await self.index.owned(owner)
+        tasks = await self.tasks.owned(owner)
         removed.collections, removed.jobs = len(collections), len(jobs)
-        for id_ in (*collections, *jobs):
+        for id_ in (*collections, *jobs, *tasks):
             async for stored in self._event_log(id_):
                 removed.events += 1
                 removed.bytes += len(stored.data)
-        for files in (await self._files(jobs)).values():
+        for files in (await self._files([*jobs, *tasks])).values():
             removed.files += len(files)
             removed.bytes += sum(file.size for file in files)
         for name, found in (
@@ -259,7 +262,9 @@ class Erasure:
             await self._end_tokens(owner, state)
             collections = await self.collections.index.owned(owner)
             jobs = await self._cancel(owner, collections, state)
-            await self._erase_content([*collections, *jobs], jobs, state)
+            # They have ended with their collections, and are removed with these.
+            stored = [*jobs, *await self.tasks.owned(owner)]
+            await self._erase_content([*collections, *stored], stored, state)
             await self._erase_messages(owner, {*collections, *jobs}, state)
             await self._remove_records(collections, jobs, state)
             # A collection may have no job yet.
@@ -314,9 +319,9 @@ class Erasure:
         await map_concurrently(cancel_job, jobs, at_once=JOBS_AT_ONCE)
         return jobs
 
-    async def _erase_content(self, ids: list[str], jobs: list[str], state: ErasureState) -> None:
+    async def _erase_content(self, ids: list[str], holders: list[str], state: ErasureState) -> None:
         state.begin(CONTENT, len(ids))
-        files = await self._files(jobs)
+        files = await self._files(holders)
 
         async def erase(id_: str) -> None:
             for file in files.get(id_, ()):
@@ -328,9 +333,9 @@ class Erasure:
 
         await map_concurrently(erase, ids, at_once=JOBS_AT_ONCE)
 
-    async def _files(self, jobs: Iterable[str]) -> dict[str, list[StoredFile]]:
-        """The stored files of these jobs, also those their records do not name."""
-        wanted, found = set(jobs), defaultdict[str, list[StoredFile]](list)
+    async def _files(self, ids: Iterable[str]) -> dict[str, list[StoredFile]]:
+        """The stored files of these jobs and tasks, also those their records do not name."""
+        wanted, found = set(ids), defaultdict[str, list[StoredFile]](list)
         async for file in self.inventory.files():
             if file.job_id in wanted:
                 found[file.job_id].append(file)

@@ -19,6 +19,7 @@ from orchestrator.maintenance.inventory import Inventory, StoredFile
 from orchestrator.maintenance.retention import Ended, Limit, Retention
 from orchestrator.queue.capacity import Capacity
 from orchestrator.settings import Settings
+from orchestrator.tasks.records import TaskIndex
 from ytcaption.v1 import job_pb2
 
 log = get_logger(__name__)
@@ -38,6 +39,7 @@ class Eviction:
     settings: Settings
     capacity: Capacity
     retention: Retention
+    tasks: TaskIndex
 
     async def make_room(self) -> None:
         """Removes files of ended jobs while their store is too full, then the oldest ended work."""
@@ -91,7 +93,7 @@ class Eviction:
         if not over:
             return
         oldest = iter(await self.retention.candidates(Limit(AT_ANY_TIME)))
-        with_files = {file.job_id async for file in self.inventory.files()}
+        with_files = {self._holder(file.job_id) async for file in self.inventory.files()}
         logs_since = await self._event_logs_since()
         removed = Removed()
 
@@ -118,6 +120,11 @@ class Eviction:
             collections_removed=removed.collections,
             still_over_by=sum(over.values()),
         )
+
+    def _holder(self, id_: str) -> str:
+        """What has to be removed for a file to go: its job, or the collection of its task."""
+        task = self.tasks.record(id_)
+        return task.collection_id if task is not None else id_
 
     async def _event_logs_since(self) -> datetime:
         """Work that ended before has no event log left: the oldest stored event is younger."""

@@ -34,6 +34,7 @@ from orchestrator.jobs.storage import JobStorage
 from orchestrator.maintenance.belongings import Belongings, Owned
 from orchestrator.maintenance.owners import OwnerStore, check_owner
 from orchestrator.quotas.records import QuotaStore
+from orchestrator.tasks.storage import TaskStorage
 from reports.archive import safe
 from reports.zip_stream import ZipStream
 from ytcaption.v1 import (
@@ -80,6 +81,7 @@ class OwnerExports:
     owners: OwnerStore
     quotas: QuotaStore
     audit: Audit
+    tasks: TaskStorage
 
     async def export(self, owner: str) -> Export:
         """The zip of an owner, by default the caller; another's is only for admins."""
@@ -214,16 +216,22 @@ class _Archive:
 
     async def _file(self, folder: str, job: job_pb2.Job, name: str) -> AsyncGenerator[bytes, None]:
         """A stored file, byte for byte; the transcript is there as JSON."""
-        artifacts = self.of.storage.artifacts
-        if name == TRANSCRIPT or await artifacts.size(job.job_id, name) is None:
+        if name == TRANSCRIPT:
             return
         shown = name
         if name == UPLOAD:
             shown = f"{UPLOAD} {safe(job.source.upload.file_name)}".strip()
-        path, digest, size = f"{folder}/{shown}", sha256(), 0
+        async for part in self._stored(f"{folder}/{shown}", job.job_id, name):
+            yield part
+
+    async def _stored(self, path: str, id_: str, name: str) -> AsyncGenerator[bytes, None]:
+        """A file of a job or a task, if it has one of that name."""
+        artifacts, digest, size = self.of.storage.artifacts, sha256(), 0
+        if await artifacts.size(id_, name) is None:
+            return
         with self.zip.file(path, compress=False) as file:
             try:
-                async for piece in artifacts.read(job.job_id, name):
+                async for piece in artifacts.read(id_, name):
                     file.write(piece)
                     digest.update(piece)
                     size += len(piece)
@@ -250,6 +258,22 @@ class _Archive:
         yield self._put(f"{folder}/collection.json", _json(_shown(record.collection)))
         async for part in self._events(folder, collection_id):
             yield part
+        for task_id in await self.of.tasks.index.of(collection_id):
+            async for part in self._task(f"{folder}/tasks/{task_id}", task_id):
+                yield part
+
+    async def _task(self, folder: str, task_id: str) -> AsyncGenerator[bytes, None]:
+        """A call of a collector or an executor: its events, which hold documents, and its files."""
+        record = self.of.tasks.index.record(task_id)
+        if record is None:
+            self.missing.append(f"{folder}: deleted meanwhile")
+            return
+        yield self._put(f"{folder}/task.json", _json(_shown(record.task)))
+        async for part in self._events(folder, task_id):
+            yield part
+        for name in record.stored_names:
+            async for part in self._stored(f"{folder}/{name}", task_id, name):
+                yield part
 
     async def _lines(
         self, path: str, rows: AsyncIterator[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Orphans: stored files, request claims and scratch files that belong to no job."""
+"""Orphans: stored files, request claims and scratch files that belong to no job or task."""
 
 import asyncio
 import shutil
@@ -16,6 +16,7 @@ from orchestrator.jobs.control import Removed
 from orchestrator.jobs.storage import JobStorage
 from orchestrator.maintenance.inventory import Inventory
 from orchestrator.settings import Settings
+from orchestrator.tasks.records import TaskStore
 
 log = get_logger(__name__)
 
@@ -50,6 +51,7 @@ class Orphans:
     collections: CollectionStore
     inventory: Inventory
     settings: Settings
+    tasks: TaskStore
 
     async def remove(self, age: timedelta, *, dry_run: bool = False) -> Orphaned:
         """Removes files older than `age` that belong to no job, stale claims and scratch files."""
@@ -88,8 +90,10 @@ class Orphans:
         return removed
 
     async def _exists(self, job_id: str, live: set[str]) -> bool:
-        """Asks the store for an unlisted job, which may have been accepted since."""
-        return job_id in live or await self.storage.jobs.exists(job_id)
+        """Asks the store for an unlisted job, which may have been accepted since; or a task."""
+        if job_id in live or await self.storage.jobs.exists(job_id):
+            return True
+        return await self.tasks.exists(job_id)
 
     async def _remove_claims(
         self, root: str, before: datetime, exists: Callable[[str], Awaitable[bool]]

@@ -149,6 +149,8 @@ class FactoryReset:
             names.inbox_stream: names.incoming("*"),
             names.outbox_stream: names.outgoing("*"),
             names.webhooks_stream: names.webhook("*"),
+            names.tasks_stream: names.task("*", "*", "*"),
+            names.queues_stream: names.queue("*"),
             names.deliveries_stream: names.delivery("*"),
             f"KV_{bucket}": f"$KV.{bucket}.*.>",
         }

@@ -1,12 +1,25 @@
 """Maps collections of the contract to the model that reports are rendered from."""
 
+import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from google.protobuf.json_format import MessageToDict
+
 from mesh.languages import described, tag_of
-from mesh.messages import dataclass_from, enum_name
-from reports.model import Collection, Document, Failure, Listing, Member, MemberState, State
+from mesh.messages import dataclass_from, enum_name, enum_word
+from reports.model import (
+    Collection,
+    Document,
+    Failure,
+    Listing,
+    Member,
+    MemberState,
+    ResultFile,
+    State,
+    Subtask,
+)
 from ytcaption.v1 import collection_pb2, job_pb2, task_pb2
 
 
@@ -52,6 +65,23 @@ def member_of(member: collection_pb2.Member) -> Member:
 def document_of(document: task_pb2.Document) -> Document:
     """A document as reports render it."""
     return dataclass_from(Document, document)
+
+
+def subtask_of(subtask: task_pb2.Subtask) -> Subtask:
+    """What a collector or an executor did, as reports render it."""
+    return dataclass_from(
+        Subtask,
+        subtask,
+        role=enum_word(task_pb2.TaskRole, subtask.role),
+        state=MemberState(word_of(task_pb2.SubtaskState, subtask.state)),
+        end_time=time_of(subtask, "end_time"),
+        failure=failure_in(subtask),
+        parameters=json.dumps(MessageToDict(subtask.parameters), ensure_ascii=False),
+        result=json.dumps(MessageToDict(subtask.result), ensure_ascii=False)
+        if subtask.HasField("result")
+        else "",
+        files=tuple(dataclass_from(ResultFile, one) for one in subtask.files),
+    )
 
 
 def failure_in(

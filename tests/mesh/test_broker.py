@@ -38,7 +38,7 @@ def test_data_configuration_and_keys_are_closed_to_other_users(tmp_path: Path) -
 
     keys = folder / broker.CREDENTIALS
     assert sorted(one.name for one in keys.iterdir()) == [
-        *("bridge.nk", "keys.conf", "listener.nk", "orchestrator.nk", "producer.nk")
+        *("bridge.nk", "keys.conf", "listener.nk", "orchestrator.nk", "producer.nk", "worker.nk")
     ]
     assert {one.stat().st_mode & 0o777 for one in (folder, keys)} == {0o700}
     assert {one.stat().st_mode & 0o777 for one in (path, *keys.iterdir())} == {0o600}
@@ -52,7 +52,7 @@ def test_keys_are_made_once_and_their_seeds_are_not_in_the_configuration(tmp_pat
     made = seeds()
     second = broker.write_configuration(tmp_path, 45_000).read_text()
 
-    assert len(set(made)) == 4
+    assert len(set(made)) == 5
     assert seeds() == made
     assert second == first
     public = (tmp_path / "credentials" / "keys.conf").read_text()

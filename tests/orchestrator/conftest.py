@@ -13,6 +13,7 @@ from mesh.server import running_server
 from mesh.stores import Limits
 from orchestrator.pipeline.stages import STAGES
 from orchestrator.settings import Settings
+from orchestrator.tasks.types import Types
 from orchestrator.wiring import assembled
 from tests.support.broker import Broker, running_broker
 from tests.support.client import Client
@@ -57,7 +58,7 @@ async def start(broker: Broker, script: Script, tmp_path: Path) -> AsyncIterator
         address = f"127.0.0.1:{stages.port}"
 
         @asynccontextmanager
-        async def started(**changes: Any) -> AsyncIterator[Client]:
+        async def started(types: Types | None = None, **changes: Any) -> AsyncIterator[Client]:
             usual: dict[str, Any] = {
                 "nats_url": broker.url,
                 "nats_credentials": broker.credentials,
@@ -71,7 +72,7 @@ async def start(broker: Broker, script: Script, tmp_path: Path) -> AsyncIterator
             }
             settings = Settings(**(usual | changes))
             async with (
-                assembled(settings) as (services, get_ready),
+                assembled(settings, types) as (services, get_ready),
                 running_server(services, grace_seconds=0) as server,
                 grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
             ):

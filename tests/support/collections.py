@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
@@ -128,6 +129,14 @@ def pass_deadline(controllers: list[CollectionController]) -> None:
     """Moves the deadline to now, so that no test depends on how fast the machine is."""
     for controller in controllers:
         controller._collection.deadline.GetCurrentTime()
+        controller._wake.set()
+
+
+def bring_deadline(controllers: list[CollectionController], seconds: float) -> None:
+    """Moves the deadline to so many seconds from now."""
+    for controller in controllers:
+        deadline = controller._collection.deadline
+        deadline.FromDatetime(datetime.now(UTC) + timedelta(seconds=seconds))
         controller._wake.set()
 
 

@@ -10,7 +10,7 @@ from mesh.server import Service
 from tests.support.busy_orchestrator import RunningAddress, serving_all
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import admin_service_pb2_grpc as admin_rpc
-from ytcaption.v1 import collection_pb2, job_pb2
+from ytcaption.v1 import collection_pb2, job_pb2, task_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 from ytcaption.v1 import collection_service_pb2_grpc as rpc
 
@@ -35,6 +35,9 @@ class ControlledCollection(Servicer):
         )
         self.requests: list[Any] = []
         self.report: list[pb.GetReportResponse] = []
+        self.subtasks: list[task_pb2.Subtask] = []
+        self.documents: list[task_pb2.Document] = []
+        self.file = b""
         self.sent = 0
         self._updates: list[Update] = []
         self._changed = asyncio.Condition()
@@ -70,6 +73,29 @@ class ControlledCollection(Servicer):
             members=members[begin:end],
             next_page_token=str(end) if request.page_size and end < len(members) else "",
         )
+
+    async def ListSubtasks(  # noqa: N802
+        self, request: pb.ListSubtasksRequest, context: Any
+    ) -> pb.ListSubtasksResponse:
+        self._check(request.collection_id)
+        self.requests.append(request)
+        return pb.ListSubtasksResponse(subtasks=self.subtasks, next_page_token=NEXT_PAGE)
+
+    async def ListDocuments(  # noqa: N802
+        self, request: pb.ListDocumentsRequest, context: Any
+    ) -> pb.ListDocumentsResponse:
+        self._check(request.collection_id)
+        self.requests.append(request)
+        return pb.ListDocumentsResponse(documents=self.documents)
+
+    async def GetResultFile(  # noqa: N802
+        self, request: pb.GetResultFileRequest, context: Any
+    ) -> AsyncIterator[pb.GetResultFileResponse]:
+        self._check(request.collection_id)
+        self.requests.append(request)
+        found = list(self.subtasks[request.subtask - 1].files)
+        yield pb.GetResultFileResponse(file=found[0])
+        yield pb.GetResultFileResponse(chunk=self.file)
 
     async def ListCollections(  # noqa: N802
         self, request: pb.ListCollectionsRequest, context: Any

@@ -229,6 +229,8 @@ class FakeCollections(collection_rpc.CollectionServiceServicer):
         self.report_name = "October.pdf"
         self.listed: list[collection_pb2.Collection] = []
         self.members: list[collection_pb2.Member] = []
+        self.subtasks: list[task_pb2.Subtask] = []
+        self.documents: list[task_pb2.Document] = []
         self.created: list[collection_pb.CreateCollectionRequest] = []
         self.watches: list[int] = []
         self.cancelled: list[collection_pb.CancelCollectionRequest] = []
@@ -301,6 +303,31 @@ class FakeCollections(collection_rpc.CollectionServiceServicer):
         self._find(request.collection_id)
         self.deleted.append(request.collection_id)
         return collection_pb.DeleteCollectionResponse(jobs_removed=2)
+
+    async def ListSubtasks(
+        self, request: collection_pb.ListSubtasksRequest, context: Any
+    ) -> collection_pb.ListSubtasksResponse:
+        self._find(request.collection_id)
+        subtasks, token = _page(self.subtasks, request)
+        return collection_pb.ListSubtasksResponse(subtasks=subtasks, next_page_token=token)
+
+    async def ListDocuments(
+        self, request: collection_pb.ListDocumentsRequest, context: Any
+    ) -> collection_pb.ListDocumentsResponse:
+        self._find(request.collection_id)
+        documents, token = _page(self.documents, request)
+        return collection_pb.ListDocumentsResponse(documents=documents, next_page_token=token)
+
+    async def GetResultFile(
+        self, request: collection_pb.GetResultFileRequest, context: Any
+    ) -> AsyncIterator[collection_pb.GetResultFileResponse]:
+        self._find(request.collection_id)
+        found = [one for one in self.subtasks if one.number == request.subtask]
+        files = [one for subtask in found for one in subtask.files if one.name == request.name]
+        if not files:
+            raise NotFoundError("no such file", reason=Reason.ARTIFACT_NOT_FOUND)
+        yield collection_pb.GetResultFileResponse(file=files[0])
+        yield collection_pb.GetResultFileResponse(chunk=self.report)
 
     async def GetReport(
         self, request: collection_pb.GetReportRequest, context: Any

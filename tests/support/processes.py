@@ -5,8 +5,10 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import psutil
+import pytest
 
 from tests.support.polling import until
 
@@ -47,3 +49,18 @@ async def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
     # A zombie is not enough: other threads of it may still hold a socket.
     await until(lambda: not psutil.pid_exists(pid), 60)
+
+
+def dies_at(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, call: int) -> list[str]:
+    """What that call would have done does not happen, nor anything after it."""
+    real, calls, deaths = getattr(kind, name), [0], []
+
+    async def dying(self: Any, *arguments: Any, **named: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == call:
+            deaths.append(name)
+            raise RuntimeError("killed")
+        return await real(self, *arguments, **named)
+
+    monkeypatch.setattr(kind, name, dying)
+    return deaths

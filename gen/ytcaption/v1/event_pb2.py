@@ -23,6 +23,7 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from ytcaption.v1 import collection_pb2 as ytcaption_dot_v1_dot_collection__pb2
 from ytcaption.v1 import job_pb2 as ytcaption_dot_v1_dot_job__pb2
@@ -30,45 +31,49 @@ from ytcaption.v1 import media_pb2 as ytcaption_dot_v1_dot_media__pb2
 from ytcaption.v1 import task_pb2 as ytcaption_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ytcaption/v1/event.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dytcaption/v1/collection.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\x1a\x17ytcaption/v1/task.proto\"\x91\x08\n\x05\x45vent\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x02 \x01(\t\x12%\n\x04type\x18\x03 \x01(\x0e\x32\x17.ytcaption.v1.EventType\x12-\n\ttimestamp\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06job_id\x18\x05 \x01(\t\x12\x15\n\rcollection_id\x18\x06 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x07 \x01(\x05\x12\x39\n\x10start_collection\x18\n \x01(\x0b\x32\x1d.ytcaption.v1.StartCollectionH\x00\x12;\n\x11\x63ollection_result\x18\x0b \x01(\x0b\x32\x1e.ytcaption.v1.CollectionResultH\x00\x12\x37\n\x0fstart_execution\x18\x0c \x01(\x0b\x32\x1c.ytcaption.v1.StartExecutionH\x00\x12\x39\n\x10\x65xecution_result\x18\r \x01(\x0b\x32\x1d.ytcaption.v1.ExecutionResultH\x00\x12\x31\n\x0cjob_accepted\x18\x14 \x01(\x0b\x32\x19.ytcaption.v1.JobAcceptedH\x00\x12\x37\n\x0f\x61ttempt_started\x18\x15 \x01(\x0b\x32\x1c.ytcaption.v1.AttemptStartedH\x00\x12\x33\n\rstage_changed\x18\x16 \x01(\x0b\x32\x1a.ytcaption.v1.StageChangedH\x00\x12/\n\x0bmedia_found\x18\x17 \x01(\x0b\x32\x18.ytcaption.v1.MediaFoundH\x00\x12\x37\n\x0fsegment_settled\x18\x18 \x01(\x0b\x32\x1c.ytcaption.v1.SegmentSettledH\x00\x12\x35\n\x0e\x61ttempt_failed\x18\x19 \x01(\x0b\x32\x1b.ytcaption.v1.AttemptFailedH\x00\x12\x31\n\x0cjob_finished\x18\x1a \x01(\x0b\x32\x19.ytcaption.v1.JobFinishedH\x00\x12\x35\n\x0emember_changed\x18\x1e \x01(\x0b\x32\x1b.ytcaption.v1.MemberChangedH\x00\x12=\n\x12\x63ollection_changed\x18\x1f \x01(\x0b\x32\x1f.ytcaption.v1.CollectionChangedH\x00\x12\x37\n\x0fsubtask_changed\x18  \x01(\x0b\x32\x1c.ytcaption.v1.SubtaskChangedH\x00\x12\x35\n\x0e\x64ocument_found\x18! \x01(\x0b\x32\x1b.ytcaption.v1.DocumentFoundH\x00\x42\t\n\x07payload\"\xea\x03\n\x0fStartCollection\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\taddresses\x18\x04 \x03(\t\x12\x15\n\rmax_in_flight\x18\x05 \x01(\x05\x12\x11\n\tfrom_date\x18\x06 \x01(\t\x12\x0f\n\x07to_date\x18\x07 \x01(\t\x12\x0e\n\x06period\x18\x08 \x01(\t\x12\x13\n\x0bmax_members\x18\t \x01(\x05\x12\r\n\x05title\x18\n \x01(\t\x12\x13\n\x0bwebhook_url\x18\x0b \x01(\t\x12\x12\n\nrequest_id\x18\x0c \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\r \x01(\t\x12(\n\x08priority\x18\x0e \x01(\x0e\x32\x16.ytcaption.v1.Priority\x12\r\n\x05\x66orce\x18\x0f \x01(\x08\x12\r\n\x05owner\x18\x10 \x01(\t\x12\r\n\x05group\x18\x11 \x01(\t\x12.\n\x0csource_specs\x18\x12 \x03(\x0b\x32\x18.ytcaption.v1.SourceSpec\x12-\n\texecutors\x18\x13 \x03(\x0b\x32\x1a.ytcaption.v1.ExecutorSpec\"\xc5\x01\n\x10\x43ollectionResult\x12$\n\x06source\x18\x01 \x01(\x0b\x32\x14.ytcaption.v1.Source\x12\'\n\x05state\x18\x02 \x01(\x0e\x32\x18.ytcaption.v1.StageState\x12&\n\x05media\x18\x03 \x01(\x0b\x32\x17.ytcaption.v1.MediaInfo\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\x12&\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x15.ytcaption.v1.Failure\"p\n\x0eStartExecution\x12\r\n\x05model\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12$\n\x06source\x18\x03 \x01(\x0b\x32\x14.ytcaption.v1.Source\"\xc1\x02\n\x0f\x45xecutionResult\x12\'\n\x05state\x18\x01 \x01(\x0e\x32\x18.ytcaption.v1.StageState\x12\x10\n\x08language\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rsegment_count\x18\x05 \x01(\r\x12&\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x15.ytcaption.v1.Failure\x12$\n\x06source\x18\x07 \x01(\x0b\x32\x14.ytcaption.v1.Source\x12\'\n\x08warnings\x18\x08 \x03(\x0b\x32\x15.ytcaption.v1.Warning\x12)\n\tjob_state\x18\t \x01(\x0e\x32\x16.ytcaption.v1.JobState\"-\n\x0bJobAccepted\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"U\n\x0e\x41ttemptStarted\x12\x30\n\rresume_offset\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\trunner_id\x18\x02 \x01(\t\"8\n\x0cStageChanged\x12(\n\x05stage\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.StageStatus\"4\n\nMediaFound\x12&\n\x05media\x18\x01 \x01(\x0b\x32\x17.ytcaption.v1.MediaInfo\"8\n\x0eSegmentSettled\x12&\n\x07segment\x18\x01 \x01(\x0b\x32\x15.ytcaption.v1.Segment\"g\n\rAttemptFailed\x12&\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x15.ytcaption.v1.Failure\x12.\n\nretry_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"-\n\x0bJobFinished\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"5\n\rMemberChanged\x12$\n\x06member\x18\x01 \x01(\x0b\x32\x14.ytcaption.v1.Member\"A\n\x11\x43ollectionChanged\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\"8\n\x0eSubtaskChanged\x12&\n\x07subtask\x18\x01 \x01(\x0b\x32\x15.ytcaption.v1.Subtask\"9\n\rDocumentFound\x12(\n\x08\x64ocument\x18\x01 \x01(\x0b\x32\x16.ytcaption.v1.Document*\xc6\x04\n\tEventType\x12\x1a\n\x16\x45VENT_TYPE_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x45VENT_TYPE_START_COLLECTION\x10\x01\x12 \n\x1c\x45VENT_TYPE_COLLECTION_RESULT\x10\x02\x12\x1e\n\x1a\x45VENT_TYPE_START_EXECUTION\x10\x03\x12\x1f\n\x1b\x45VENT_TYPE_EXECUTION_RESULT\x10\x04\x12\x1b\n\x17\x45VENT_TYPE_JOB_ACCEPTED\x10\n\x12\x1e\n\x1a\x45VENT_TYPE_ATTEMPT_STARTED\x10\x0b\x12\x1c\n\x18\x45VENT_TYPE_STAGE_CHANGED\x10\x0c\x12\x1a\n\x16\x45VENT_TYPE_MEDIA_FOUND\x10\r\x12\x1e\n\x1a\x45VENT_TYPE_SEGMENT_SETTLED\x10\x0e\x12\x1d\n\x19\x45VENT_TYPE_ATTEMPT_FAILED\x10\x0f\x12\x1b\n\x17\x45VENT_TYPE_JOB_FINISHED\x10\x10\x12\x1d\n\x19\x45VENT_TYPE_MEMBER_CHANGED\x10\x14\x12!\n\x1d\x45VENT_TYPE_COLLECTION_CHANGED\x10\x15\x12\"\n\x1e\x45VENT_TYPE_COLLECTION_GATHERED\x10\x16\x12!\n\x1d\x45VENT_TYPE_COLLECTION_SETTLED\x10\x17\x12\x1e\n\x1a\x45VENT_TYPE_SUBTASK_CHANGED\x10\x18\x12\x1d\n\x19\x45VENT_TYPE_DOCUMENT_FOUND\x10\x19\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ytcaption/v1/event.proto\x12\x0cytcaption.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dytcaption/v1/collection.proto\x1a\x16ytcaption/v1/job.proto\x1a\x18ytcaption/v1/media.proto\x1a\x17ytcaption/v1/task.proto\"\xc8\x08\n\x05\x45vent\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x02 \x01(\t\x12%\n\x04type\x18\x03 \x01(\x0e\x32\x17.ytcaption.v1.EventType\x12-\n\ttimestamp\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06job_id\x18\x05 \x01(\t\x12\x15\n\rcollection_id\x18\x06 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x07 \x01(\x05\x12\x39\n\x10start_collection\x18\n \x01(\x0b\x32\x1d.ytcaption.v1.StartCollectionH\x00\x12;\n\x11\x63ollection_result\x18\x0b \x01(\x0b\x32\x1e.ytcaption.v1.CollectionResultH\x00\x12\x37\n\x0fstart_execution\x18\x0c \x01(\x0b\x32\x1c.ytcaption.v1.StartExecutionH\x00\x12\x39\n\x10\x65xecution_result\x18\r \x01(\x0b\x32\x1d.ytcaption.v1.ExecutionResultH\x00\x12\x31\n\x0cjob_accepted\x18\x14 \x01(\x0b\x32\x19.ytcaption.v1.JobAcceptedH\x00\x12\x37\n\x0f\x61ttempt_started\x18\x15 \x01(\x0b\x32\x1c.ytcaption.v1.AttemptStartedH\x00\x12\x33\n\rstage_changed\x18\x16 \x01(\x0b\x32\x1a.ytcaption.v1.StageChangedH\x00\x12/\n\x0bmedia_found\x18\x17 \x01(\x0b\x32\x18.ytcaption.v1.MediaFoundH\x00\x12\x37\n\x0fsegment_settled\x18\x18 \x01(\x0b\x32\x1c.ytcaption.v1.SegmentSettledH\x00\x12\x35\n\x0e\x61ttempt_failed\x18\x19 \x01(\x0b\x32\x1b.ytcaption.v1.AttemptFailedH\x00\x12\x31\n\x0cjob_finished\x18\x1a \x01(\x0b\x32\x19.ytcaption.v1.JobFinishedH\x00\x12\x35\n\x0emember_changed\x18\x1e \x01(\x0b\x32\x1b.ytcaption.v1.MemberChangedH\x00\x12=\n\x12\x63ollection_changed\x18\x1f \x01(\x0b\x32\x1f.ytcaption.v1.CollectionChangedH\x00\x12\x37\n\x0fsubtask_changed\x18  \x01(\x0b\x32\x1c.ytcaption.v1.SubtaskChangedH\x00\x12\x35\n\x0e\x64ocument_found\x18! \x01(\x0b\x32\x1b.ytcaption.v1.DocumentFoundH\x00\x12\x35\n\x0eitem_collected\x18\" \x01(\x0b\x32\x1b.ytcaption.v1.ItemCollectedH\x00\x42\t\n\x07payload\"\xea\x03\n\x0fStartCollection\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\taddresses\x18\x04 \x03(\t\x12\x15\n\rmax_in_flight\x18\x05 \x01(\x05\x12\x11\n\tfrom_date\x18\x06 \x01(\t\x12\x0f\n\x07to_date\x18\x07 \x01(\t\x12\x0e\n\x06period\x18\x08 \x01(\t\x12\x13\n\x0bmax_members\x18\t \x01(\x05\x12\r\n\x05title\x18\n \x01(\t\x12\x13\n\x0bwebhook_url\x18\x0b \x01(\t\x12\x12\n\nrequest_id\x18\x0c \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\r \x01(\t\x12(\n\x08priority\x18\x0e \x01(\x0e\x32\x16.ytcaption.v1.Priority\x12\r\n\x05\x66orce\x18\x0f \x01(\x08\x12\r\n\x05owner\x18\x10 \x01(\t\x12\r\n\x05group\x18\x11 \x01(\t\x12.\n\x0csource_specs\x18\x12 \x03(\x0b\x32\x18.ytcaption.v1.SourceSpec\x12-\n\texecutors\x18\x13 \x03(\x0b\x32\x1a.ytcaption.v1.ExecutorSpec\"\xc5\x01\n\x10\x43ollectionResult\x12$\n\x06source\x18\x01 \x01(\x0b\x32\x14.ytcaption.v1.Source\x12\'\n\x05state\x18\x02 \x01(\x0e\x32\x18.ytcaption.v1.StageState\x12&\n\x05media\x18\x03 \x01(\x0b\x32\x17.ytcaption.v1.MediaInfo\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\x12&\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x15.ytcaption.v1.Failure\"p\n\x0eStartExecution\x12\r\n\x05model\x18\x01 \x01(\t\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.ytcaption.v1.JobOptions\x12$\n\x06source\x18\x03 \x01(\x0b\x32\x14.ytcaption.v1.Source\"\xc1\x02\n\x0f\x45xecutionResult\x12\'\n\x05state\x18\x01 \x01(\x0e\x32\x18.ytcaption.v1.StageState\x12\x10\n\x08language\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rsegment_count\x18\x05 \x01(\r\x12&\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x15.ytcaption.v1.Failure\x12$\n\x06source\x18\x07 \x01(\x0b\x32\x14.ytcaption.v1.Source\x12\'\n\x08warnings\x18\x08 \x03(\x0b\x32\x15.ytcaption.v1.Warning\x12)\n\tjob_state\x18\t \x01(\x0e\x32\x16.ytcaption.v1.JobState\"-\n\x0bJobAccepted\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"U\n\x0e\x41ttemptStarted\x12\x30\n\rresume_offset\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\trunner_id\x18\x02 \x01(\t\"8\n\x0cStageChanged\x12(\n\x05stage\x18\x01 \x01(\x0b\x32\x19.ytcaption.v1.StageStatus\"4\n\nMediaFound\x12&\n\x05media\x18\x01 \x01(\x0b\x32\x17.ytcaption.v1.MediaInfo\"8\n\x0eSegmentSettled\x12&\n\x07segment\x18\x01 \x01(\x0b\x32\x15.ytcaption.v1.Segment\"g\n\rAttemptFailed\x12&\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x15.ytcaption.v1.Failure\x12.\n\nretry_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"-\n\x0bJobFinished\x12\x1e\n\x03job\x18\x01 \x01(\x0b\x32\x11.ytcaption.v1.Job\"5\n\rMemberChanged\x12$\n\x06member\x18\x01 \x01(\x0b\x32\x14.ytcaption.v1.Member\"A\n\x11\x43ollectionChanged\x12,\n\ncollection\x18\x01 \x01(\x0b\x32\x18.ytcaption.v1.Collection\"8\n\x0eSubtaskChanged\x12&\n\x07subtask\x18\x01 \x01(\x0b\x32\x15.ytcaption.v1.Subtask\"9\n\rDocumentFound\x12(\n\x08\x64ocument\x18\x01 \x01(\x0b\x32\x16.ytcaption.v1.Document\"\xd0\x01\n\rItemCollected\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\trecording\x18\x02 \x01(\x0b\x32\x14.ytcaption.v1.MemberH\x00\x12*\n\x08\x64ocument\x18\x03 \x01(\x0b\x32\x16.ytcaption.v1.DocumentH\x00\x12(\n\x04\x66ile\x18\x04 \x01(\x0b\x32\x18.ytcaption.v1.StoredFileH\x00\x12)\n\x08metadata\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\n\x04item\"P\n\nStoredFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tfile_name\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04*\xe5\x04\n\tEventType\x12\x1a\n\x16\x45VENT_TYPE_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x45VENT_TYPE_START_COLLECTION\x10\x01\x12 \n\x1c\x45VENT_TYPE_COLLECTION_RESULT\x10\x02\x12\x1e\n\x1a\x45VENT_TYPE_START_EXECUTION\x10\x03\x12\x1f\n\x1b\x45VENT_TYPE_EXECUTION_RESULT\x10\x04\x12\x1b\n\x17\x45VENT_TYPE_JOB_ACCEPTED\x10\n\x12\x1e\n\x1a\x45VENT_TYPE_ATTEMPT_STARTED\x10\x0b\x12\x1c\n\x18\x45VENT_TYPE_STAGE_CHANGED\x10\x0c\x12\x1a\n\x16\x45VENT_TYPE_MEDIA_FOUND\x10\r\x12\x1e\n\x1a\x45VENT_TYPE_SEGMENT_SETTLED\x10\x0e\x12\x1d\n\x19\x45VENT_TYPE_ATTEMPT_FAILED\x10\x0f\x12\x1b\n\x17\x45VENT_TYPE_JOB_FINISHED\x10\x10\x12\x1d\n\x19\x45VENT_TYPE_MEMBER_CHANGED\x10\x14\x12!\n\x1d\x45VENT_TYPE_COLLECTION_CHANGED\x10\x15\x12\"\n\x1e\x45VENT_TYPE_COLLECTION_GATHERED\x10\x16\x12!\n\x1d\x45VENT_TYPE_COLLECTION_SETTLED\x10\x17\x12\x1e\n\x1a\x45VENT_TYPE_SUBTASK_CHANGED\x10\x18\x12\x1d\n\x19\x45VENT_TYPE_DOCUMENT_FOUND\x10\x19\x12\x1d\n\x19\x45VENT_TYPE_ITEM_COLLECTED\x10\x1a\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ytcaption.v1.event_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EVENTTYPE']._serialized_start=3084
-  _globals['_EVENTTYPE']._serialized_end=3666
-  _globals['_EVENT']._serialized_start=214
-  _globals['_EVENT']._serialized_end=1255
-  _globals['_STARTCOLLECTION']._serialized_start=1258
-  _globals['_STARTCOLLECTION']._serialized_end=1748
-  _globals['_COLLECTIONRESULT']._serialized_start=1751
-  _globals['_COLLECTIONRESULT']._serialized_end=1948
-  _globals['_STARTEXECUTION']._serialized_start=1950
-  _globals['_STARTEXECUTION']._serialized_end=2062
-  _globals['_EXECUTIONRESULT']._serialized_start=2065
-  _globals['_EXECUTIONRESULT']._serialized_end=2386
-  _globals['_JOBACCEPTED']._serialized_start=2388
-  _globals['_JOBACCEPTED']._serialized_end=2433
-  _globals['_ATTEMPTSTARTED']._serialized_start=2435
-  _globals['_ATTEMPTSTARTED']._serialized_end=2520
-  _globals['_STAGECHANGED']._serialized_start=2522
-  _globals['_STAGECHANGED']._serialized_end=2578
-  _globals['_MEDIAFOUND']._serialized_start=2580
-  _globals['_MEDIAFOUND']._serialized_end=2632
-  _globals['_SEGMENTSETTLED']._serialized_start=2634
-  _globals['_SEGMENTSETTLED']._serialized_end=2690
-  _globals['_ATTEMPTFAILED']._serialized_start=2692
-  _globals['_ATTEMPTFAILED']._serialized_end=2795
-  _globals['_JOBFINISHED']._serialized_start=2797
-  _globals['_JOBFINISHED']._serialized_end=2842
-  _globals['_MEMBERCHANGED']._serialized_start=2844
-  _globals['_MEMBERCHANGED']._serialized_end=2897
-  _globals['_COLLECTIONCHANGED']._serialized_start=2899
-  _globals['_COLLECTIONCHANGED']._serialized_end=2964
-  _globals['_SUBTASKCHANGED']._serialized_start=2966
-  _globals['_SUBTASKCHANGED']._serialized_end=3022
-  _globals['_DOCUMENTFOUND']._serialized_start=3024
-  _globals['_DOCUMENTFOUND']._serialized_end=3081
+  _globals['_EVENTTYPE']._serialized_start=3462
+  _globals['_EVENTTYPE']._serialized_end=4075
+  _globals['_EVENT']._serialized_start=244
+  _globals['_EVENT']._serialized_end=1340
+  _globals['_STARTCOLLECTION']._serialized_start=1343
+  _globals['_STARTCOLLECTION']._serialized_end=1833
+  _globals['_COLLECTIONRESULT']._serialized_start=1836
+  _globals['_COLLECTIONRESULT']._serialized_end=2033
+  _globals['_STARTEXECUTION']._serialized_start=2035
+  _globals['_STARTEXECUTION']._serialized_end=2147
+  _globals['_EXECUTIONRESULT']._serialized_start=2150
+  _globals['_EXECUTIONRESULT']._serialized_end=2471
+  _globals['_JOBACCEPTED']._serialized_start=2473
+  _globals['_JOBACCEPTED']._serialized_end=2518
+  _globals['_ATTEMPTSTARTED']._serialized_start=2520
+  _globals['_ATTEMPTSTARTED']._serialized_end=2605
+  _globals['_STAGECHANGED']._serialized_start=2607
+  _globals['_STAGECHANGED']._serialized_end=2663
+  _globals['_MEDIAFOUND']._serialized_start=2665
+  _globals['_MEDIAFOUND']._serialized_end=2717
+  _globals['_SEGMENTSETTLED']._serialized_start=2719
+  _globals['_SEGMENTSETTLED']._serialized_end=2775
+  _globals['_ATTEMPTFAILED']._serialized_start=2777
+  _globals['_ATTEMPTFAILED']._serialized_end=2880
+  _globals['_JOBFINISHED']._serialized_start=2882
+  _globals['_JOBFINISHED']._serialized_end=2927
+  _globals['_MEMBERCHANGED']._serialized_start=2929
+  _globals['_MEMBERCHANGED']._serialized_end=2982
+  _globals['_COLLECTIONCHANGED']._serialized_start=2984
+  _globals['_COLLECTIONCHANGED']._serialized_end=3049
+  _globals['_SUBTASKCHANGED']._serialized_start=3051
+  _globals['_SUBTASKCHANGED']._serialized_end=3107
+  _globals['_DOCUMENTFOUND']._serialized_start=3109
+  _globals['_DOCUMENTFOUND']._serialized_end=3166
+  _globals['_ITEMCOLLECTED']._serialized_start=3169
+  _globals['_ITEMCOLLECTED']._serialized_end=3377
+  _globals['_STOREDFILE']._serialized_start=3379
+  _globals['_STOREDFILE']._serialized_end=3459
 # @@protoc_insertion_point(module_scope)

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -67,6 +68,8 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     """A subtask of a collection was made, or stands elsewhere than before."""
     EVENT_TYPE_DOCUMENT_FOUND: _EventType.ValueType  # 25
     """A collector found a document."""
+    EVENT_TYPE_ITEM_COLLECTED: _EventType.ValueType  # 26
+    """A task has stored something that its collector found; in the log of the task."""
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper):
     """Everything that can happen. The first four are the original contract between collectors and executors."""
@@ -107,6 +110,8 @@ EVENT_TYPE_SUBTASK_CHANGED: EventType.ValueType  # 24
 """A subtask of a collection was made, or stands elsewhere than before."""
 EVENT_TYPE_DOCUMENT_FOUND: EventType.ValueType  # 25
 """A collector found a document."""
+EVENT_TYPE_ITEM_COLLECTED: EventType.ValueType  # 26
+"""A task has stored something that its collector found; in the log of the task."""
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
 
 @_typing.final
@@ -137,6 +142,7 @@ class Event(_message.Message):
     COLLECTION_CHANGED_FIELD_NUMBER: _builtins.int
     SUBTASK_CHANGED_FIELD_NUMBER: _builtins.int
     DOCUMENT_FOUND_FIELD_NUMBER: _builtins.int
+    ITEM_COLLECTED_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
     """UUIDv7; the same event never has two."""
     correlation_id: _builtins.str
@@ -213,6 +219,10 @@ class Event(_message.Message):
     def document_found(self) -> Global___DocumentFound:
         """For DOCUMENT_FOUND."""
 
+    @_builtins.property
+    def item_collected(self) -> Global___ItemCollected:
+        """For ITEM_COLLECTED."""
+
     def __init__(
         self,
         *,
@@ -238,12 +248,13 @@ class Event(_message.Message):
         collection_changed: Global___CollectionChanged | None = ...,
         subtask_changed: Global___SubtaskChanged | None = ...,
         document_found: Global___DocumentFound | None = ...,
+        item_collected: Global___ItemCollected | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_changed", b"collection_changed", "collection_result", b"collection_result", "document_found", b"document_found", "execution_result", b"execution_result", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "media_found", b"media_found", "member_changed", b"member_changed", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "subtask_changed", b"subtask_changed", "timestamp", b"timestamp"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_changed", b"collection_changed", "collection_result", b"collection_result", "document_found", b"document_found", "execution_result", b"execution_result", "item_collected", b"item_collected", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "media_found", b"media_found", "member_changed", b"member_changed", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "subtask_changed", b"subtask_changed", "timestamp", b"timestamp"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_changed", b"collection_changed", "collection_id", b"collection_id", "collection_result", b"collection_result", "correlation_id", b"correlation_id", "document_found", b"document_found", "event_id", b"event_id", "execution_result", b"execution_result", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "job_id", b"job_id", "media_found", b"media_found", "member_changed", b"member_changed", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "subtask_changed", b"subtask_changed", "timestamp", b"timestamp", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "attempt_failed", b"attempt_failed", "attempt_started", b"attempt_started", "collection_changed", b"collection_changed", "collection_id", b"collection_id", "collection_result", b"collection_result", "correlation_id", b"correlation_id", "document_found", b"document_found", "event_id", b"event_id", "execution_result", b"execution_result", "item_collected", b"item_collected", "job_accepted", b"job_accepted", "job_finished", b"job_finished", "job_id", b"job_id", "media_found", b"media_found", "member_changed", b"member_changed", "payload", b"payload", "segment_settled", b"segment_settled", "stage_changed", b"stage_changed", "start_collection", b"start_collection", "start_execution", b"start_execution", "subtask_changed", b"subtask_changed", "timestamp", b"timestamp", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["start_collection", "collection_result", "start_execution", "execution_result", "job_accepted", "attempt_started", "stage_changed", "media_found", "segment_settled", "attempt_failed", "job_finished", "member_changed", "collection_changed", "subtask_changed", "document_found"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["start_collection", "collection_result", "start_execution", "execution_result", "job_accepted", "attempt_started", "stage_changed", "media_found", "segment_settled", "attempt_failed", "job_finished", "member_changed", "collection_changed", "subtask_changed", "document_found", "item_collected"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -768,3 +779,85 @@ class DocumentFound(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DocumentFound: _TypeAlias = DocumentFound  # noqa: Y015
+
+@_typing.final
+class ItemCollected(_message.Message):
+    """A task has stored something that its collector found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    RECORDING_FIELD_NUMBER: _builtins.int
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """Names it within the task: the same in every attempt."""
+    @_builtins.property
+    def recording(self) -> _collection_pb2.Member:
+        """A recording by its address, without a number."""
+
+    @_builtins.property
+    def document(self) -> _task_pb2.Document:
+        """A text, without a number."""
+
+    @_builtins.property
+    def file(self) -> Global___StoredFile:
+        """A recording that came as bytes."""
+
+    @_builtins.property
+    def metadata(self) -> _struct_pb2.Struct:
+        """What else the collector says about a recording."""
+
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        recording: _collection_pb2.Member | None = ...,
+        document: _task_pb2.Document | None = ...,
+        file: Global___StoredFile | None = ...,
+        metadata: _struct_pb2.Struct | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "file", b"file", "item", b"item", "metadata", b"metadata", "recording", b"recording"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "file", b"file", "item", b"item", "key", b"key", "metadata", b"metadata", "recording", b"recording"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_item: _TypeAlias = _typing.Literal["recording", "document", "file"]  # noqa: Y015
+    _WhichOneofArgType_item: _TypeAlias = _typing.Literal["item", b"item"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_item) -> _WhichOneofReturnType_item | None: ...
+
+Global___ItemCollected: _TypeAlias = ItemCollected  # noqa: Y015
+
+@_typing.final
+class StoredFile(_message.Message):
+    """A file of a task in the object store."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    FILE_NAME_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name in the store, behind the id of the task."""
+    file_name: _builtins.str
+    """The name it came with."""
+    title: _builtins.str
+    """Its title; may be empty."""
+    size_bytes: _builtins.int
+    """Its length."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        file_name: _builtins.str = ...,
+        title: _builtins.str = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file_name", b"file_name", "name", b"name", "size_bytes", b"size_bytes", "title", b"title"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoredFile: _TypeAlias = StoredFile  # noqa: Y015

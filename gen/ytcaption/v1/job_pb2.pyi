@@ -192,6 +192,8 @@ class _LetterKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LetterKind
     """An event somebody sent us that starts nothing."""
     LETTER_KIND_WEBHOOK: _LetterKind.ValueType  # 3
     """A webhook that was given up."""
+    LETTER_KIND_TASK: _LetterKind.ValueType  # 4
+    """A task of a collection that failed for good: a call of a collector or an executor."""
 
 class LetterKind(_LetterKind, metaclass=_LetterKindEnumTypeWrapper):
     """What a dead letter is about."""
@@ -204,6 +206,8 @@ LETTER_KIND_EVENT: LetterKind.ValueType  # 2
 """An event somebody sent us that starts nothing."""
 LETTER_KIND_WEBHOOK: LetterKind.ValueType  # 3
 """A webhook that was given up."""
+LETTER_KIND_TASK: LetterKind.ValueType  # 4
+"""A task of a collection that failed for good: a call of a collector or an executor."""
 Global___LetterKind: _TypeAlias = LetterKind  # noqa: Y015
 
 @_typing.final

@@ -221,6 +221,7 @@ class Subtask(_message.Message):
     FILES_FIELD_NUMBER: _builtins.int
     LATE_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """UUIDv7 chosen by the server."""
     number: _builtins.int
@@ -243,6 +244,8 @@ class Subtask(_message.Message):
     """Recordings and documents a collector found so far."""
     late: _builtins.bool
     """It ended after the deadline."""
+    spec: _builtins.int
+    """Its place in `source_specs` or `executors` of the collection, from 1."""
     @_builtins.property
     def parameters(self) -> _struct_pb2.Struct:
         """As they were given."""
@@ -282,10 +285,11 @@ class Subtask(_message.Message):
         files: _abc.Iterable[Global___ResultFile] | None = ...,
         late: _builtins.bool = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        spec: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_progress", b"_progress", "end_time", b"end_time", "failure", b"failure", "parameters", b"parameters", "progress", b"progress", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_progress", b"_progress", "attempt", b"attempt", "document", b"document", "end_time", b"end_time", "failure", b"failure", "files", b"files", "found", b"found", "late", b"late", "member", b"member", "number", b"number", "parameters", b"parameters", "progress", b"progress", "result", b"result", "role", b"role", "state", b"state", "task_id", b"task_id", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_progress", b"_progress", "attempt", b"attempt", "document", b"document", "end_time", b"end_time", "failure", b"failure", "files", b"files", "found", b"found", "late", b"late", "member", b"member", "number", b"number", "parameters", b"parameters", "progress", b"progress", "result", b"result", "role", b"role", "spec", b"spec", "state", b"state", "task_id", b"task_id", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__progress: _TypeAlias = _typing.Literal["progress"]  # noqa: Y015
     _WhichOneofArgType__progress: _TypeAlias = _typing.Literal["_progress", b"_progress"]  # noqa: Y015
@@ -488,3 +492,103 @@ class TypeDescription(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TypeDescription: _TypeAlias = TypeDescription  # noqa: Y015
+
+@_typing.final
+class TaskRecord(_message.Message):
+    """What the job bucket stores of a task: one call of a collector or an executor, with its retries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    CORRELATION_ID_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    FROM_DATE_FIELD_NUMBER: _builtins.int
+    TO_DATE_FIELD_NUMBER: _builtins.int
+    MAX_ITEMS_FIELD_NUMBER: _builtins.int
+    CANCEL_REQUESTED_FIELD_NUMBER: _builtins.int
+    RUNNER_ID_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    EARLIER_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    STORED_NAMES_FIELD_NUMBER: _builtins.int
+    QUEUED_SEQUENCE_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    UPDATE_TIME_FIELD_NUMBER: _builtins.int
+    QUEUED_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection it belongs to."""
+    correlation_id: _builtins.str
+    """The thread through everything that follows from one request."""
+    owner: _builtins.str
+    """Owner of the collection."""
+    group: _builtins.str
+    """Group of tokens that it is shared with."""
+    from_date: _builtins.str
+    """First day of publication wanted, YYYY-MM-DD; empty: no limit."""
+    to_date: _builtins.str
+    """Last day of publication wanted, YYYY-MM-DD; empty: no limit."""
+    max_items: _builtins.int
+    """More recordings, or documents, than this are dropped."""
+    cancel_requested: _builtins.bool
+    """It is to stop."""
+    runner_id: _builtins.str
+    """The attempt that may write; a new one for each."""
+    failures: _builtins.int
+    """Attempts that ended in an error, since it was accepted or replayed."""
+    earlier_attempts: _builtins.int
+    """Attempts made before the last replay."""
+    queued_sequence: _builtins.int
+    """Where its message waits in the queue of its type; 0 for none."""
+    queued: _builtins.bool
+    """Its type is served by programs behind a queue, whose answers come as messages."""
+    @_builtins.property
+    def task(self) -> Global___Subtask:
+        """The task as its collection shows it."""
+
+    @_builtins.property
+    def stored_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names under which it may have files in the store."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was accepted."""
+
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """When its first attempt began."""
+
+    @_builtins.property
+    def update_time(self) -> _timestamp_pb2.Timestamp:
+        """When this record was last written."""
+
+    def __init__(
+        self,
+        *,
+        task: Global___Subtask | None = ...,
+        collection_id: _builtins.str = ...,
+        correlation_id: _builtins.str = ...,
+        owner: _builtins.str = ...,
+        group: _builtins.str = ...,
+        from_date: _builtins.str = ...,
+        to_date: _builtins.str = ...,
+        max_items: _builtins.int = ...,
+        cancel_requested: _builtins.bool = ...,
+        runner_id: _builtins.str = ...,
+        failures: _builtins.int = ...,
+        earlier_attempts: _builtins.int = ...,
+        stored_names: _abc.Iterable[_builtins.str] | None = ...,
+        queued_sequence: _builtins.int = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        update_time: _timestamp_pb2.Timestamp | None = ...,
+        queued: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "start_time", b"start_time", "task", b"task", "update_time", b"update_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel_requested", b"cancel_requested", "collection_id", b"collection_id", "correlation_id", b"correlation_id", "create_time", b"create_time", "earlier_attempts", b"earlier_attempts", "failures", b"failures", "from_date", b"from_date", "group", b"group", "max_items", b"max_items", "owner", b"owner", "queued", b"queued", "queued_sequence", b"queued_sequence", "runner_id", b"runner_id", "start_time", b"start_time", "stored_names", b"stored_names", "task", b"task", "to_date", b"to_date", "update_time", b"update_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskRecord: _TypeAlias = TaskRecord  # noqa: Y015

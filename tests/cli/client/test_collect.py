@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from google.protobuf.duration import from_seconds
+from google.protobuf.json_format import MessageToDict
 
 from cli.commands.collections import collect
 from cli.exits import CommandError, Exit
@@ -16,9 +17,11 @@ from mesh.reasons import Reason
 from tests.support.collection_updates import COLLECTION_ID, LIST
 from tests.support.command import finish, run, start
 from tests.support.fake_orchestrator import FakeCollections, serving
+from ytcaption.v1 import collection_pb2 as collection_pb
 from ytcaption.v1 import collection_service_pb2 as service_pb
 from ytcaption.v1 import job_pb2 as job_pb
 from ytcaption.v1 import media_pb2 as media_pb
+from ytcaption.v1 import task_pb2 as task_pb
 
 
 async def test_members_are_lines_on_stdout_and_nothing_else_is() -> None:
@@ -151,3 +154,64 @@ async def test_a_refusal_is_one_line_with_its_reason() -> None:
         ended = await run("collect", LIST, "--server", address)
 
     assert (ended.code, ended.err) == (3, "error: too many members (REQUEST_INVALID)\n")
+
+
+async def test_collectors_and_executors_are_named_with_their_parameters() -> None:
+    scripted = FakeCollections()
+    named = (
+        *("--source", "blog:url=https://a.test/?b=1,depth=3,all=true", "--source", "feed"),
+        *("--executor", 'resumo@item:{"words": ["a,b"]}', "--executor", "relatorio"),
+    )
+
+    async with serving(collections=scripted) as address:
+        ended = await run("collect", *named, "--detach", "--server", address)
+
+    assert ended.code == 0, ended.err
+    [request] = scripted.created
+    assert [one.type for one in request.source_specs] == ["blog", "feed"]
+    given = MessageToDict(request.source_specs[0].parameters)
+    assert given == {"url": "https://a.test/?b=1", "depth": 3, "all": True}
+    assert [(one.kind, one.scope) for one in request.executors] == [
+        ("resumo", task_pb.EXECUTOR_SCOPE_ITEM),
+        ("relatorio", task_pb.EXECUTOR_SCOPE_UNSPECIFIED),
+    ]
+    assert MessageToDict(request.executors[0].parameters) == {"words": ["a,b"]}
+
+
+@pytest.mark.parametrize("spec", ["", ":a=1", "two words", "blog:a", "blog:{", "blog:=1"])
+def test_a_collector_that_cannot_be_read_is_refused(spec: str) -> None:
+    refused = CliRunner().invoke(collect, ["--source", spec, "--server", "127.0.0.1:1"])
+
+    assert refused.exit_code == 2
+    assert "--source" in refused.output
+
+
+async def test_the_ends_of_subtasks_are_shown_and_missing_ones_make_it_partial() -> None:
+    subtask = task_pb.Subtask(
+        number=1,
+        role=task_pb.TASK_ROLE_COLLECTOR,
+        type="blog",
+        state=task_pb.SUBTASK_STATE_TIMED_OUT,
+        found=2,
+    )
+    partial = collection_pb.Collection(
+        collection_id=COLLECTION_ID, state=collection_pb.COLLECTION_STATE_PARTIAL, settled=True
+    )
+    partial.end_time.GetCurrentTime()
+    scripted = FakeCollections(
+        [
+            service_pb.WatchCollectionResponse(sequence=2, subtask=subtask),
+            service_pb.WatchCollectionResponse(sequence=3, collection=partial),
+        ]
+    )
+
+    async with serving(collections=scripted) as address:
+        ended = await run("collect", "--source", "blog", "--server", address)
+        lines = await run("collect", "--source", "blog", "--json", "--server", address)
+
+    assert ended.code == Exit.PARTIAL
+    assert "collector blog: timed out, 2 found\n" in ended.err
+    assert "1 of 1 subtasks did not complete" in ended.err
+    shown = [json.loads(line) for line in lines.out.splitlines()]
+    [line] = [one for one in shown if one["type"] == "subtask"]
+    assert (line["name"], line["role"], line["state"]) == ("blog", "COLLECTOR", "TIMED_OUT")

@@ -16,8 +16,11 @@ from tests.support.polling import until
 from tests.support.scripted import Script
 from ytcaption.v1 import admin_service_pb2 as admin_pb
 from ytcaption.v1 import collection_service_pb2 as collection_pb
+from ytcaption.v1 import task_pb2
 
 SECONDS = 60
+REPORT = "report"
+"""The executor of every collection."""
 
 
 async def things_of(owner: str, client: Client, admin: Client, script: Script, hook: str) -> Things:
@@ -25,7 +28,9 @@ async def things_of(owner: str, client: Client, admin: Client, script: Script, h
     gone = SourceRefusedError("gone", reason=Reason.VIDEO_REMOVED)
     script.failures = [gone, gone]
     dead, letter = [await client.finished((await client.create()).job_id) for _ in range(2)]
-    request = collection_pb.CreateCollectionRequest(addresses=[URL], force=True)
+    request = collection_pb.CreateCollectionRequest(
+        addresses=[URL], force=True, executors=[task_pb2.ExecutorSpec(kind=REPORT)]
+    )
     made = (await client.collections.CreateCollection(request)).collection
     watch = collection_pb.WatchCollectionRequest(collection_id=made.collection_id)
     async for _ in client.collections.WatchCollection(watch):

@@ -107,6 +107,8 @@ NO_LETTER = Reason.DEAD_LETTER_NOT_FOUND
 THING, LIST, OWNER, CALLER, MESH, OPEN = About
 SRT, JSON = media_pb2.CAPTION_FORMAT_SRT, collection_pb.REPORT_FORMAT_JSON
 QUEUED = quota_pb2.QUOTA_LIMIT_QUEUED_JOBS
+RESULT_FILE = "report.md"
+"""What the executor of the collection makes."""
 ASKED_TYPE = "asked"
 """The type that is registered and taken back."""
 
@@ -172,6 +174,17 @@ ASKED: dict[str, Rpc] = {
     ),
     "CollectionService/GetReport": Rpc(
         THING, _of_collection(collection_pb.GetReportRequest, format=JSON), NO_COLLECTION
+    ),
+    "CollectionService/ListSubtasks": Rpc(
+        THING, _of_collection(collection_pb.ListSubtasksRequest), NO_COLLECTION
+    ),
+    "CollectionService/ListDocuments": Rpc(
+        THING, _of_collection(collection_pb.ListDocumentsRequest), NO_COLLECTION
+    ),
+    "CollectionService/GetResultFile": Rpc(
+        THING,
+        _of_collection(collection_pb.GetResultFileRequest, subtask=1, name=RESULT_FILE),
+        NO_COLLECTION,
     ),
     "SearchService/Search": Rpc(
         LIST, lambda _: search_pb.SearchRequest(query="word"), shows=lambda own: own.job

@@ -12,7 +12,7 @@ from google.protobuf.duration import from_timedelta
 
 from gateway.http.access import ROUTES
 from mesh.identity import METHODS, Role
-from tests.orchestrator.access.asking import ask, things_of
+from tests.orchestrator.access.asking import REPORT, ask, things_of
 from tests.orchestrator.access.conftest import token_for
 from tests.orchestrator.access.table import (
     ANSWERED,
@@ -21,6 +21,7 @@ from tests.orchestrator.access.table import (
     LEFT_OUT,
     NOTHING,
     REQUESTS,
+    RESULT_FILE,
     RPCS,
     About,
     Cells,
@@ -34,12 +35,14 @@ from tests.orchestrator.access.table import (
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.webhooks.receiver import SECRET, receiving
 from tests.support.client import Client
+from tests.support.fixed_types import FixedTypes
 from tests.support.http import running_gateway
 from tests.support.oidc_provider import CLIENT_ID, CLIENT_SECRET, Provider, serving_provider
 from tests.support.scripted import Script
 from tests.support.segments import TEXT
+from tests.support.tasks import Made, ScriptedExecutor, executor, struct
 from ytcaption.v1 import auth_service_pb2 as auth_pb
-from ytcaption.v1 import token_pb2
+from ytcaption.v1 import task_pb2, token_pb2
 
 
 @pytest.fixture
@@ -56,7 +59,10 @@ async def stranger(
     secret = tmp_path / "client.secret"
     secret.write_text(CLIENT_SECRET)
     secret.chmod(0o600)
+    made = Made(file=task_pb2.ResultFile(name=RESULT_FILE))
+    report = ScriptedExecutor([made, Made(chunk=b"x"), Made(result=struct())])
     async with start(
+        FixedTypes([executor(REPORT, report)]),
         login=True,
         token_file=str(tmp_path / "first.token"),
         webhook_secret=SECRET,
@@ -191,6 +197,8 @@ async def request_route(
         "letter_id": letter,
         "role": "collector",
         "type": ASKED_TYPE,
+        "number": 1,
+        "name": RESULT_FILE,
     }
     asked = REQUESTS.get(route, Route())
     headers = {"Authorization": f"Bearer {token}"} if token else {}

@@ -40,27 +40,12 @@ from tests.support.collections import (
     until_states,
 )
 from tests.support.polling import until
-from tests.support.processes import kill
+from tests.support.processes import dies_at, kill
 from tests.support.scripted import Script
 from ytcaption.v1 import collection_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
 
 MEMBERS = 4
-
-
-def dies_at(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, call: int) -> list[str]:
-    """What that call would have done does not happen, nor anything after it."""
-    real, calls, deaths = getattr(kind, name), [0], []
-
-    async def dying(self: Any, *arguments: Any, **named: Any) -> Any:
-        calls[0] += 1
-        if calls[0] == call:
-            deaths.append(name)
-            raise RuntimeError("killed")
-        return await real(self, *arguments, **named)
-
-    monkeypatch.setattr(kind, name, dying)
-    return deaths
 
 
 async def _check(client: Client, bus: Bus, collection_id: str) -> Collection:

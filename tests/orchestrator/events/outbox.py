@@ -12,7 +12,7 @@ from google.protobuf.timestamp import from_current_time
 from mesh.bus import Bus
 from mesh.correlation import new_id
 from mesh.tasks import stop
-from orchestrator.collections.projection import members_at
+from orchestrator.collections.projection import projection_at
 from orchestrator.events.outbox import Outbox
 from orchestrator.jobs.storage import JobStorage
 from ytcaption.v1 import event_pb2, job_pb2
@@ -23,7 +23,7 @@ COLLECTION = "01997b3e-0000-7c44-9d5f-0d3a5a3f2c11"
 
 def outbox_on(bus: Bus) -> Outbox:
     """An outbox that reads the members of collections from their event logs."""
-    return Outbox(bus, partial(members_at, JobStorage.on(bus).event_logs))
+    return Outbox(bus, partial(projection_at, JobStorage.on(bus).event_logs))
 
 
 @asynccontextmanager

@@ -32,10 +32,15 @@ class Recorder:
         self.accepted.setdefault(request.request_id, request)
         return collection_pb2.Collection(collection_id=new_id())
 
+    async def take(self, kind: str, correlation_id: str, payload: dict[str, Any]) -> bool:
+        """No task waits for a result."""
+        return False
+
 
 @asynccontextmanager
 async def receiving(bus: Bus, recorder: Recorder) -> AsyncIterator[None]:
-    task = asyncio.create_task(Inbox(bus, recorder.create, JobStorage.on(bus).dead_letters).run())
+    dead_letters = JobStorage.on(bus).dead_letters
+    task = asyncio.create_task(Inbox(bus, recorder.create, recorder.take, dead_letters).run())
     try:
         yield
     finally:

@@ -112,7 +112,7 @@ async def test_an_event_that_keeps_making_our_code_fail_becomes_a_dead_letter(
 async def test_a_malformed_event_leaves_one_complete_dead_letter(
     broker_bus: Bus, recorder: Recorder
 ) -> None:
-    wrong = as_json(event(payload={"fonte": "x", "parametros": {"lingua": "pt"}}))
+    wrong = as_json(event(payload={"fonte": ["x"], "parametros": {"lingua": "pt"}}))
     async with receiving(broker_bus, recorder):
         await send(broker_bus, wrong)
         await emptied(broker_bus)

@@ -113,6 +113,7 @@ def test_the_portuguese_names_mean_the_same() -> None:
 def test_nothing_of_the_contract_is_missing_in_the_json_form() -> None:
     # An event has no token, so it belongs to no group.
     from_elsewhere = {"sources", "addresses", "options", "correlation_id", "group"}
+    from_elsewhere |= {"source_specs", "executors"}
     of_collection = set(CreateCollectionRequest.DESCRIPTOR.fields_by_name) - from_elsewhere
 
     assert set(Options.model_fields) == set(job_pb2.JobOptions.DESCRIPTOR.fields_by_name)

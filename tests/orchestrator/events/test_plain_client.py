@@ -42,7 +42,7 @@ async def test_the_documented_clients_receive_the_four_kinds_of_events(
     client: Client, script: Script, broker: Broker
 ) -> None:
     script.listings[LIST] = [*FOUND, "http://example.test/3.mp3"]
-    asking, reading = blocks(page("docs/events.md"), "python")
+    asking, reading, _ = blocks(page("docs/events.md"), "python")
 
     events = await _printed(asking, broker, "bridge", FONTE=LIST)
     later = await _printed(reading, broker, "listener")

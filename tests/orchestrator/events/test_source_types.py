@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToDict
 from yt_dlp.extractor.youtube import YoutubeIE, YoutubePlaylistIE, YoutubeTabIE
 
 from mesh.errors import InvalidRequestError
@@ -10,6 +11,7 @@ from orchestrator.events.source_types import NothingNamedError
 from orchestrator.tasks.source_names import MAX_FOUND
 from tests.orchestrator.events.incoming import asked
 from tests.orchestrator.events.starting import event
+from ytcaption.v1 import task_pb2
 from ytcaption.v1.collection_service_pb2 import CreateCollectionRequest
 
 ID = "UC_x5XG1OV2P6uZZ5FSM9Ttw"
@@ -78,10 +80,35 @@ def test_a_message_that_names_nothing_is_told_apart_from_a_malformed_one(payload
     assert not isinstance(caught.value, NothingNamedError)
 
 
+def test_any_other_type_is_a_collector_and_gets_what_is_no_parameter_of_the_collection() -> None:
+    found = request("blog", url="https://a.test", tempo_limite=30, idioma="pt")
+    [spec] = found.source_specs
+    assert (spec.type, MessageToDict(spec.parameters)) == ("blog", {"url": "https://a.test"})
+    assert (found.timeout.ToSeconds(), found.options.language) == (30, "pt")
+    assert not found.sources
+
+
+def test_collectors_and_executors_are_named_beside_a_source() -> None:
+    found = asked(
+        event(
+            payload={
+                "fonte": "youtube",
+                "parametros": {"canal": "one"},
+                "fontes": [{"tipo": "blog", "parametros": {"url": "https://a.test"}}],
+                "executadores": [{"tipo": "resumo", "escopo": "item"}],
+            }
+        )
+    )
+    assert list(found.sources) == ["https://www.youtube.com/@one"]
+    assert [one.type for one in found.source_specs] == ["blog"]
+    assert [(one.kind, one.scope) for one in found.executors] == [
+        ("resumo", task_pb2.EXECUTOR_SCOPE_ITEM)
+    ]
+
+
 @pytest.mark.parametrize(
     ("fonte", "parameters", "said"),
     [
-        ("blog", {"url": "https://a.test"}, "payload.fonte: there is no source type 'blog'"),
         ("url", {"canal": "x"}, "payload.parametros.canal: not with the source type url"),
         ("youtube", {"canal": "two words"}, "payload.parametros.canal: 'two words' is not"),
         ("youtube", {"canal": "../x"}, "payload.parametros.canal: '../x' is not"),

@@ -16,6 +16,7 @@ from orchestrator.jobs.storage import JobStorage
 from orchestrator.maintenance.inventory import Inventory
 from orchestrator.maintenance.orphans import Orphans, clear_scratch
 from orchestrator.settings import Settings
+from orchestrator.tasks.records import TaskStore
 from tests.support.client import Client
 from tests.support.scripted import SECOND
 
@@ -24,7 +25,11 @@ pytestmark = pytest.mark.usefixtures("sweeps_at_once")
 
 def _orphans(bus: Bus, work_dir: Path) -> Orphans:
     return Orphans(
-        JobStorage.on(bus), CollectionStore(bus), Inventory(bus), Settings(work_dir=work_dir)
+        JobStorage.on(bus),
+        CollectionStore(bus),
+        Inventory(bus),
+        Settings(work_dir=work_dir),
+        TaskStore(bus),
     )
 
 

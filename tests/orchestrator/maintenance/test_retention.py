@@ -35,6 +35,11 @@ from orchestrator.maintenance.retention import Limit, Retention
 from orchestrator.queue.work_queue import CollectionQueue, WorkQueue
 from orchestrator.quotas.quotas import Quotas
 from orchestrator.quotas.records import QuotaStore
+from orchestrator.tasks.control import TaskControl
+from orchestrator.tasks.exchange import Exchange
+from orchestrator.tasks.queue import TaskQueue
+from orchestrator.tasks.records import TaskIndex, TaskStore
+from orchestrator.tasks.storage import TaskStorage
 from orchestrator.watch.event_feed import FeedPool, JobFeed
 from orchestrator.webhooks.pending import PendingWebhooks
 from orchestrator.webhooks.queue import forget_webhooks
@@ -149,6 +154,7 @@ async def test_a_collection_reopened_after_it_was_chosen_for_removal_stays(bus: 
     until_ended = FeedPool(partial(JobFeed, bus, storage.event_logs)).until_ended
     quotas = Quotas(QuotaStore(bus), index.usage, index.catch_up, PendingWebhooks(bus).of, {})
     forget = partial(forget_webhooks, bus)
+    tasks = TaskStorage(storage, TaskStore(bus), TaskQueue(bus), TaskIndex(index))
     jobs = JobControl(storage, work, until_ended, forget, quotas.keep_audio)
     control = CollectionControl(
         bus,
@@ -158,6 +164,7 @@ async def test_a_collection_reopened_after_it_was_chosen_for_removal_stays(bus: 
         CollectionIndex(index),
         Projections(storage.event_logs, records),
         jobs,
+        TaskControl(tasks, Exchange(tasks), CollectionQueue(bus).put),
     )
     retention = Retention(storage, Inventory(bus), index, jobs, control, OwnerStore(bus))
     collection = collection_pb2.Collection(collection_id=new_id(), settled=True)

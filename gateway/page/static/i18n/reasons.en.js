@@ -83,6 +83,7 @@ export default {
   TOO_LARGE: ["This recording is larger than allowed here.", "Send only its sound, or cut it into parts."],
 
   MODEL_UNAVAILABLE: ["The speech model is not available.", "The operator can find out why with: ytcaption doctor"],
+  TASK_REFUSED: ["A collector or an executor refused its task.", "The message says what is wrong."],
   TOOL_MISSING: ["A program that is needed is missing.", "The operator can find out which with: ytcaption doctor"],
   STORAGE_FULL: ["There is no room left.", "Delete jobs that are no longer needed."],
   QUOTA_EXCEEDED: ["You have reached one of your limits here.", "Try again later, or delete what you no longer need."],

@@ -83,6 +83,7 @@ export default {
   TOO_LARGE: ["Esta gravação é maior do que se permite aqui.", "Envie só o som, ou corte-a em partes."],
 
   MODEL_UNAVAILABLE: ["O modelo de fala não está disponível.", "O operador pode descobrir o motivo com: ytcaption doctor"],
+  TASK_REFUSED: ["Um escavador ou executador recusou a tarefa.", "A mensagem diz o que está errado."],
   TOOL_MISSING: ["Falta um programa necessário.", "O operador pode descobrir qual com: ytcaption doctor"],
   STORAGE_FULL: ["Não há mais espaço.", "Exclua tarefas de que não precisa mais."],
   QUOTA_EXCEEDED: ["Você atingiu um dos seus limites aqui.", "Tente mais tarde, ou exclua o que não precisa mais."],

@@ -19,7 +19,7 @@ class _Details(NamedTuple):
     method: str
 
 
-class _Left(Exception):
+class _LeftError(Exception):
     """What a write to a client that has gone raises here."""
 
 
@@ -34,7 +34,7 @@ class _Context:
 
     async def write(self, answer: Any) -> None:
         if len(self.written) == self._leaves_after:
-            raise _Left
+            raise _LeftError
         self.written.append(answer)
 
     async def abort(self, code: grpc.StatusCode, details: str, metadata: Any) -> None:
@@ -128,7 +128,7 @@ async def test_an_abandoned_stream_ends_its_servicer_before_the_guard_is_left() 
     )
 
     context = _Context(leaves_after=1)
-    with pytest.raises(_Left):
+    with pytest.raises(_LeftError):
         await handler.unary_stream("hi!", context)
 
     assert context.written == ["h"]

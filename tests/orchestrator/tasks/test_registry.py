@@ -343,3 +343,11 @@ async def test_admins_register_and_readers_list(client: Client) -> None:
         )
         with pytest.raises(grpc.aio.AioRpcError):
             await client.admin.UnregisterType(pb.UnregisterTypeRequest(type="blog"))
+
+
+async def test_a_factory_reset_leaves_registrations(client: Client) -> None:
+    await client.admin.RegisterType(request("feed"))
+    await client.admin.FactoryReset(pb.FactoryResetRequest(confirmation="ERASE EVERYTHING"))
+    listed = await client.admin.ListTypes(pb.ListTypesRequest(role=COLLECTOR))
+
+    assert "feed" in [one.type for one in listed.types]

@@ -490,6 +490,7 @@ def build_maintenance(
         ),
         owners=owners,
         types=registry,
+        task_load=core.tasks.queue.waiting,
         limits=stats.limits_of(settings),
         audit=audit,
     )

@@ -172,8 +172,8 @@ def _print_ready(plan: MeshPlan, certs: Path | None) -> None:
     click.echo(f"ready: {where}, nats {LOOPBACK}:{plan.nats_port}")
     tls = plan.tls.get(NATS, PLAIN)
     click.echo(
-        f"events: {broker.url_of(plan.nats_port, tls)}, with a key: producer.nk, listener.nk or "
-        f"bridge.nk in {plan.credentials_dir}"
+        f"events: {broker.url_of(plan.nats_port, tls)}, with a key: producer.nk, listener.nk, "
+        f"worker.nk or bridge.nk in {plan.credentials_dir}"
     )
     if reachable(plan.listen["orchestrator"]) != "127.0.0.1:50051":
         click.echo(f"use it with: --server {reachable(plan.listen['orchestrator'])}")

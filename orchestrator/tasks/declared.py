@@ -6,11 +6,10 @@ from datetime import timedelta
 from google.protobuf.duration import from_timedelta
 
 from mesh.errors import InvalidRequestError
-from mesh.messages import enum_word
 from mesh.reasons import Reason
 from mesh.type_names import check_addresses, check_name, listed_types
 from orchestrator.jobs.validation import check_duration
-from orchestrator.tasks.types import COLLECTOR, EXECUTOR, RoleId
+from orchestrator.tasks.types import COLLECTOR, EXECUTOR, RoleId, role_word
 from orchestrator.tasks.validation import check_schema
 from ytcaption.v1 import admin_service_pb2, task_pb2
 
@@ -18,11 +17,6 @@ GRPC, QUEUE = task_pb2.TASK_TRANSPORT_GRPC, task_pb2.TASK_TRANSPORT_QUEUE
 MAX_IN_FLIGHT = 1000
 MAX_SECONDS = 86_400.0
 MAX_SUMMARY = 500
-
-
-def role_word(role: RoleId) -> str:
-    """The role in plain words: "collector" or "executor"."""
-    return enum_word(task_pb2.TaskRole, role)
 
 
 def check_role(role: RoleId) -> RoleId:

@@ -4,8 +4,7 @@ from nats.js.errors import NotFoundError
 
 from mesh.bus import Bus, storing
 from orchestrator.queue.work_queue import ItemQueue, put_once
-from orchestrator.tasks.records import role_word
-from orchestrator.tasks.types import RoleId
+from orchestrator.tasks.types import RoleId, role_word
 from ytcaption.v1 import task_pb2
 
 

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from typing import TypeAlias
 
-from mesh.messages import enum_word
 from mesh.reasons import Reason
 from orchestrator.jobs.index import JobIndex, RecordTable
 from orchestrator.jobs.store import RecordStore, Versioned
@@ -23,11 +22,6 @@ CANCELLED = task_pb2.SUBTASK_STATE_CANCELLED
 OPEN = frozenset({PENDING, RUNNING})
 ENDED = frozenset({COMPLETED, FAILED, CANCELLED})
 """Of a task. A subtask whose collection is over may be TIMED_OUT besides."""
-
-
-def role_word(role: RoleId) -> str:
-    """The role in names and subjects: `collector` or `executor`."""
-    return enum_word(task_pb2.TaskRole, role)
 
 
 class VersionedTask(Versioned[task_pb2.TaskRecord]):

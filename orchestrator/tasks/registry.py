@@ -29,13 +29,12 @@ from orchestrator.tasks.declared import (
     check_description,
     check_role,
     declared,
-    role_word,
     settled_types,
     unknown_type,
 )
 from orchestrator.tasks.remote import Remote
 from orchestrator.tasks.type_store import TypeStore
-from orchestrator.tasks.types import COLLECTOR, Collector, Executor, Registered, RoleId
+from orchestrator.tasks.types import COLLECTOR, Collector, Executor, Registered, RoleId, role_word
 from ytcaption.v1 import admin_service_pb2, task_pb2
 
 log = get_logger(__name__)

@@ -10,8 +10,7 @@ from mesh.bus import Bus, Stored
 from mesh.errors import UnavailableError
 from mesh.reasons import Reason
 from mesh.tasks import SingleFlight
-from orchestrator.tasks.declared import role_word
-from orchestrator.tasks.types import RoleId
+from orchestrator.tasks.types import RoleId, role_word
 from ytcaption.v1 import task_pb2
 
 log = get_logger(__name__)

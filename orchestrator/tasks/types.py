@@ -4,11 +4,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from mesh.messages import enum_word
 from ytcaption.v1 import collector_service_pb2, executor_service_pb2, task_pb2
 
 RoleId: TypeAlias = "task_pb2.TaskRole.ValueType"
 COLLECTOR = task_pb2.TASK_ROLE_COLLECTOR
 EXECUTOR = task_pb2.TASK_ROLE_EXECUTOR
+
+
+def role_word(role: RoleId) -> str:
+    """The role in names and subjects: `collector` or `executor`."""
+    return enum_word(task_pb2.TaskRole, role)
 
 
 class Collector(Protocol):

@@ -25,8 +25,8 @@ from orchestrator.tasks.control import TaskControl
 from orchestrator.tasks.lease import TaskLease
 from orchestrator.tasks.log import read_task_log
 from orchestrator.tasks.queue import durable_of
-from orchestrator.tasks.records import VersionedTask, role_word
-from orchestrator.tasks.types import COLLECTOR, EXECUTOR, Registered, RoleId, Types
+from orchestrator.tasks.records import VersionedTask
+from orchestrator.tasks.types import COLLECTOR, EXECUTOR, Registered, RoleId, Types, role_word
 from orchestrator.worker.retry import Backoff
 from ytcaption.v1 import task_pb2
 

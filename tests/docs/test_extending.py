@@ -143,7 +143,6 @@ async def test_the_executor_of_the_page_measures_what_it_gets(follower: Follower
     assert dict(answers[-1].result) == {"itens": 2, "caracteres": 7}
 
 
-@pytest.mark.xfail(reason="collections do not pass on their source_specs yet", strict=True)
 async def test_a_collection_uses_both_as_the_page_shows(follower: Follower) -> None:
     [shown] = blocks(PAGE, "text")
 

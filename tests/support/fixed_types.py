@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from mesh.errors import InvalidRequestError
 from mesh.reasons import Reason
-from orchestrator.tasks.records import role_word
-from orchestrator.tasks.types import Registered, RoleId
+from orchestrator.tasks.types import Registered, RoleId, role_word
 
 
 class FixedTypes:

@@ -22,7 +22,9 @@ def message_of(random: Random, descriptor: Any, depth: int = 0) -> Any:
     for field in descriptor.fields:
         if random.random() < 0.4:
             continue
-        if field.is_repeated:
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            put_entries(random, getattr(message, field.name), field.message_type, depth)
+        elif field.is_repeated:
             count = random.choice((1, 2, 3, 120))
             values = [value_of(random, field, depth) for _ in range(count)]
             getattr(message, field.name).extend(values)
@@ -31,6 +33,17 @@ def message_of(random: Random, descriptor: Any, depth: int = 0) -> Any:
         else:
             setattr(message, field.name, value_of(random, field, depth))
     return message
+
+
+def put_entries(random: Random, entries: Any, entry: Any, depth: int) -> None:
+    """Puts some entries into a map, such as an object of JSON."""
+    key, value = (entry.fields_by_name[name] for name in ("key", "value"))
+    for _ in range(random.choice((1, 2, 3, 120))):
+        name, found = value_of(random, key, depth), value_of(random, value, depth)
+        if value.message_type is not None:
+            entries[name].CopyFrom(found)
+        else:
+            entries[name] = found
 
 
 def value_of(random: Random, field: Any, depth: int) -> Any:

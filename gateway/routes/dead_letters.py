@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 
@@ -19,6 +19,7 @@ from gateway.schemas.mesh import (
     DeadLetterList,
     DeadLetterSent,
     DeadLettersRemoved,
+    LetterKind,
 )
 from mesh.errors import MeshError, NotFoundError
 from mesh.reasons import Reason
@@ -28,10 +29,11 @@ from ytcaption.v1 import job_pb2
 router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
 
 ReasonFilter = Annotated[str, Query(max_length=64)]
-KINDS: dict[int, Literal["job", "event", "webhook"]] = {
+KINDS: dict[int, LetterKind] = {
     job_pb2.LETTER_KIND_JOB: "job",
     job_pb2.LETTER_KIND_EVENT: "event",
     job_pb2.LETTER_KIND_WEBHOOK: "webhook",
+    job_pb2.LETTER_KIND_TASK: "task",
 }
 
 
@@ -74,7 +76,7 @@ async def _dead_letter(orchestrator: Orchestrator, letter: job_pb2.DeadLetter) -
 
 @router.post("/{letter_id}/replay", status_code=202, responses=problem_responses(404, 409))
 async def replay_dead_letter(letter_id: LetterId, deps: Deps) -> JobSummary | DeadLetterSent:
-    """Runs a dead job again under its id, or sends an event or a webhook again."""
+    """Runs a dead job or task again under its id, or sends an event or a webhook again."""
     request = pb.ReplayDeadLetterRequest(job_id=letter_id)
     done = await call(deps.orchestrator.admin.ReplayDeadLetter, request)
     if done.HasField("job"):

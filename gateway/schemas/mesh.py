@@ -51,11 +51,16 @@ class Quotas(ResponseModel):
     quotas: list[Quota]
 
 
+LetterKind = Literal["job", "event", "webhook", "task"]
+
+
 class DeadLetter(ResponseModel):
-    """A job, an event or a webhook that is not retried any more."""
+    """A job, an event, a webhook or a task that is not retried any more."""
 
     letter_id: str = Field(description="Id for replay and deletion; that of a job is its job_id.")
-    kind: Literal["job", "event", "webhook"]
+    kind: LetterKind = Field(
+        description="task: a call of a collector or an executor of the collection."
+    )
     job_id: str = Field(description="Empty unless the letter is about a job.")
     collection_id: str
     correlation_id: str
@@ -73,7 +78,7 @@ class DeadLetter(ResponseModel):
 
 
 class DeadLetterSent(ResponseModel):
-    """An event or a webhook that was sent again."""
+    """An event or a webhook that was sent again, or a task that runs again."""
 
     letter_id: str
     sent: Literal[True] = True

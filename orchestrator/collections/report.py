@@ -16,7 +16,7 @@ from orchestrator.collections.projection import Projection, ReadProjection
 from orchestrator.jobs.caption_files import CaptionFile, CaptionReader, Tracks
 from orchestrator.jobs.captions import FormatId, format_for
 from orchestrator.jobs.store import JobStore, UnreadableError
-from orchestrator.tasks.report_model import collection_of, document_of, subtask_of
+from orchestrator.tasks.report_model import collection_of
 from reports.archive import CaptionsZip, safe
 from reports.document import JsonReport
 from reports.markdown import MarkdownReport
@@ -180,8 +180,8 @@ def report_collection(projection: Projection, report_time: datetime) -> Collecti
         projection.collection,
         projection.members,
         report_time,
-        subtasks=tuple(map(subtask_of, projection.subtasks)),
-        documents=tuple(map(document_of, projection.documents)),
+        projection.subtasks,
+        projection.documents,
     )
 
 

@@ -27,9 +27,10 @@ def collection_of(
     collection: collection_pb2.Collection,
     members: Iterable[collection_pb2.Member],
     report_time: datetime,
-    **more: Any,
+    subtasks: Iterable[task_pb2.Subtask] = (),
+    documents: Iterable[task_pb2.Document] = (),
 ) -> Collection:
-    """A collection and its members as reports render them, without the texts; `more` is added."""
+    """A collection and what belongs to it as reports render them, without the texts."""
     language_out = tag_of(collection.options.language_out)
     return dataclass_from(
         Collection,
@@ -41,8 +42,9 @@ def collection_of(
             dataclass_from(Listing, listing, failure=failure_in(listing))
             for listing in collection.listings
         ),
+        subtasks=tuple(map(subtask_of, subtasks)),
+        documents=tuple(map(document_of, documents)),
         language_out=language_out,
-        **more,
         language_out_name=described(language_out),
         **{name: time_of(collection, name) for name in ("create_time", "deadline", "end_time")},
     )

@@ -10,11 +10,12 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from mesh.bus import Bus
 from mesh.errors import InvalidRequestError
-from mesh.requests import LONG_LISTS, check_bounds
+from mesh.requests import LONG_LISTS, MAX_TEXT_BYTES, check_bounds
 from mesh.status import reason_of
 from orchestrator.jobs.index import JobTable
 from orchestrator.jobs.store import JobStore
@@ -38,6 +39,7 @@ from ytcaption.v1 import (
     normalizer_service_pb2,
     pipeline_service_pb2,
     quota_service_pb2,
+    task_pb2,
     transcriber_service_pb2,
 )
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -59,13 +61,15 @@ REQUESTS = [
     for method in service.methods
 ]
 TIMES = (Duration.DESCRIPTOR.full_name, Timestamp.DESCRIPTOR.full_name)
+LEAVES = (*TIMES, Struct.DESCRIPTOR.full_name)
+"""Messages whose fields are no places of their own: an object of JSON has itself in it."""
 
 
 def fields_of(message: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path to every field of a message, through the messages in it."""
     for field in message.fields:
         yield (*path, field)
-        if field.message_type is not None and field.message_type.full_name not in TIMES:
+        if field.message_type is not None and field.message_type.full_name not in LEAVES:
             yield from fields_of(field.message_type, (*path, field))
 
 
@@ -275,3 +279,22 @@ async def test_a_client_with_the_usual_limit_of_4_mib_can_list_large_jobs(
     assert len(first.jobs) + len(rest.jobs) == 60
     assert first.total_size == 60
     assert watched == pb.WatchJobsResponse.FromString(first.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"a": "x" * (MAX_TEXT_BYTES + 1)},
+        {"x" * (MAX_TEXT_BYTES + 1): 1},
+        {"a": [{"b": "x" * (MAX_TEXT_BYTES + 1)}]},
+        {"a": float("nan")},
+        {"a": [1] * 100_000},
+    ],
+)
+def test_an_object_of_json_is_bounded_like_everything_else(content: dict[str, Any]) -> None:
+    given = Struct()
+    given.update(content)
+    spec = task_pb2.SourceSpec(type="blog", parameters=given)
+
+    with pytest.raises(InvalidRequestError):
+        check_bounds(collection_service_pb2.CreateCollectionRequest(source_specs=[spec]))

@@ -34,7 +34,7 @@ class _CollectionStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Colle
     COLLECTION_STATE_RUNNING: _CollectionState.ValueType  # 1
     """Members are found or run, and the deadline has not passed."""
     COLLECTION_STATE_COMPLETE: _CollectionState.ValueType  # 2
-    """Every source was listed and every member completed."""
+    """Every source was listed, every member completed, and so did every subtask."""
     COLLECTION_STATE_PARTIAL: _CollectionState.ValueType  # 3
     """Something is missing: a member failed, timed out or was cancelled, or a listing broke off. While it is not
     settled, late results may still make it COMPLETE.
@@ -50,7 +50,7 @@ COLLECTION_STATE_UNSPECIFIED: CollectionState.ValueType  # 0
 COLLECTION_STATE_RUNNING: CollectionState.ValueType  # 1
 """Members are found or run, and the deadline has not passed."""
 COLLECTION_STATE_COMPLETE: CollectionState.ValueType  # 2
-"""Every source was listed and every member completed."""
+"""Every source was listed, every member completed, and so did every subtask."""
 COLLECTION_STATE_PARTIAL: CollectionState.ValueType  # 3
 """Something is missing: a member failed, timed out or was cancelled, or a listing broke off. While it is not
 settled, late results may still make it COMPLETE.

@@ -10,7 +10,7 @@ from mesh.frames import truthful
 from mesh.reasons import Reason
 from mesh.status import reason_of
 from tests.orchestrator.access.conftest import token_for
-from tests.orchestrator.access.table import ANSWERED, RPCS, Things
+from tests.orchestrator.access.table import ANSWERED, REPORT, RPCS, Things
 from tests.support.client import URL, Client
 from tests.support.polling import until
 from tests.support.scripted import Script
@@ -19,8 +19,6 @@ from ytcaption.v1 import collection_service_pb2 as collection_pb
 from ytcaption.v1 import task_pb2
 
 SECONDS = 60
-REPORT = "report"
-"""The executor of every collection."""
 
 
 async def things_of(owner: str, client: Client, admin: Client, script: Script, hook: str) -> Things:

@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from mesh.tokens import write_token
+from tests.orchestrator.access.table import REPORT, RESULT_FILE
 from tests.orchestrator.conftest import Start
 from tests.orchestrator.webhooks.receiver import SECRET
 from tests.support.client import Client
+from tests.support.fixed_types import FixedTypes
+from tests.support.tasks import Made, ScriptedExecutor, executor, struct
 from ytcaption.v1 import auth_service_pb2 as pb
-from ytcaption.v1 import token_pb2
+from ytcaption.v1 import task_pb2, token_pb2
 
 
 @pytest.fixture
@@ -19,10 +22,20 @@ def first_token(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def stranger(start: Start, first_token: str, tmp_path: Path) -> AsyncIterator[Client]:
+def types() -> FixedTypes:
+    """The executor of every collection, which makes one file."""
+    made = Made(file=task_pb2.ResultFile(name=RESULT_FILE))
+    report = ScriptedExecutor([made, Made(chunk=b"x"), Made(result=struct())])
+    return FixedTypes([executor(REPORT, report)])
+
+
+@pytest.fixture
+async def stranger(
+    start: Start, types: FixedTypes, first_token: str, tmp_path: Path
+) -> AsyncIterator[Client]:
     """A caller without a token. There are webhooks, which belong to owners, too."""
     file, hooks = str(tmp_path / "first.token"), {"webhook_secret": SECRET, "webhook_private": True}
-    async with start(login=True, token_file=file, **hooks) as client:
+    async with start(types, login=True, token_file=file, **hooks) as client:
         yield client
 
 

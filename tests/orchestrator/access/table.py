@@ -107,8 +107,8 @@ NO_LETTER = Reason.DEAD_LETTER_NOT_FOUND
 THING, LIST, OWNER, CALLER, MESH, OPEN = About
 SRT, JSON = media_pb2.CAPTION_FORMAT_SRT, collection_pb.REPORT_FORMAT_JSON
 QUEUED = quota_pb2.QUOTA_LIMIT_QUEUED_JOBS
-RESULT_FILE = "report.md"
-"""What the executor of the collection makes."""
+REPORT, RESULT_FILE = "report", "report.md"
+"""The executor of every collection, and the file it makes."""
 ASKED_TYPE = "asked"
 """The type that is registered and taken back."""
 

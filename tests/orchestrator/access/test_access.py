@@ -12,7 +12,7 @@ from google.protobuf.duration import from_timedelta
 
 from gateway.http.access import ROUTES
 from mesh.identity import METHODS, Role
-from tests.orchestrator.access.asking import REPORT, ask, things_of
+from tests.orchestrator.access.asking import ask, things_of
 from tests.orchestrator.access.conftest import token_for
 from tests.orchestrator.access.table import (
     ANSWERED,
@@ -40,9 +40,8 @@ from tests.support.http import running_gateway
 from tests.support.oidc_provider import CLIENT_ID, CLIENT_SECRET, Provider, serving_provider
 from tests.support.scripted import Script
 from tests.support.segments import TEXT
-from tests.support.tasks import Made, ScriptedExecutor, executor, struct
 from ytcaption.v1 import auth_service_pb2 as auth_pb
-from ytcaption.v1 import task_pb2, token_pb2
+from ytcaption.v1 import token_pb2
 
 
 @pytest.fixture
@@ -53,16 +52,14 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture
 async def stranger(
-    start: Start, first_token: str, provider: Provider, tmp_path: Path
+    start: Start, types: FixedTypes, first_token: str, provider: Provider, tmp_path: Path
 ) -> AsyncIterator[Client]:
     """With webhooks, which belong to owners, too, and with a provider to log in by."""
     secret = tmp_path / "client.secret"
     secret.write_text(CLIENT_SECRET)
     secret.chmod(0o600)
-    made = Made(file=task_pb2.ResultFile(name=RESULT_FILE))
-    report = ScriptedExecutor([made, Made(chunk=b"x"), Made(result=struct())])
     async with start(
-        FixedTypes([executor(REPORT, report)]),
+        types,
         login=True,
         token_file=str(tmp_path / "first.token"),
         webhook_secret=SECRET,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,7 +14,6 @@ from mesh.reasons import Reason
 from mesh.tasks import stop
 from orchestrator.jobs.event_log import EventLogWriter
 from orchestrator.metrics import RETRIES
-from orchestrator.pipeline.circuit import CallPermit, Circuit
 from orchestrator.pipeline.stages import failure_of
 from orchestrator.queue.capacity import Capacity
 from orchestrator.settings import Settings
@@ -71,13 +70,11 @@ class TaskAttempt:
         self,
         engine: Engine,
         registered: Registered,
-        circuit: Circuit,
         lease: TaskLease,
         seen: TaskLog,
     ) -> None:
         self._engine = engine
         self._registered = registered
-        self._circuit = circuit
         self._lease = lease
         self._seen = seen
         settings = engine.settings
@@ -101,7 +98,7 @@ class TaskAttempt:
         try:
             await self._append()
             self._check_crashes()
-            await self._unless_cancelled(self._call_in_time(spool))
+            await self._unless_cancelled(self._within_time(self._call(spool)))
         except _CancelRequestedError:
             await self._end(CANCELLED)
             return None
@@ -149,20 +146,6 @@ class TaskAttempt:
                 shown = now
                 await self._lease.save()
 
-    async def _call_in_time(self, spool: Spool) -> None:
-        async with AsyncExitStack() as stack:
-            permit = None
-            if not self._queued:  # programs behind a queue come and go as they like
-                permit = await stack.enter_async_context(self._circuit.permit())
-            try:
-                await self._within_time(self._call(spool, permit))
-            except MeshError as error:
-                if permit is not None:
-                    permit.failed(error)
-                raise
-            if permit is not None:
-                permit.answered()
-
     @property
     def _queued(self) -> bool:
         return self._registered.transport == task_pb2.TASK_TRANSPORT_QUEUE
@@ -180,18 +163,16 @@ class TaskAttempt:
                 reason=Reason.DEADLINE,
             ) from error
 
-    async def _call(self, spool: Spool, permit: CallPermit | None) -> None:
+    async def _call(self, spool: Spool) -> None:
         if self._task.role == COLLECTOR:
-            await self._collect(spool, permit)
+            await self._collect(spool)
         else:
-            await self._execute(spool, permit)
+            await self._execute(spool)
 
-    async def _collect(self, spool: Spool, permit: CallPermit | None) -> None:
+    async def _collect(self, spool: Spool) -> None:
         intake = Intake(self._lease, self._event_log, self._seen, spool)
         async with aclosing(self._found()) as responses:
             async for response in responses:
-                if permit is not None:
-                    permit.answered()
                 await intake.take(response)
                 if intake.full:
                     log.info("a collector is stopped: it found as much as may be")
@@ -217,7 +198,7 @@ class TaskAttempt:
             )
         )
 
-    async def _execute(self, spool: Spool, permit: CallPermit | None) -> None:
+    async def _execute(self, spool: Spool) -> None:
         record, inputs = self._lease.record, self._engine.inputs
         start = await inputs.start(record)
         segments = self._registered.description.needs_segments
@@ -225,8 +206,6 @@ class TaskAttempt:
         results = Results(self._lease, spool)
         async with aclosing(self._made(start, items)) as responses:
             async for response in responses:
-                if permit is not None:
-                    permit.answered()
                 await results.take(response)
         results.end()
 

@@ -17,7 +17,6 @@ from orchestrator.jobs.event_log import EventLogWriter
 from orchestrator.jobs.lease import LostError
 from orchestrator.jobs.storage import PATIENCE_SECONDS
 from orchestrator.jobs.store import ConflictError
-from orchestrator.pipeline.circuit import Circuit
 from orchestrator.queue.consumers import Consumer, wait_for_record
 from orchestrator.queue.work_queue import id_of_subject
 from orchestrator.tasks.attempt import Engine, TaskAttempt, begin
@@ -48,11 +47,6 @@ class TypeWorker(Consumer):
         """The type as it is now."""
         self._engine = engine
         self._leases = leases
-        self._circuit = Circuit(
-            registered.type,
-            failures=settings.circuit_failures,
-            seconds=settings.circuit_seconds,
-        )
         backoff = Backoff(settings.retry_seconds, LONGEST_WAIT_SECONDS)
         super().__init__(
             bus,
@@ -97,7 +91,7 @@ class TypeWorker(Consumer):
             seen = await read_task_log(
                 storage.jobs.event_logs, versioned.id, patience_seconds=PATIENCE_SECONDS
             )
-            attempt = TaskAttempt(self._engine, self.registered, self._circuit, lease, seen)
+            attempt = TaskAttempt(self._engine, self.registered, lease, seen)
             return await attempt.run()
         finally:
             self._leases.discard(lease)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shlex
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -30,7 +31,7 @@ from ytcaption.v1 import executor_service_pb2_grpc as executor_rpc
 
 PAGE = page("docs/extending.md")
 PROGRAMS = dict(
-    re.findall(r"^`(\w+\.py)`:\n\n```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 )
 LINES = [line for block in blocks(PAGE, "sh") for line in block.splitlines()]
 SERVED = ("escavador.py", "executador.py")
@@ -48,7 +49,7 @@ class Follower:
 
     async def run(self, line: str) -> str:
         """Runs a line of the page; returns what it prints."""
-        program, *words = self.real(line).split()
+        program, *words = shlex.split(self.real(line))
         command = [sys.executable, "-S"] if program == "python" else [COMMAND]
         mesh = {"YTCAPTION_SERVER": self.server}
         process = await asyncio.create_subprocess_exec(

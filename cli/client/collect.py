@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 
 from cli.channel import CANCEL_SECONDS, Server, as_command_error, call
-from cli.client.collections import ReportOutput
+from cli.client.collections import ReportOutput, fetch_result_files
 from cli.execution import clean_up
 from cli.exits import CommandError, Exit
 from cli.files.captions import CaptionOutput, MemberCaptionWriter
@@ -113,11 +113,12 @@ class _Gathering:
         failure = await self._captions.finish()
         reports = await self._write_reports()
         state = self._state
-        self._print_files(reports)
+        results = await self._write_results()
+        self._print_files([*results, *reports])
         self._screen.line(f"collection {self._collection_id}: {count_summary(state.counts)}")
         self._print_late_hint()
         if self._options.as_json:
-            files = [str(path) for path in self._captions.paths]
+            files = [str(path) for path in (*self._captions.paths, *results)]
             written = [str(path) for path in reports]
             self._screen.out(collection_result_json(state, files=files, reports=written))
         if failure is not None:
@@ -126,6 +127,14 @@ class _Gathering:
 
     async def _write_reports(self) -> list[Path]:
         return await self._options.reports.fetch(self._server, self._collection_id)
+
+    async def _write_results(self) -> list[Path]:
+        """The files that executors made, where caption files are written, too."""
+        output, subtasks = self._options.output, self._state.subtasks
+        if not output.formats:
+            return []
+        made = [subtasks[number] for number in sorted(subtasks)]
+        return await fetch_result_files(self._server, self._collection_id, made, output.directory)
 
     def _print_files(self, reports: list[Path]) -> None:
         if paths := self._captions.paths:

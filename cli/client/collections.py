@@ -1,7 +1,7 @@
 """collections, collection and report: lists collections, shows one, fetches reports over one."""
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from mesh.correlation import call_metadata
 from mesh.watching import cancelled_after
 from ytcaption.v1 import collection_pb2 as pb
 from ytcaption.v1 import collection_service_pb2 as service_pb
+from ytcaption.v1 import task_pb2
 
 REPORT_FORMATS = {
     "html": service_pb.REPORT_FORMAT_HTML,
@@ -170,6 +171,28 @@ async def _save(server: Server, collection_id: str, name: str, captions: str, pa
             async for frame in frames:
                 opened.write(frame.chunk)
     return path
+
+
+async def fetch_result_files(
+    server: Server, collection_id: str, subtasks: Iterable[task_pb2.Subtask], folder: Path
+) -> list[Path]:
+    """Writes the files that executors made; returns their paths."""
+    paths = []
+    for subtask in subtasks:
+        for file in subtask.files:
+            name = file_stem(f"{subtask.type}-{subtask.number} {file.name}", "result")
+            request = service_pb.GetResultFileRequest(
+                collection_id=collection_id, subtask=subtask.number, name=file.name
+            )
+            metadata = call_metadata()
+            call = server.collections.GetResultFile(
+                request, timeout=REPORT_SECONDS, metadata=metadata
+            )
+            with cancelled_after(call), whole_file(folder / name) as opened:
+                async for frame in call:
+                    opened.write(frame.chunk)
+            paths.append(folder / name)
+    return paths
 
 
 def _named(path: Path, name: str) -> Path:

@@ -1,5 +1,6 @@
 """`ytcaption collect` against the fake orchestrator on a real socket."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -215,3 +216,36 @@ async def test_the_ends_of_subtasks_are_shown_and_missing_ones_make_it_partial()
     shown = [json.loads(line) for line in lines.out.splitlines()]
     [line] = [one for one in shown if one["type"] == "subtask"]
     assert (line["name"], line["role"], line["state"]) == ("blog", "COLLECTOR", "TIMED_OUT")
+
+
+async def test_files_of_executors_are_written_beside_the_captions(tmp_path: Path) -> None:
+    made = task_pb.Subtask(
+        number=2,
+        role=task_pb.TASK_ROLE_EXECUTOR,
+        type="palavras",
+        state=task_pb.SUBTASK_STATE_COMPLETED,
+        files=[task_pb.ResultFile(name="../words.csv")],
+    )
+    complete = collection_pb.Collection(
+        collection_id=COLLECTION_ID, state=collection_pb.COLLECTION_STATE_COMPLETE, settled=True
+    )
+    complete.end_time.GetCurrentTime()
+    scripted = FakeCollections(
+        [
+            service_pb.WatchCollectionResponse(sequence=2, subtask=made),
+            service_pb.WatchCollectionResponse(sequence=3, collection=complete),
+        ]
+    )
+    scripted.subtasks = [made]
+    folder = tmp_path / "out"
+
+    async with serving(collections=scripted) as address:
+        named = ("--source", "blog", "--executor", "palavras", "--json")
+        ended = await run("collect", *named, "-o", str(folder), "--server", address)
+
+    assert ended.code == 0, ended.err
+    [name] = json.loads(ended.out.splitlines()[-1])["files"]
+    path = Path(name)
+    assert path.parent == folder
+    assert path.name == "palavras-2 .._words.csv"
+    assert await asyncio.to_thread(path.read_bytes) == scripted.report

@@ -147,7 +147,6 @@ async def test_every_route_asks_for_its_role(
         for role, token in tokens.items():
             # A job is read before it is run again, so it must be there for its owner.
             path = route.replace("{job_id}/retry", f"{job_id}/retry")
-            path = path.replace("{number}", "1").replace("{role}", "collector")
             status = await _status(http, path, bearer(token) if token else {})
             refused = 403 if role else 401
             if role >= required:
@@ -255,12 +254,14 @@ async def test_owners_are_shown_and_a_reader_gets_the_number_of_all_dead_letters
 
 async def _status(http: httpx2.AsyncClient, route: str, headers: dict[str, str]) -> int:
     method, path = route.split(" ")
-    path = path.replace("{format}", "srt")
+    for part, value in (("format", "srt"), ("number", "1"), ("role", "collector")):
+        path = path.replace(f"{{{part}}}", value)
     path = re.sub(r"\{\w+\}", ID, path)
     bodies: dict[str, dict[str, Any]] = {
         "/pipeline": {"json": {"youtube_url": "http://127.0.0.1:9/nothing"}},
         "/collections": {"json": {"sources": ["http://127.0.0.1:9/nothing"]}},
         "/uploads": {"content": b"noise"},
+        "/admin/types": {"json": {"type": "x", "role": "collector", "transport": "queue"}},
         "/login": {"data": {"token": ""}},
     }
     if path in STATIC:

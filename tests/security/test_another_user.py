@@ -50,7 +50,7 @@ async def test_another_user_is_refused_everywhere(tmp_path: Path) -> None:
     assert tried["http"] == {"/jobs": 401, "/metrics": 401, "/live": 200}
     assert tried["metrics"] == [401] * 5
     assert "Authorization Violation" in tried["nats"]
-    assert len(secrets) == 7
+    assert len(secrets) == 8
     assert tried["files"] == ["forbidden"] * len(secrets)
     assert own.code == 0, own.err
     assert all("python_info" in one for one in scraped)

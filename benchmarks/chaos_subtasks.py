@@ -215,7 +215,7 @@ def _words(found: TasksEvidence, subtask: task_pb2.Subtask) -> int:
     result = MessageToDict(subtask.result)
     texts = {one.number: one.text for one in found.documents}
     if subtask.document:
-        return word_count(texts[subtask.document]) if result["itens"] == 1 else -1
+        return word_count(texts.get(subtask.document, "")) if result["itens"] == 1 else -1
     if subtask.member:
         return int(result["palavras"]) if result["itens"] == 1 else -1
     if not len(texts) <= result["itens"] <= len(texts) + len(found.members):

@@ -179,7 +179,7 @@ class TaskGathering:
     async def _published(self) -> list[dict[str, Any]]:
         """Every aggregate of it in the outbox, as a listener with a durable consumer reads them."""
         found: list[dict[str, Any]] = []
-        key = seed_file(self.mesh.data_dir / broker.CREDENTIALS, "listener")
+        key = seed_file(self.mesh.data_dir / "nats" / broker.CREDENTIALS, "listener")
         client = await nats.connect(f"nats://127.0.0.1:{self.mesh.nats_port}", nkeys_seed=str(key))
         try:
             outbox = await client.jetstream().pull_subscribe_bind("listener", stream="YTC_OUTBOX")

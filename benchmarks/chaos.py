@@ -1,9 +1,11 @@
 """Whether a job is lost while everything dies: `python -m benchmarks.chaos [--jobs 30]`.
 
 Starts the whole mesh under its supervisor, hears every source once undisturbed, then submits jobs
-by address and by upload, and a collection, while SIGKILL hits every kind of process at seeded
-random moments. Exits with 1 if a job or a member was lost, had two results or was counted twice, if
-a transcript differs from the undisturbed one, or if a watcher saw an event twice or never.
+by address and by upload, a collection, and one with collectors and executors, while SIGKILL hits
+every kind of process, third-party collectors and executors included, at seeded random moments.
+Exits with 1 if a job, a member, a document or a result was lost, was there or counted twice, if a
+transcript differs from the undisturbed one, if an aggregate says something else than the subtasks,
+or if a watcher saw an event twice or never.
 """
 
 import asyncio
@@ -24,9 +26,13 @@ import grpc
 from benchmarks.chaos_caller import Caller, Seen
 from benchmarks.chaos_collection import Gathering, prepared
 from benchmarks.chaos_gathered import weigh
-from benchmarks.chaos_mesh import Killer, UpMesh, planned_kills, up_mesh
+from benchmarks.chaos_mesh import Killer, UpMesh, Victims, planned_kills, up_mesh
 from benchmarks.chaos_report import Outcome, Run, judge, table, to_json
 from benchmarks.chaos_sources import CUTS, cut_of, make_copies, make_copy, make_cut
+from benchmarks.chaos_strangers import PROGRAMS, MeshAndStrangers
+from benchmarks.chaos_subtasks import weigh_tasks
+from benchmarks.chaos_tasks import TaskGathering, prepared_tasks
+from benchmarks.processes import SERVICES
 from benchmarks.recording import served
 from benchmarks.results import write_json
 from cli.channel import open_channel
@@ -52,6 +58,14 @@ class Arguments:
     pause: float
     members: int = 0
     sources: int = len(CUTS)
+    recordings: int = 0
+    """Of the collection with collectors and executors; 0: there is none, nor are they killed."""
+    deadline_seconds: float = 150
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Processes that are killed."""
+        return (*SERVICES, *PROGRAMS) if self.recordings else SERVICES
 
 
 @dataclass(slots=True)
@@ -83,11 +97,22 @@ async def run_chaos(args: Arguments) -> Run:
             with served(folder / "files") as site:
                 chaos = Chaos(args, mesh, Caller(PipelineServiceStub(channel)), site)
                 await chaos.hear_undisturbed(bases, folder / "files")
+                collections = CollectionServiceStub(channel)
                 if args.members:
-                    stub = CollectionServiceStub(channel)
                     files = make_copies(bases, folder / "files", 50_000, args.members)
-                    chaos.gathering = prepared(stub, chaos.caller, site, files)
-                return await chaos.run(bases, folder / "files")
+                    chaos.gathering = prepared(collections, chaos.caller, site, files)
+                if not args.recordings:
+                    return await chaos.run(bases, folder / "files")
+                files = make_copies(bases, folder / "files", 70_000, args.recordings)
+                async with prepared_tasks(
+                    *(mesh, channel, chaos.caller),
+                    site=site,
+                    files=files,
+                    folder=folder,
+                    deadline_seconds=args.deadline_seconds,
+                ) as (tasks, strangers):
+                    chaos.add_tasks(tasks, MeshAndStrangers(mesh, strangers))
+                    return await chaos.run(bases, folder / "files")
 
 
 class Chaos:
@@ -102,6 +127,11 @@ class Chaos:
         """By cut and whether it was uploaded: only a short upload is heard as a whole."""
         self._orders: list[Order] = []
         self.gathering: Gathering | None = None
+        self.tasks: TaskGathering | None = None
+
+    def add_tasks(self, tasks: TaskGathering, victims: Victims) -> None:
+        """A collection with collectors and executors, and everything that is killed then."""
+        self.tasks, self._killer.victims = tasks, victims
 
     async def hear_undisturbed(self, bases: list[Path], folder: Path) -> None:
         """The transcripts everything else is compared with."""
@@ -127,27 +157,34 @@ class Chaos:
         for number, file in enumerate(files):
             self._orders.append(Order(number, cut_of(file.name), file, rng.random() < 0.5))
         killing = asyncio.create_task(
-            self._killer.run(planned_kills(args.kills, args.pause, args.seed), self._all_ended)
+            self._killer.run(
+                planned_kills(args.kills, args.pause, args.seed, args.kinds), self._all_ended
+            )
         )
         working = [asyncio.create_task(self._try(order)) for order in self._orders]
-        if self.gathering:
-            working.append(asyncio.create_task(self._gather(self.gathering)))
+        for name, one in self._gatherings.items():
+            working.append(asyncio.create_task(self._gather(name, one)))
         with suppress(TimeoutError):
             async with asyncio.timeout(args.limit_seconds):
                 await asyncio.gather(killing, *working)
         await stop(killing, *working)
         return await self._count(monotonic() - began)
 
+    @property
+    def _gatherings(self) -> dict[str, Gathering]:
+        found = {"collection": self.gathering, "tasks": self.tasks and self.tasks.gathering}
+        return {name: one for name, one in found.items() if one}
+
     def _all_ended(self) -> bool:
-        gathered = self.gathering is None or self.gathering.ended
+        gathered = all(one.ended for one in self._gatherings.values())
         return gathered and all(order.ended for order in self._orders)
 
-    async def _gather(self, gathering: Gathering) -> None:
+    async def _gather(self, name: str, gathering: Gathering) -> None:
         try:
-            await gathering.see_through(f"chaos-{self._args.seed}-collection")
-            say("the collection is settled")
+            await gathering.see_through(f"chaos-{self._args.seed}-{name}")
+            say(f"{name}: settled")
         except grpc.aio.AioRpcError as error:  # counted at the end, as with jobs
-            say(f"the collection: {error.code().name}: {error.details()}")
+            say(f"{name}: {error.code().name}: {error.details()}")
         finally:
             gathering.kills, gathering.ended = self._killer.kills.total(), True
 
@@ -179,6 +216,10 @@ class Chaos:
             evidence = await self.gathering.evidence(self._differs)
             run.collection = weigh(evidence, self.gathering.kills)
             run.surplus -= sum(bool(member.job_id) for member in evidence.members)
+        if self.tasks:
+            found = await self.tasks.evidence(self._differs)
+            run.tasks = weigh_tasks(found, self.tasks.gathering.kills)
+            run.surplus -= sum(bool(member.job_id) for member in found.members)
         run.wall_seconds = wall_seconds
         return run
 
@@ -218,6 +259,20 @@ def write_result(run: Run, folder: Path) -> Path:
     show_default=True,
     help="Of a collection beside them; 0: none.",
 )
+@click.option(
+    "--recordings",
+    type=click.IntRange(min=0),
+    default=6,
+    show_default=True,
+    help="Of a collection with collectors and executors beside them; 0: none.",
+)
+@click.option(
+    "--deadline",
+    type=click.FloatRange(min=10),
+    default=150.0,
+    show_default=True,
+    help="Seconds until that collection's time is up.",
+)
 @click.option("--kills", type=click.IntRange(min=0), default=60, show_default=True)
 @click.option("--seed", type=int, default=None, help="The same seed kills in the same order.")
 @click.option(
@@ -235,7 +290,14 @@ def write_result(run: Run, folder: Path) -> Path:
     help="Seconds between two kills, on average.",
 )
 def main(  # noqa: PLR0913 # options
-    jobs: int, members: int, kills: int, seed: int | None, seconds: float, pause: float
+    jobs: int,
+    members: int,
+    recordings: int,
+    deadline: float,
+    kills: int,
+    seed: int | None,
+    seconds: float,
+    pause: float,
 ) -> None:
     """Runs, prints the counts and fails if an invariant is broken."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -243,7 +305,12 @@ def main(  # noqa: PLR0913 # options
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     seed = random.randrange(1_000_000) if seed is None else seed  # noqa: S311 # printed below
     say(f"seed {seed}")
-    run = asyncio.run(run_chaos(Arguments(jobs, kills, seed, seconds, pause, members)))
+    args = Arguments(
+        *(jobs, kills, seed, seconds, pause, members),
+        recordings=recordings,
+        deadline_seconds=deadline,
+    )
+    run = asyncio.run(run_chaos(args))
     click.echo(f"{jobs} jobs, {members} members of a collection, {kills} kills, seed {seed}")
     click.echo(table(run))
     click.echo(f"wrote {write_result(run, RESULTS)}", err=True)

@@ -29,19 +29,29 @@ def prepared(
     """A collection of these files of the site, and a feed beside them that lists them all."""
     addresses = [f"{site}/{file.name}" for file in files]
     make_feed(addresses, files[0].with_name(FEED))
-    return Gathering(collections, jobs, addresses, f"{site}/{FEED}")
+    request = pb.CreateCollectionRequest(
+        addresses=addresses[::2],
+        sources=[f"{site}/{FEED}"],
+        max_in_flight=IN_FLIGHT,
+        force=True,
+    )
+    return Gathering(collections, jobs, request, addresses)
 
 
 class Gathering:
-    """One collection, of which some addresses are named and all are listed by a feed."""
+    """One collection, and the recordings that are to be its members."""
 
     def __init__(
-        self, collections: CollectionServiceStub, jobs: Caller, addresses: list[str], feed: str
+        self,
+        collections: CollectionServiceStub,
+        jobs: Caller,
+        request: pb.CreateCollectionRequest,
+        addresses: list[str],
     ) -> None:
         self._collections = collections
         self._jobs = jobs
+        self._request = request
         self._addresses = addresses
-        self._feed = feed
         self.collection_id = ""
         self.seen = SeenCollection()
         self.ended = False
@@ -50,13 +60,8 @@ class Gathering:
 
     async def see_through(self, request_id: str) -> None:
         """Returns once the collection is settled."""
-        request = pb.CreateCollectionRequest(
-            addresses=self._addresses[::2],
-            sources=[self._feed],
-            max_in_flight=IN_FLIGHT,
-            request_id=request_id,
-            force=True,
-        )
+        request = self._request
+        request.request_id = request_id
 
         async def ask() -> str:
             made = await self._collections.CreateCollection(request, timeout=CALL_SECONDS)
@@ -89,21 +94,22 @@ class Gathering:
         members: list[collection_pb2.Member] = []
         if self.collection_id:  # else it was never accepted
             record = (await self._page(0, "")).collection
-            fold, members = await self._members()
-        outcomes = [await self._judged(member, differs) for member in members if member.job_id]
+            fold, members = await self.members()
+        outcomes = [await self.judged(member, differs) for member in members if member.job_id]
         return Evidence(
             expected=self._addresses,
             record=record,
             fold=fold,
             members=members,
-            newest=await self._newest() if record.settled else [],
+            newest=await self.newest() if record.settled else [],
             seen=self.seen,
             succeeded=sum(not outcome.lost for outcome in outcomes),
             second_results=sum(outcome.ran_twice for outcome in outcomes),
             differing=sum(outcome.differs for outcome in outcomes),
         )
 
-    async def _judged(self, member: collection_pb2.Member, differs: Differs) -> Outcome:
+    async def judged(self, member: collection_pb2.Member, differs: Differs) -> Outcome:
+        """What became of the job of one member."""
         job = await self._jobs.job(member.job_id)
         if member.state != COMPLETED:
             return judge(member.job_id, member.source_url, job, [], Seen(), differs=False)
@@ -112,7 +118,8 @@ class Gathering:
         different = differs(member.source_url, transcript)
         return judge(member.job_id, member.source_url, job, event_log, Seen(), differs=different)
 
-    async def _members(self) -> tuple[collection_pb2.Collection, list[collection_pb2.Member]]:
+    async def members(self) -> tuple[collection_pb2.Collection, list[collection_pb2.Member]]:
+        """The collection and all its members, as a caller gets them."""
         found: list[collection_pb2.Member] = []
         token = ""
         while True:
@@ -132,7 +139,7 @@ class Gathering:
 
         return await stubbornly(ask)
 
-    async def _newest(self) -> list[int]:
+    async def newest(self) -> list[int]:
         """What a watcher that joins after the end receives."""
 
         async def ask() -> list[int]:

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ytcaption.v1 import collection_pb2
+from ytcaption.v1 import collection_pb2, task_pb2
 from ytcaption.v1 import collection_service_pb2 as pb
 
 COMPLETED = collection_pb2.MEMBER_STATE_COMPLETED
+SUBTASK_COMPLETED = task_pb2.SUBTASK_STATE_COMPLETED
 UNDER_WAY = (collection_pb2.MEMBER_STATE_PENDING, collection_pb2.MEMBER_STATE_RUNNING)
 
 
@@ -19,6 +20,8 @@ class SeenCollection:
     sequences: list[int] = field(default_factory=list)
     ends: Counter[int] = field(default_factory=Counter)
     """By number: how often a member was said to have ended."""
+    completions: Counter[int] = field(default_factory=Counter)
+    """By number: how often a subtask was said to be completed."""
     cuts: int = 0
     settled: bool = False
 
@@ -33,6 +36,8 @@ class SeenCollection:
             self.sequences.append(update.sequence)
         if update.HasField("member") and update.member.state not in UNDER_WAY:
             self.ends[update.member.number] += 1
+        if update.HasField("subtask") and update.subtask.state == SUBTASK_COMPLETED:
+            self.completions[update.subtask.number] += 1
         self.settled = self.settled or (bool(update.sequence) and update.collection.settled)
 
 

@@ -5,11 +5,12 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
+from typing import Protocol
 
 import click
 import psutil
@@ -31,6 +32,8 @@ IMPATIENT = {
     # A kill costs an attempt without a fault of the job.
     "ORCHESTRATOR_MAX_ATTEMPTS": "10000",
     "ORCHESTRATOR_MAX_CRASHES": "10000",
+    # Executors of a whole collection have to end while everything keeps dying.
+    "ORCHESTRATOR_EXECUTOR_MARGIN_SECONDS": "30",
 }
 
 
@@ -43,6 +46,8 @@ class UpMesh:
     log: Path
     addresses: tuple[str, ...]
     """Of all services, the orchestrator's first."""
+    data_dir: Path
+    nats_port: int
 
     async def is_whole(self) -> bool:
         """Whether every service serves, so that jobs can go on."""
@@ -60,9 +65,10 @@ class UpMesh:
 @asynccontextmanager
 async def up_mesh(data_dir: Path) -> AsyncIterator[UpMesh]:
     """The whole mesh on free ports, supervised, until the block ends."""
-    port = free_row(4)
+    port = free_row(5)
+    nats_port = port + 4
     command = [sys.executable, "-m", "cli", "up", "--port", str(port), "--metrics-port", "0"]
-    command += ["--http-port", "0", "--nats-port", "0"]
+    command += ["--http-port", "0", "--nats-port", str(nats_port)]
     command += ["--data-dir", str(data_dir), "--allow-private-addresses"]
     log = data_dir.with_suffix(".log")
     with log.open("wb") as output:
@@ -75,7 +81,7 @@ async def up_mesh(data_dir: Path) -> AsyncIterator[UpMesh]:
             start_new_session=True,
         )
     addresses = tuple(f"127.0.0.1:{port + more}" for more in range(4))
-    mesh = UpMesh(addresses[0], process.pid, log, addresses)
+    mesh = UpMesh(addresses[0], process.pid, log, addresses, data_dir, nats_port)
     try:
         await _until_it_serves(mesh, process)
         yield mesh
@@ -103,24 +109,36 @@ class Blow:
     """Waits first until the last victim is back: then it hits work, else it hits recovery."""
 
 
-def planned_kills(count: int, pause: float, seed: int) -> Iterator[Blow]:
+def planned_kills(
+    count: int, pause: float, seed: int, kinds: Sequence[str] = SERVICES
+) -> Iterator[Blow]:
     """Plans kills of every process kind; order and times follow from the seed."""
     rng = random.Random(seed)  # noqa: S311 # to be repeatable, not secret
     deck: list[str] = []
     for _ in range(count):
         if not deck:
-            deck = rng.sample(SERVICES, len(SERVICES))
+            deck = rng.sample(kinds, len(kinds))
         # Now and then two at once.
         quick = rng.random() < 0.15
         wait = rng.uniform(0, 0.2) if quick else rng.uniform(0.2, 2 * pause)
         yield Blow(deck.pop(), wait, when_whole=not quick and rng.random() < 0.6)
 
 
+class Victims(Protocol):
+    """Processes that may be killed because something starts them again."""
+
+    async def is_whole(self) -> bool:
+        """Whether every one of them serves."""
+
+    def alive(self, kind: str) -> psutil.Process | None:
+        """The process of that kind now; None between a death and the next start."""
+
+
 @dataclass(slots=True)
 class Killer:
     """Kills what the mesh consists of, and counts."""
 
-    mesh: UpMesh
+    victims: Victims
     say: Callable[[str], None]
     kills: Counter[str] = field(default_factory=Counter)
     over: bool = False
@@ -143,11 +161,11 @@ class Killer:
     async def _until_whole(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(RECOVERY_SECONDS):
-                while not await self.mesh.is_whole():  # noqa: ASYNC110 # other processes send no event
+                while not await self.victims.is_whole():  # noqa: ASYNC110 # other processes send no event
                     await asyncio.sleep(LOOK_SECONDS)
 
     async def _strike(self, kind: str) -> None:
-        while (victim := await asyncio.to_thread(self.mesh.alive, kind)) is None:  # noqa: ASYNC110
+        while (victim := await asyncio.to_thread(self.victims.alive, kind)) is None:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_SECONDS)  # the supervisor is about to start it again
         with suppress(psutil.NoSuchProcess):
             victim.kill()

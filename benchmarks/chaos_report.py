@@ -6,6 +6,7 @@ from typing import Any
 
 from benchmarks.chaos_caller import Seen
 from benchmarks.chaos_gathered import Gathered
+from benchmarks.chaos_subtasks import Tasked
 from benchmarks.processes import SERVICES
 from ytcaption.v1 import event_pb2, job_pb2
 from ytcaption.v1 import pipeline_service_pb2 as pb
@@ -96,6 +97,8 @@ class Run:
     wall_seconds: float = 0
     collection: Gathered | None = None
     """None if there was none."""
+    tasks: Tasked | None = None
+    """The collection with collectors and executors; None if there was none."""
 
     def figures(self) -> dict[str, int]:
         """All that is counted; everything but the first two must be 0."""
@@ -111,6 +114,7 @@ class Run:
             "events a watcher saw twice": sum(outcome.repeated for outcome in found),
             "events a watcher missed": sum(outcome.missed for outcome in found),
             **(self.collection.figures() if self.collection else {}),
+            **(self.tasks.figures() if self.tasks else {}),
         }
 
     def fault(self) -> str:
@@ -122,7 +126,8 @@ class Run:
 def table(run: Run) -> str:
     """A line for each figure."""
     attempts = [outcome.attempts for outcome in run.outcomes]
-    kills = ", ".join(f"{name} {run.kills.get(name, 0)}" for name in SERVICES)
+    kinds = [*SERVICES, *(name for name in run.kills if name not in SERVICES)]
+    kills = ", ".join(f"{name} {run.kills.get(name, 0)}" for name in kinds)
     rows: list[tuple[str, object]] = [
         *run.figures().items(),
         ("kills by process", kills),
@@ -130,6 +135,7 @@ def table(run: Run) -> str:
         ("attempts a job, most", max(attempts, default=0)),
         ("watches begun again", sum(outcome.cuts for outcome in run.outcomes)),
         *_rows(run.collection),
+        *_task_rows(run.tasks),
         ("wall time", f"{run.wall_seconds:.0f} s"),
     ]
     width = max(len(name) for name, _ in rows)
@@ -143,6 +149,19 @@ def _rows(collection: Gathered | None) -> list[tuple[str, object]]:
         ("members of the collection", collection.members),
         ("kills while it ran", collection.kills),
         ("watches of it begun again", collection.cuts),
+    ]
+
+
+def _task_rows(tasks: Tasked | None) -> list[tuple[str, object]]:
+    if tasks is None:
+        return []
+    return [
+        ("subtasks of collectors and executors", tasks.subtasks),
+        ("documents and recordings they found", f"{tasks.documents}, {tasks.recordings}"),
+        ("attempts a subtask, most", tasks.attempts),
+        ("subtasks and recordings that ended late", tasks.late),
+        ("kills while these ran", tasks.kills),
+        ("watches of these begun again", tasks.cuts),
     ]
 
 

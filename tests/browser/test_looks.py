@@ -158,4 +158,7 @@ def test_a_collection_with_subtasks_and_documents(look: Look) -> None:
     page.goto(f"/#/collection/{ID}")
     expect(page.locator(".subtask")).to_have_count(len(subtasks))
     expect(page.locator(".document")).to_have_count(len(documents))
+    page.locator(".subtask").nth(7).scroll_into_view_if_needed()
     check("collection-subtasks")
+    page.locator(".document").last.scroll_into_view_if_needed()
+    check("collection-documents")

@@ -12,7 +12,7 @@ END_STATES = ("succeeded", "failed", "cancelled")
 
 
 class ApiClient:
-    """Submits, reads and deletes jobs."""
+    """Submits, reads and deletes jobs; makes collections, and registers types for them."""
 
     def __init__(self, base: str, token: str = "") -> None:
         self._base = base
@@ -33,6 +33,18 @@ class ApiClient:
 
     def delete(self, job_id: str) -> None:
         self._request("DELETE", f"/jobs/{job_id}")
+
+    def collect(self, **fields: Any) -> str:
+        """Makes a collection; returns its id."""
+        return str(self._request("POST", "/collections", fields)["collection_id"])
+
+    def add_type(self, role: str, name: str, address: str) -> None:
+        """Registers a collector or an executor that serves at this address."""
+        body = {"type": name, "role": role, "addresses": [address]}
+        self._request("POST", "/admin/types", body)
+
+    def remove_type(self, role: str, name: str) -> None:
+        self._request("DELETE", f"/admin/types/{role}/{name}")
 
     def finished(self, job_id: str) -> str:
         """Waits until the job has ended; returns the same id."""

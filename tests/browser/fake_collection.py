@@ -1,6 +1,7 @@
 """Faked responses about a collection, where a real one would take too long."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from playwright.sync_api import Page, Route
@@ -29,6 +30,8 @@ def collection(members: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         ],
         "discovery_complete": True,
         "member_count": len(members),
+        "subtask_count": 0,
+        "document_count": 0,
         "counts": counts,
         "late_count": sum(one["late"] for one in members),
         "created_at": NOW,
@@ -62,6 +65,44 @@ def member(number: int, state: str, **more: Any) -> dict[str, Any]:
     }
 
 
+def subtask(number: int, state: str, **more: Any) -> dict[str, Any]:
+    """One call of a collector."""
+    return {
+        "number": number,
+        "task_id": f"task-{number}",
+        "role": "collector",
+        "type": "blog",
+        "parameters": {"endereco": "https://example.test/feed.xml"},
+        "member": None,
+        "document": None,
+        "state": state,
+        "progress": None,
+        "failure": None,
+        "attempt": 1,
+        "found": 0,
+        "result": None,
+        "files": [],
+        "late": False,
+        "ended_at": None,
+        **more,
+    }
+
+
+def document(number: int, **more: Any) -> dict[str, Any]:
+    """One text, as the event stream has it."""
+    return {
+        "number": number,
+        "subtask": 1,
+        "url": f"https://example.test/posts/{number}",
+        "title": f"Post number {number}",
+        "text": "",
+        "language": "en",
+        "publish_date": "2026-02-03",
+        "metadata": {},
+        **more,
+    }
+
+
 def events(*sent: tuple[str, int, dict[str, Any]]) -> str:
     """Encodes server-sent events: name, id (0: none) and data."""
     lines = ["retry: 100", ""]
@@ -71,12 +112,20 @@ def events(*sent: tuple[str, int, dict[str, Any]]) -> str:
     return "\n".join([*lines, ""])
 
 
-def serve_collection(page: Page, found: dict[str, Any], members: list[dict[str, Any]]) -> None:
+def serve_collection(
+    page: Page,
+    found: dict[str, Any],
+    members: list[dict[str, Any]],
+    subtasks: Sequence[dict[str, Any]] = (),
+    documents: Sequence[dict[str, Any]] = (),
+) -> None:
     """Answers the page's requests about collections with this one, to its final event."""
+    parts = [("member", one) for one in members]
+    parts += [("subtask", one) for one in subtasks] + [("document", one) for one in documents]
     stream = events(
         ("collection", 0, found),
-        *(("member", one["number"], one) for one in members),
-        ("finished", len(members) + 1, found),
+        *((name, event_id, one) for event_id, (name, one) in enumerate(parts, 1)),
+        ("finished", len(parts) + 1, found),
     )
 
     def stream_events(route: Route) -> None:
@@ -110,4 +159,34 @@ def members_of_every_state() -> list[dict[str, Any]]:
         member(6, "running"),
         member(7, "pending", title=""),
         member(8, "cancelled"),
+    ]
+
+
+def subtasks_of_every_state() -> list[dict[str, Any]]:
+    """Subtasks of every state and both roles."""
+    refused = {
+        "reason": "EXECUTOR_FAILED",
+        "message": "the model says no",
+        "retryable": False,
+        "stage": None,
+        "attempt": 3,
+    }
+    file = {
+        "name": "An evening of talks about everything and nothing, in February 2026.pdf",
+        "media_type": "application/pdf",
+        "size_bytes": 123_456,
+        "sha256": "00" * 32,
+        "url": "",
+    }
+    made: dict[str, Any] = {"role": "executor", "type": "relatorio", "parameters": {}}
+    return [
+        subtask(1, "completed", found=30, progress=100.0),
+        subtask(2, "running", found=1, progress=42.0, attempt=2),
+        subtask(3, "running"),
+        subtask(4, "timed_out", found=3),
+        subtask(5, "cancelled"),
+        subtask(6, "pending", **made),
+        subtask(7, "completed", **made, files=[file], result={"documentos": 2, "arquivo": "x.pdf"}),
+        subtask(8, "failed", **made, document=2, failure=refused, attempt=3),
+        subtask(9, "completed", **made, member=1, late=True, result={"long": "word" * 100}),
     ]

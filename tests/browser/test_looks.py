@@ -8,7 +8,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import DESKTOP, opened_context, page_errors, serious_violations
-from tests.browser.fake_collection import ID, collection, members_of_every_state, serve_collection
+from tests.browser.fake_collection import (
+    ID,
+    collection,
+    document,
+    members_of_every_state,
+    serve_collection,
+    subtasks_of_every_state,
+)
 from tests.conftest import RealMesh
 from tests.docs.pages import ROOT
 
@@ -140,3 +147,18 @@ def test_collections(look: Look) -> None:
     page.get_by_text("Playlists and channels").click()
     expect(page.get_by_label("Published from")).to_be_visible()
     check("collect")
+
+
+def test_a_collection_with_subtasks_and_documents(look: Look) -> None:
+    page, check = look
+    members, subtasks = members_of_every_state(), subtasks_of_every_state()
+    documents = [document(1, title="A title without an end " * 9), document(2, url="urn:x")]
+    found = collection(members, subtask_count=len(subtasks), document_count=len(documents))
+    serve_collection(page, found, members, subtasks, documents)
+    page.goto(f"/#/collection/{ID}")
+    expect(page.locator(".subtask")).to_have_count(len(subtasks))
+    expect(page.locator(".document")).to_have_count(len(documents))
+    page.locator(".subtask").nth(7).scroll_into_view_if_needed()
+    check("collection-subtasks")
+    page.locator(".document").last.scroll_into_view_if_needed()
+    check("collection-documents")

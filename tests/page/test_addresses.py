@@ -28,3 +28,20 @@ def test_valid_addresses_are_split_from_invalid_ones(
 
     wanted = ["ytsearch5:some weather", "https://a.test/list"] if addresses is None else addresses
     assert found == {"addresses": wanted, "wrong": wrong}
+
+
+@pytest.mark.parametrize(
+    ("address", "web"),
+    [
+        ("https://a.test/1", True),
+        ("HTTP://a.test", True),
+        ("javascript:alert(1)//https://a.test", False),
+        ("\njavascript:alert(1)", False),
+        ("data:text/html,x", False),
+        ("//a.test", False),
+        ("a.test", False),
+        ("", False),
+    ],
+)
+def test_only_addresses_of_the_web_become_links(address: str, web: bool) -> None:
+    assert run("addresses.js", "module.isWeb(given)", address) is web

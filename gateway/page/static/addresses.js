@@ -13,6 +13,9 @@ export function sorted(text, listed) {
   };
 }
 
+/** Whether an address of a stranger, as it is, leads to a web page and to nothing else. */
+export const isWeb = (address) => /^https?:\/\//i.test(address);
+
 /** People paste addresses without https://. Empty if it is not an address. */
 export function normal(text) {
   const wanted = text.trim();

@@ -95,6 +95,8 @@ export const deleteCollection = (id) => call(many(id), { method: "DELETE" });
 export const collectionEventsAddress = (id, after) =>
   at(many(id, "/events"), { last_event_id: after || null });
 export const reportAddress = (id, query) => at(many(id, "/report"), query);
+export const fileAddress = (id, number, name) =>
+  at(many(id, `/subtasks/${number}/files/${encodeURIComponent(name)}`));
 export const audioAddress = (id) => at(path(id, "/audio"));
 export const eventsAddress = (id, after) =>
   at(path(id, "/events"), { last_event_id: after || null });

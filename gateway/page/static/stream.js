@@ -10,7 +10,14 @@ import {
 
 const WAITS_MS = [500, 1000, 2000, 5000];
 const JOB_KINDS = ["job", "progress", "segment", "stage", "story", "finished"];
-const COLLECTION_KINDS = ["collection", "member", "progress", "finished"];
+const COLLECTION_KINDS = [
+  "collection",
+  "member",
+  "subtask",
+  "document",
+  "progress",
+  "finished",
+];
 
 /** `onEvent(kind, data)` gets every event once; `connected(bool)` says whether it is connected. */
 export const followJob = (id, listener) =>

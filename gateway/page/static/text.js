@@ -23,6 +23,17 @@ export function line(text) {
   return clean(text).replace(/\s+/g, " ").trim();
 }
 
+const BRIEF = 300;
+
+/** An object of a stranger in one line: names and values, cut where it is long. */
+export function brief(object) {
+  const pieces = Object.entries(object ?? {}).map(([name, value]) =>
+    `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`
+  );
+  const signs = [...line(pieces.join(" · ").slice(0, 4 * BRIEF))];
+  return signs.length > BRIEF ? `${signs.slice(0, BRIEF).join("").trimEnd()}…` : signs.join("");
+}
+
 /** Words with the space after them; also where a script writes none. */
 export function words(text, language) {
   const found = [];

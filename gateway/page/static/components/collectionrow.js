@@ -20,9 +20,15 @@ export const nameOf = (collection) =>
   line(collection.title || collection.sources.join(", ")) ||
   counted("collection.members", collection.member_count);
 
+/** What it collects may be documents alone. */
+export const hasRecordings = ({ subtask_count: subtasks }, size) => size > 0 || !subtasks;
+
 /** Where it stands; a partial one may yet become complete. */
-export function outcome({ state, settled, deadline }) {
-  if (state !== "partial" || settled) return t(`collection.${state}`);
+export function outcome({ state, settled, deadline, subtask_count: subtasks }) {
+  if (state !== "partial" || settled) {
+    const broad = subtasks > 0 && ["complete", "partial"].includes(state);
+    return broad ? t(`collection.tasks.${state}`) : t(`collection.${state}`);
+  }
   return t(deadline ? "collection.late" : "collection.unsettled");
 }
 
@@ -68,10 +74,13 @@ export function collectionRow(first) {
 
 function facts(collection) {
   const { counts, member_count: size } = collection;
-  const found = [
-    ago(collection.created_at),
-    t("collection.done", { done: count(counts.completed), size: count(size) }),
-  ];
+  const found = [ago(collection.created_at)];
+  if (hasRecordings(collection, size)) {
+    found.push(t("collection.done", { done: count(counts.completed), size: count(size) }));
+  }
+  if (collection.document_count) {
+    found.push(counted("document.count", collection.document_count));
+  }
   if (!collection.discovery_complete && !collection.settled) {
     found.push(t("collection.listing"));
   }

@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { clock, day, languageName, moment, percent, span } from "../format.js";
 import { t } from "../i18n.js";
 import { line } from "../text.js";
+import { webLink } from "./weblink.js";
 
 export function details(job) {
   const media = job.media ?? {};
@@ -58,13 +59,9 @@ export function chapters(found, seek) {
   );
 }
 
-/** A link only where it leads to a web page; anything else is text. */
 export function sourceLink(job) {
   const address = job.media?.webpage_url || job.youtube_url;
-  if (!address) return null;
-  const text = h("bdi", { dir: "auto", text: line(address) });
-  if (!/^https?:\/\//i.test(address)) return text;
-  return h("a", { href: address, rel: "noreferrer noopener", target: "_blank" }, text);
+  return address ? webLink(address) : null;
 }
 
 const jobLink = (id) => h("a", { href: `#/job/${encodeURIComponent(id)}`, text: id });

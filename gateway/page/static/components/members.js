@@ -158,7 +158,8 @@ function tile(first) {
   return entry;
 }
 
-function stateWords({ state, progress, late }) {
+/** The state in words; of a running one with its share. */
+export function stateWords({ state, progress, late }) {
   const word = t(`member.${state}`);
   if (late) return `${word}, ${t("member.late")}`;
   return state === "running" && progress !== null ? `${word} · ${percent(progress)}` : word;

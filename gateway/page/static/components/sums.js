@@ -4,12 +4,13 @@ import { h, icon, show, write } from "../dom.js";
 import { count, moment } from "../format.js";
 import { counted, t } from "../i18n.js";
 import { line } from "../text.js";
-import { outcome } from "./collectionrow.js";
+import { hasRecordings, outcome } from "./collectionrow.js";
 import { happened } from "./failure.js";
 import { stateBar } from "./tallies.js";
 
 /** The sums, what they mean, the deadline, and how the listing goes. */
 export function sumsCard() {
+  const title = h("h2", { id: "sums-title" });
   const done = h("strong", { class: "whole" });
   const bar = stateBar();
   const words = h("p", { class: "outcome", role: "status" });
@@ -22,7 +23,7 @@ export function sumsCard() {
     h(
       "div",
       { class: "section-head" },
-      h("h2", { id: "sums-title", text: t("collection.captioned") }),
+      title,
       done,
     ),
     bar.element,
@@ -33,11 +34,15 @@ export function sumsCard() {
   );
 
   function update(collection, { counts, size, late: lateCount }) {
+    const countable = hasRecordings(collection, size);
+    write(title, t(countable ? "collection.captioned" : "collection.standing"));
     done.textContent = t("collection.of", {
       done: count(counts.completed ?? 0),
       size: count(size),
     });
+    show(done, countable);
     bar.update(counts, size);
+    show(bar.element, countable);
     write(words, outcome(collection));
     element.dataset.state = collection.state;
     show(late, lateCount > 0);

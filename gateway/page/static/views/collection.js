@@ -1,11 +1,19 @@
 // One collection: how far it is, what is missing and why, and every recording of it.
 
 import { getCollection } from "../api.js";
-import { cancelled, collectionChip, nameOf, removed } from "../components/collectionrow.js";
+import {
+  cancelled,
+  collectionChip,
+  hasRecordings,
+  nameOf,
+  removed,
+} from "../components/collectionrow.js";
+import { documentSection } from "../components/documents.js";
 import { empty, notLoaded, skeleton } from "../components/empty.js";
 import { viewHead } from "../components/head.js";
 import { memberGrid } from "../components/members.js";
 import { reports } from "../components/reports.js";
+import { subtaskSection } from "../components/subtasks.js";
 import { sumsCard } from "../components/sums.js";
 import { stateFilter } from "../components/tallies.js";
 import { button, h, show } from "../dom.js";
@@ -82,6 +90,8 @@ function livePart(first, { described, lost: broken }) {
     received = found;
     redraw();
   });
+  const subtasks = subtaskSection(first.collection_id);
+  const documents = documentSection();
   const lost = h("p", {
     class: "notice",
     role: "status",
@@ -91,6 +101,18 @@ function livePart(first, { described, lost: broken }) {
     class: "faint none",
     text: t("collection.searching"),
   });
+  const recordings = h(
+    "section",
+    { class: "gathered", "aria-labelledby": "members-title" },
+    h(
+      "div",
+      { class: "gathered-head" },
+      h("h2", { id: "members-title", text: t("collection.recordings") }),
+      filter.element,
+    ),
+    waiting,
+    ...grid.elements,
+  );
   let collection = first;
   let received = { counts: null, size: 0, late: 0 };
 
@@ -103,6 +125,7 @@ function livePart(first, { described, lost: broken }) {
     sums.update(collection, { counts, size, late });
     filter.update(counts, size);
     show(waiting, size === 0 && !collection.settled);
+    show(recordings, hasRecordings(collection, size));
     described(collection, counts, size);
   }
 
@@ -114,6 +137,8 @@ function livePart(first, { described, lost: broken }) {
   const handlers = {
     collection: news,
     member: grid.put,
+    subtask: subtasks.put,
+    document: documents.put,
     progress: grid.move,
     finished: news,
   };
@@ -135,22 +160,13 @@ function livePart(first, { described, lost: broken }) {
         reports(first.collection_id),
       ),
       lost,
-      h(
-        "section",
-        { class: "gathered", "aria-labelledby": "members-title" },
-        h(
-          "div",
-          { class: "gathered-head" },
-          h("h2", { id: "members-title", text: t("collection.recordings") }),
-          filter.element,
-        ),
-        waiting,
-        ...grid.elements,
-      ),
+      subtasks.element,
+      recordings,
+      documents.element,
     ],
     leave() {
       stop();
-      grid.leave();
+      for (const one of [grid, subtasks, documents]) one.leave();
     },
   };
 }
@@ -164,7 +180,8 @@ function header() {
     head.update({
       name: nameOf(collection),
       facts: [
-        counted("collection.members", size),
+        hasRecordings(collection, size) ? counted("collection.members", size) : "",
+        collection.document_count ? counted("document.count", collection.document_count) : "",
         ago(collection.created_at),
         period(collection),
       ],

@@ -38,7 +38,7 @@ def test_progress_and_captions_advance_before_the_download_has_ended(
 def assert_transcript_is_complete(page: Page, api: ApiClient, job_id: str) -> None:
     """The page shows the whole text of the job."""
     expect(page.locator(".line").first).to_be_visible()
-    text = " ".join(page.locator(".line-text").all_inner_texts())
+    text = " ".join(page.locator(".line-text").all_text_contents())
     assert text.split() == api.job(job_id)["transcription_text"].split()
 
 

@@ -96,7 +96,7 @@ def test_search_ignores_case_and_accents_and_steps_through_matches(job_page: Pag
 
 
 def test_edits_survive_a_reload_and_are_in_the_downloaded_file(job_page: Page) -> None:
-    original = job_page.locator(".line-text").nth(1).inner_text()
+    original = job_page.locator(".line-text").nth(1).text_content()
     edit(job_page, 0, "Good evening.")
     job_page.reload()
     expect(job_page.locator(".line-text").first).to_have_text("Good evening.")

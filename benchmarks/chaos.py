@@ -30,7 +30,7 @@ from benchmarks.chaos_mesh import Killer, UpMesh, Victims, planned_kills, up_mes
 from benchmarks.chaos_report import Outcome, Run, judge, table, to_json
 from benchmarks.chaos_sources import CUTS, cut_of, make_copies, make_copy, make_cut
 from benchmarks.chaos_strangers import PROGRAMS, MeshAndStrangers
-from benchmarks.chaos_subtasks import weigh_tasks
+from benchmarks.chaos_subtasks import remarks, weigh_tasks
 from benchmarks.chaos_tasks import TaskGathering, prepared_tasks
 from benchmarks.processes import SERVICES
 from benchmarks.recording import served
@@ -219,6 +219,8 @@ class Chaos:
         if self.tasks:
             found = await self.tasks.evidence(self._differs)
             run.tasks = weigh_tasks(found, self.tasks.gathering.kills)
+            for line in remarks(found):
+                say(line)
             run.surplus -= sum(bool(member.job_id) for member in found.members)
         run.wall_seconds = wall_seconds
         return run

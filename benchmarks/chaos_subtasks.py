@@ -117,6 +117,22 @@ def weigh_tasks(found: TasksEvidence, kills: int = 0) -> Tasked:
     )
 
 
+def remarks(found: TasksEvidence) -> list[str]:
+    """For the log: what a fault of subtasks is about."""
+    wrong = wrong_targets(found)
+    if not wrong:
+        return []
+    deadline = found.collection.deadline.ToDatetime()
+    ends = [
+        f"{one.number}: {(one.end_time.ToDatetime() - deadline).total_seconds():.1f} s"
+        for one in found.members
+    ]
+    return [
+        *(f"no subtask, or one too many: {target}" for target in sorted(wrong)),
+        f"recordings ended, from the deadline: {', '.join(ends)}",
+    ]
+
+
 def word_count(text: str) -> int:
     """Words as the executor counts them."""
     return len(re.findall(r"\w+", text.lower()))
@@ -154,7 +170,14 @@ def _wrong_documents(found: TasksEvidence) -> int:
 
 
 def _wrong_subtasks(found: TasksEvidence) -> int:
-    """Each specification, and for executors of items each item, has one subtask."""
+    return len(wrong_targets(found)) + _repeated(_targets(found))
+
+
+def wrong_targets(found: TasksEvidence) -> set[Target]:
+    """What lacks its subtask, and what has one that should not be.
+
+    Each specification has one, and for executors of items each item.
+    """
     required: set[Target] = {
         (COLLECTOR, spec, 0, 0) for spec, _ in enumerate(found.asked.source_specs, 1)
     }
@@ -167,9 +190,12 @@ def _wrong_subtasks(found: TasksEvidence) -> int:
         for member in found.members:  # those that came late may have none
             place = optional if member.late else required
             place.add((EXECUTOR, spec, member.number, 0))
-    there: list[Target] = [(one.role, one.spec, one.member, one.document) for one in found.subtasks]
-    surplus = set(there) - required - optional
-    return len(required - set(there)) + len(surplus) + _repeated(there)
+    there = set(_targets(found))
+    return (required - there) | (there - required - optional)
+
+
+def _targets(found: TasksEvidence) -> list[Target]:
+    return [(one.role, one.spec, one.member, one.document) for one in found.subtasks]
 
 
 def _wrong_states(found: TasksEvidence) -> int:

@@ -128,7 +128,8 @@ class Subtasks:
     async def open(self) -> None:
         """Follows the unfinished tasks of a collection that is resumed."""
         for subtask in self._all:
-            self._done.add((subtask.spec, subtask.member, subtask.document))
+            if subtask.role == EXECUTOR:  # places of collectors are others
+                self._done.add((subtask.spec, subtask.member, subtask.document))
             if _awaits_task(subtask):
                 await self._follow(subtask)
                 self._uncreated.add(subtask.number)

@@ -104,7 +104,7 @@ async def test_a_worker_or_controller_that_dies_at_any_step_loses_and_duplicates
     async with start(types) as client:
         deaths = dies_at(monkeypatch, kind, name, call)
         made = await collect(
-            client, source_specs=[source("blog")], executors=[result("each"), result("whole")]
+            client, source_specs=[source("blog")], executors=[result("whole"), result("each")]
         )
         collection, members = await settled(client, made.collection_id)
         assert deaths
@@ -172,7 +172,7 @@ async def _created(orchestrators: list[Process]) -> str:
         request_id="chaos",
         addresses=addresses(MEMBERS),
         source_specs=[source("blog")],
-        executors=[result("each"), result("whole")],
+        executors=[result("whole"), result("each")],
     )
     async with asyncio.timeout(120):
         while True:

@@ -319,16 +319,19 @@ class Subtasks:
         return all((place, 0, 0) in self._done for place in self._specs(WHOLE))
 
     async def _create_executor(self, place: int, member: int, document: int) -> None:
+        await self._create(EXECUTOR, self._planned(place, member, document))
+
+    def _planned(self, place: int, member: int, document: int) -> task_pb2.Subtask:
+        """The subtask of an executor, which is noted as made."""
         spec = self._collection.executors[place - 1]
-        subtask = task_pb2.Subtask(
+        self._done.add((place, member, document))
+        return task_pb2.Subtask(
             type=spec.kind,
             parameters=spec.parameters,
             spec=place,
             member=member,
             document=document,
         )
-        self._done.add((place, member, document))
-        await self._create(EXECUTOR, subtask)
 
     async def _create(self, role: RoleId, subtask: task_pb2.Subtask) -> None:
         subtask.task_id, subtask.number = new_id(), len(self._all) + 1
@@ -356,12 +359,21 @@ class Subtasks:
         self._uncreated.discard(number)
 
     async def time_out(self) -> None:
-        """The time is up: what has not ended is TIMED_OUT; collectors stop, executors go on."""
+        """The time is up: what has not ended is TIMED_OUT; collectors stop, executors go on.
+
+        So is what should have begun for an item that is there: its result is missing, too.
+        """
         for subtask in list(self._all):
             if subtask.state in OPEN:
                 late = deepcopy(subtask)
                 late.state = TIMED_OUT
                 await self._events.append_subtask(late)
+        for target in self._unserved() if self._specs(ITEM) else ():
+            missed = self._planned(*target)
+            missed.task_id, missed.number = new_id(), len(self._all) + 1
+            missed.role, missed.state = EXECUTOR, TIMED_OUT
+            missed.end_time.CopyFrom(from_current_time())
+            await self._events.append_subtask(missed)
 
     async def end_late(self) -> None:
         """After the deadline: stops collectors, until they have ended, and begins nothing more."""

@@ -298,6 +298,42 @@ async def test_at_the_deadline_collectors_stop_and_executors_run_on_what_is_ther
     assert [one.WhichOneof("event") for one in items] == ["document"]
 
 
+async def test_at_the_deadline_an_item_that_no_executor_was_begun_for_is_timed_out(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.collections.subtasks.MAX_OPEN", 1)
+    blog = ScriptedCollector([document(f"http://blog.test/{number}") for number in range(3)])
+    each = ScriptedExecutor(hangs=True)
+    types = FixedTypes([collector("blog", blog), executor("each", each, scope=ITEM)])
+    controllers = running_controllers(monkeypatch)
+    async with start(types) as client:
+        made = await collect(
+            client,
+            source_specs=[source("blog")],
+            executors=[result("each")],
+            timeout=seconds(40_000),
+        )
+
+        async def begun() -> bool:
+            there = await subtasks(client, made.collection_id)
+            return [state(one) for one in there] == ["COMPLETED", "RUNNING"]
+
+        await until(begun)
+        pass_deadline(controllers)
+
+        async def timed_out() -> bool:
+            there = await subtasks(client, made.collection_id)
+            return [state(one) for one in there[1:]] == ["TIMED_OUT"] * 3
+
+        await until(timed_out)
+        there = await subtasks(client, made.collection_id)
+        assert [one.document for one in there] == [0, 1, 2, 3]
+        assert [one.HasField("end_time") for one in there] == [True, False, True, True]
+        each.go_on.set()
+        collection, _ = await settled(client, made.collection_id)
+        assert collection.state == PARTIAL
+
+
 async def test_what_a_replayed_collector_finds_becomes_members_of_the_ended_collection(
     start: Start,
 ) -> None:
